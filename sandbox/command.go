@@ -1,0 +1,130 @@
+package sandbox
+
+import (
+	"io"
+	"time"
+)
+
+// Command is what is asked: one script and what it may have. Zero fields are
+// the profile's; nothing unset ever means unlimited.
+type Command struct {
+	ID     string // names the command in events, labels and results; chosen when empty
+	Script string // passed to `sh -c` as it is; at most MaxScript bytes, no NUL
+	Dir    string // absolute, inside the container
+
+	// Env holds "NAME=value", set as it is, or "NAME", which is taken from
+	// Inherit and refused unless the profile's policy allows it.
+	Env []string
+	// Inherit is the caller's environment. Only what the profile's policy
+	// allows reaches the command.
+	Inherit []string
+
+	// Stdin is read until it or the command ends; nil is empty. A Read that
+	// blocks past the command's end is abandoned, unless Stdin has a
+	// SetReadDeadline.
+	Stdin io.Reader
+
+	Profile string // "" is DefaultProfile
+	Image   string // a reference, such as "belljar/base"
+	Pull    PullPolicy
+	User    User
+	Mounts  []Mount
+	Network string // "none", or a network of the engine's; never "host"
+	Runtime string // an OCI runtime the engine knows, such as "runsc"
+	Limits  Limits
+
+	Timeout       time.Duration // bounds the whole command; from MinTimeout to the profile's MaxTimeout
+	IdleTimeout   time.Duration // bounds its silence; NoIdleTimeout turns it off
+	OnOutputLimit OutputAction
+}
+
+const (
+	// DefaultProfile is the profile of a command that names none.
+	DefaultProfile = "default"
+
+	// MaxScript is the longest script, in bytes: Linux takes no argument of
+	// 32 pages or more with its closing NUL (MAX_ARG_STRLEN, execve(2)).
+	MaxScript = 32*4096 - 1
+
+	// MaxEnviron bounds a command's environment as a whole, in bytes. The
+	// kernel gives arguments and environment together a quarter of an 8 MiB
+	// stack (execve(2)).
+	MaxEnviron = 1 << 20
+
+	// MinTimeout is the shortest timeout of either kind.
+	MinTimeout = time.Second
+
+	// NoIdleTimeout is the idle timeout that never passes.
+	NoIdleTimeout = time.Duration(-1)
+)
+
+// User is who a command runs as: numbers, because what a name means is up to
+// the image. UID 0 is refused. A zero User is the profile's.
+type User struct{ UID, GID int }
+
+// Limits bound one command. A zero limit is the profile's.
+type Limits struct {
+	Memory int64   // bytes, memory and swap together
+	CPUs   float64 // processors' worth of time
+	Pids   int64   // processes and threads, the container's own two included
+	Output int64   // bytes of stdout and stderr together that are kept for the result
+	Tmp    int64   // bytes of each of /tmp, /work and /dev/shm
+	Files  int64   // open files per process
+}
+
+// Mount shows a directory or file of the engine's host to a command.
+type Mount struct {
+	Source   string // on the engine's host, absolute
+	Target   string // in the container, absolute
+	Writable bool
+}
+
+// PullPolicy says when an image is fetched from its registry.
+type PullPolicy string
+
+// The pull policies, as docker names them. The empty policy is the profile's.
+const (
+	PullAlways  PullPolicy = "always"
+	PullMissing PullPolicy = "missing"
+	PullNever   PullPolicy = "never"
+)
+
+// OutputAction says what happens when a command's output passes its limit.
+type OutputAction string
+
+// The output actions. The empty action is the profile's.
+const (
+	OutputTruncate OutputAction = "truncate" // keep the first and the last part, count the rest
+	OutputEnd      OutputAction = "end"      // end the command with CauseOutputLimit
+)
+
+// Profile is the configured defaults and bounds of a kind of command. All
+// fields are set: see package config.
+type Profile struct {
+	Image         string
+	Pull          PullPolicy
+	Timeout       time.Duration
+	IdleTimeout   time.Duration // NoIdleTimeout: none
+	MaxTimeout    time.Duration
+	Workdir       string
+	User          User
+	Env           []string // "NAME=value", set for every command
+	Limits        Limits
+	Network       string
+	Runtime       string // "" is the engine's default
+	OnOutputLimit OutputAction
+	Policy        Policy // nil allows nothing
+}
+
+// Policy judges what a command asks of its caller and its host. It is pure:
+// the same question has the same answer.
+type Policy interface {
+	// AllowEnv says whether the caller's variable of that name may pass.
+	AllowEnv(name string) bool
+	// CheckMount refuses a mount with a *Error of CauseDenied that names the
+	// rule. The source is resolved: absolute, and free of links.
+	CheckMount(m Mount) error
+	// Writable says whether a mount could let commands write to that
+	// directory of the host.
+	Writable(dir string) bool
+}

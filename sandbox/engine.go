@@ -1,0 +1,91 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Engine makes containers. Every Engine passes sandboxtest.TestEngine.
+type Engine interface {
+	// Create returns a started container in which nothing but its keeper
+	// runs. Cancelling ctx, or an error, leaves no container behind.
+	Create(ctx context.Context, spec Spec) (Container, error)
+}
+
+// Container is one container and what runs in it.
+type Container interface {
+	Info() ContainerInfo
+	// Exec starts a process. Cancelling ctx gives up the start, not the process.
+	Exec(ctx context.Context, exec Exec) (Running, error)
+	// Processes lists what runs, without the keeper. It must come before Remove.
+	Processes(ctx context.Context) ([]Process, error)
+	// Counters reads what the kernel counted so far; after Remove, what it
+	// counted to the end, as far as that was seen.
+	Counters(ctx context.Context) (Counters, error)
+	// Remove kills everything in the container and returns when it is gone.
+	// A container that is gone already is no error.
+	Remove(ctx context.Context) error
+}
+
+// Running is a started process.
+type Running interface {
+	// Exited is closed once the process itself is known to have ended. Its
+	// status may come later: background processes that hold its streams delay
+	// it until they end or are killed.
+	Exited() <-chan struct{}
+	// Wait returns the exit status as the engine knows it, after the streams
+	// ended or, where a background process holds them, after a bounded drain.
+	// An error is a *Error: CauseEngineLost where the status cannot be known.
+	// Cancelling ctx gives up waiting; Container.Remove ends the process.
+	Wait(ctx context.Context) (status int, err error)
+}
+
+// Exec is a process to start: `sh -c Script`.
+type Exec struct {
+	Script string
+	Dir    string
+	Env    []string // "NAME=value", complete
+	User   User
+	Stdin  io.Reader // nil is empty
+
+	// Stdout and Stderr get every byte, each from one goroutine at a time and
+	// never both at once. A Write must come back soon once the container is
+	// being removed: an engine whose stream is not read cannot kill.
+	Stdout, Stderr io.Writer
+}
+
+// Spec is a container to make.
+type Spec struct {
+	Command  string // the ID of the command it is for
+	Image    Image
+	User     User // of the commands; the keeper runs as another
+	Workdir  string
+	Mounts   []Mount // sources resolved and allowed
+	Limits   Limits
+	Network  string
+	Runtime  string
+	Deadline time.Time // when it may be swept away, whoever owns it
+}
+
+// Counters is what a container used and ran into since it was made.
+type Counters struct {
+	Evidence
+	Resources
+}
+
+// Images finds images.
+type Images interface {
+	// Resolve pins a reference, fetching or building the image as the policy
+	// says. An error is a *Error of CauseImage that says how to get the image.
+	Resolve(ctx context.Context, reference string, pull PullPolicy) (Image, error)
+}
+
+// Image is a pinned image.
+type Image struct {
+	Reference string   // as asked
+	ID        string   // what containers are made from: "sha256:…"
+	Digest    string   // the registry's digest, or ID for an image that has none
+	EnvNames  []string // variables its configuration sets, to be unset
+	Volumes   []string // volumes it declares, to be masked
+}

@@ -1,0 +1,67 @@
+package sandbox
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// environ is the command's whole environment: the profile's variables, then the
+// caller's that the policy allows, then those asked for by value.
+func environ(c Command, p Profile) ([]string, error) {
+	inherited := map[string]string{}
+	for _, kv := range c.Inherit {
+		name, value, _ := strings.Cut(kv, "=")
+		inherited[name] = value
+	}
+	allowed := func(name string) bool { return p.Policy != nil && p.Policy.AllowEnv(name) }
+
+	env := map[string]string{}
+	for _, kv := range p.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		env[name] = value
+	}
+	for name, value := range inherited {
+		if allowed(name) {
+			env[name] = value
+		}
+	}
+	for _, kv := range c.Env {
+		name, value, byValue := strings.Cut(kv, "=")
+		if !byValue {
+			if !allowed(name) {
+				return nil, &Error{Cause: CauseDenied, Message: "variable " + quoteName(name) + " is not on env.allow, so it is not taken from the caller",
+					Hint: "give its value: -e NAME=value, or allow the name in sandbox.yaml"}
+			}
+			continue // passed above, if the caller has it
+		}
+		env[name] = value
+	}
+	return checkEnviron(env)
+}
+
+// checkEnviron refuses what the kernel or the engine would fail on, and sorts.
+func checkEnviron(env map[string]string) ([]string, error) {
+	list := make([]string, 0, len(env))
+	size := 0
+	for name, value := range env {
+		kv := name + "=" + value
+		switch {
+		case name == "":
+			return nil, invalid("write NAME=value", "a variable without a name")
+		case strings.ContainsRune(kv, 0):
+			return nil, invalid("no environment can hold one", "variable %s has a NUL byte", quoteName(name))
+		case !utf8.ValidString(kv):
+			return nil, invalid("pass it on stdin, or in a mounted file", "variable %s is not valid UTF-8, which is all that the engine's API can carry unchanged", quoteName(name))
+		case len(kv) > MaxScript:
+			return nil, invalid("pass it on stdin, or in a mounted file", "variable %s is %d bytes long, over the kernel's limit of %d (MAX_ARG_STRLEN)", quoteName(name), len(kv), MaxScript)
+		}
+		size += len(kv) + 1
+		list = append(list, kv)
+	}
+	if size > MaxEnviron {
+		return nil, invalid("pass less, or in a mounted file", "the environment is %d bytes, over the limit of %d", size, MaxEnviron)
+	}
+	slices.Sort(list)
+	return list, nil
+}

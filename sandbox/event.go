@@ -1,0 +1,69 @@
+package sandbox
+
+import (
+	"context"
+	"time"
+)
+
+// EventType names what an Event tells.
+type EventType string
+
+// The event types. A command's events begin with EventStart, if it started, and
+// end with one EventResult.
+const (
+	EventStart  EventType = "start"
+	EventStdout EventType = "stdout"
+	EventStderr EventType = "stderr"
+	EventNotice EventType = "notice"
+	EventResult EventType = "result"
+)
+
+// Event is one moment of a running command.
+type Event struct {
+	Type   EventType
+	Seq    uint64 // counts from 1 without gaps
+	Time   time.Time
+	Data   []byte  // of stdout, stderr and notice
+	Result *Result // of result
+}
+
+// Runner runs commands: on this host, or at the other end of a socket.
+type Runner interface {
+	// Start begins a command and returns before it ends. Cancelling ctx ends
+	// the command whenever that happens, with CauseCanceled. An error is a
+	// refusal, such as a *Error of CauseInvalid or CauseDenied: nothing began.
+	Start(ctx context.Context, c Command) (Execution, error)
+}
+
+// Execution is a command on its way.
+type Execution interface {
+	ID() string
+	// Events are the command's events, up to and with its result, then the
+	// channel is closed. They are a pipe: a command whose events nobody reads
+	// waits, and its silence is not counted meanwhile. Read them to the end,
+	// or call Wait.
+	Events() <-chan Event
+	// Wait discards the events nobody has read and returns the result. The
+	// error is non-nil where the status is StatusFatal or StatusDenied; the
+	// result is whole either way.
+	Wait() (Result, error)
+	// Kill ends the command at once, without listing what runs.
+	Kill()
+}
+
+// Run starts a command and waits for its result. The result is usable with
+// every error.
+func Run(ctx context.Context, r Runner, c Command) (Result, error) {
+	x, err := r.Start(ctx, c)
+	if err != nil {
+		return Refused(c, err), err
+	}
+	return x.Wait()
+}
+
+// Refused is the result of a command that Start refused with err.
+func Refused(c Command, err error) Result {
+	r := Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile}
+	r.fail(err)
+	return r
+}

@@ -1,0 +1,202 @@
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+	"unicode/utf8"
+)
+
+// resultHead and resultTail are a result's JSON around its two streams, which
+// are too large to be held a second time.
+type resultHead struct {
+	ID       string `json:"id"`
+	Command  string `json:"command"`
+	Dir      string `json:"dir"`
+	Profile  string `json:"profile"`
+	Session  string `json:"session"`
+	Status   Status `json:"status"`
+	Cause    Cause  `json:"cause"`
+	Message  string `json:"message"`
+	ExitCode int    `json:"exit_code"`
+	Signal   string `json:"signal"`
+}
+
+type resultTail struct {
+	StdoutEncoding string        `json:"stdout_encoding"`
+	StderrEncoding string        `json:"stderr_encoding"`
+	StdoutBytes    int64         `json:"stdout_bytes"`
+	StderrBytes    int64         `json:"stderr_bytes"`
+	StdoutGap      *gap          `json:"stdout_gap,omitempty"`
+	StderrGap      *gap          `json:"stderr_gap,omitempty"`
+	Truncated      bool          `json:"truncated"`
+	DroppedBytes   int64         `json:"dropped_bytes"`
+	Binary         bool          `json:"binary"`
+	Lingering      []Process     `json:"lingering"`
+	Evidence       Evidence      `json:"evidence"`
+	Resources      Resources     `json:"resources"`
+	Timing         timingJSON    `json:"timing"`
+	Container      ContainerInfo `json:"container"`
+}
+
+// gap says where in a stream's kept bytes others were dropped.
+type gap struct {
+	Offset int   `json:"offset"` // counts the stream's decoded bytes
+	Bytes  int64 `json:"bytes"`
+}
+
+type timingJSON struct {
+	Queued      float64 `json:"queued_ms"`
+	Start       float64 `json:"start_ms"`
+	FirstOutput float64 `json:"first_output_ms"`
+	Total       float64 `json:"total_ms"`
+}
+
+// MarshalJSON implements json.Marshaler. For large outputs prefer WriteJSON.
+func (r Result) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	err := r.WriteJSON(&b)
+	return b.Bytes(), err
+}
+
+// WriteJSON writes the result as one JSON object without a line end. A stream
+// that is valid UTF-8 without NULs is a string, any other is base64.
+func (r Result) WriteJSON(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	head, err := marshal(resultHead{r.ID, r.Command, r.Dir, r.Profile, "", r.Status, r.Cause, r.Message, r.ExitCode, r.Signal})
+	if err != nil {
+		return err
+	}
+	tail, err := marshal(r.tail())
+	if err != nil {
+		return err
+	}
+	out.Write(head[:len(head)-1])
+	out.WriteString(`,"stdout":"`)
+	r.Stdout.writeJSON(out)
+	out.WriteString(`","stderr":"`)
+	r.Stderr.writeJSON(out)
+	out.WriteString(`",`)
+	out.Write(tail[1:])
+	return out.Flush() // bufio keeps the first error
+}
+
+func (r Result) tail() resultTail {
+	dropped := r.Stdout.Dropped + r.Stderr.Dropped
+	return resultTail{
+		StdoutEncoding: r.Stdout.encoding(), StderrEncoding: r.Stderr.encoding(),
+		StdoutBytes: r.Stdout.Total, StderrBytes: r.Stderr.Total,
+		StdoutGap: r.Stdout.gap(), StderrGap: r.Stderr.gap(),
+		Truncated: dropped > 0, DroppedBytes: dropped,
+		Binary:    !r.Stdout.isText() || !r.Stderr.isText(),
+		Lingering: append([]Process{}, r.Lingering...), Evidence: r.Evidence, Resources: r.Resources,
+		Timing:    timingJSON{ms(r.Timing.Queued), ms(r.Timing.Start), ms(r.Timing.FirstOutput), ms(r.Timing.Total)},
+		Container: r.Container,
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func (o Output) gap() *gap {
+	if o.Dropped == 0 {
+		return nil
+	}
+	return &gap{len(o.Head), o.Dropped}
+}
+
+func (o Output) isText() bool {
+	for _, part := range [][]byte{o.Head, o.Tail} {
+		if !utf8.Valid(part) || bytes.IndexByte(part, 0) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (o Output) encoding() string {
+	if o.isText() {
+		return "utf-8"
+	}
+	return "base64"
+}
+
+func (o Output) writeJSON(w *bufio.Writer) {
+	if !o.isText() {
+		encoder := base64.NewEncoder(base64.StdEncoding, w)
+		encoder.Write(o.Head)
+		encoder.Write(o.Tail)
+		encoder.Close()
+		return
+	}
+	for _, part := range [][]byte{o.Head, o.Tail} {
+		for len(part) > 0 {
+			n := cut(part, blockSize)
+			quoted, _ := marshal(string(part[:n])) // a string always marshals
+			w.Write(quoted[1 : len(quoted)-1])
+			part = part[n:]
+		}
+	}
+}
+
+// cut is the length of the longest beginning of valid UTF-8 text of at most
+// limit bytes that does not end within a rune.
+func cut(text []byte, limit int) int {
+	if len(text) <= limit {
+		return len(text)
+	}
+	n := limit
+	for !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return n
+}
+
+// marshal is json.Marshal that leaves <, > and & readable.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// WriteJSON writes the line of `--format ndjson`, without its end. Data is a
+// string where it is text; where it is not, "encoding" says base64.
+func (e Event) WriteJSON(w io.Writer) error {
+	line := struct {
+		Type     EventType `json:"type"`
+		Seq      uint64    `json:"seq"`
+		Time     time.Time `json:"ts"`
+		Data     *string   `json:"data,omitempty"`
+		Encoding string    `json:"encoding,omitempty"`
+	}{Type: e.Type, Seq: e.Seq, Time: e.Time}
+	if e.Data != nil {
+		o := Output{Head: e.Data}
+		data := string(e.Data)
+		if !o.isText() {
+			data, line.Encoding = base64.StdEncoding.EncodeToString(e.Data), "base64"
+		}
+		line.Data = &data
+	}
+	text, err := marshal(line)
+	if err != nil || e.Result == nil {
+		return errors.Join(err, writeAll(w, text))
+	}
+	if err := writeAll(w, text[:len(text)-1], []byte(`,"result":`)); err != nil {
+		return err
+	}
+	return errors.Join(e.Result.WriteJSON(w), writeAll(w, []byte("}")))
+}
+
+func writeAll(w io.Writer, parts ...[]byte) error {
+	for _, p := range parts {
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package sandbox
+
+import "time"
+
+// Status is a result in one word.
+type Status string
+
+// The statuses. The empty status is invalid.
+const (
+	StatusSuccess  Status = "success"  // exited with 0
+	StatusError    Status = "error"    // ended otherwise, of itself or by a limit other than time
+	StatusTimeout  Status = "timeout"  // ended by the wall or the idle timeout
+	StatusCanceled Status = "canceled" // ended because the caller asked
+	StatusDenied   Status = "denied"   // refused by policy, never ran
+	StatusFatal    Status = "fatal"    // belljar or the engine failed, or the request was unusable
+)
+
+// Cause says why a command ended.
+type Cause string
+
+// The causes. The empty cause is invalid.
+const (
+	CauseExited      Cause = "exited"
+	CauseSignaled    Cause = "signaled"     // exit status 128+n: by convention, ended by signal n
+	CauseWallTimeout Cause = "wall_timeout" // Command.Timeout passed
+	CauseIdleTimeout Cause = "idle_timeout" // Command.IdleTimeout passed without output
+	CauseOutputLimit Cause = "output_limit" // Limits.Output passed, with OutputEnd
+	CauseOOMKilled   Cause = "oom_killed"   // exit status 137 and the kernel killed for want of memory
+	CausePidsLimit   Cause = "pids_limit"   // failed, and forks were refused at Limits.Pids
+	CauseDiskFull    Cause = "disk_full"    // failed, and a writable directory was full at the end
+	CauseCanceled    Cause = "canceled"
+	CauseDenied      Cause = "denied"
+	CauseInvalid     Cause = "invalid_command" // unusable as asked: empty, too long, a bad mount, …
+	CauseImage       Cause = "image_error"
+	CauseEngine      Cause = "engine_error" // the engine refused or failed
+	CauseEngineLost  Cause = "engine_lost"  // the engine or the container went away: the exit status is unknown
+)
+
+// Exit codes of commands that did not exit of themselves.
+const (
+	ExitEnded    = -1 // ended by a limit or by the caller
+	ExitNeverRan = -2
+)
+
+// Result is the whole story of one command. Its JSON form is in json.go.
+type Result struct {
+	ID      string
+	Command string
+	Dir     string
+	Profile string
+
+	Status   Status
+	Cause    Cause
+	Message  string // one line for a person, with the limit or the next step; "" on a plain exit
+	ExitCode int    // the command's own, ExitEnded or ExitNeverRan
+	Signal   string // "SIGKILL", with CauseSignaled and CauseOOMKilled
+
+	Stdout, Stderr Output
+
+	Lingering []Process // what still ran when the command ended, apart from the container's own
+	Evidence  Evidence
+	Resources Resources
+	Timing    Timing
+	Container ContainerInfo
+}
+
+// Output is what was kept of one stream: Head, then Dropped bytes that were
+// not kept, then Tail.
+type Output struct {
+	Head, Tail []byte
+	Dropped    int64
+	Total      int64 // bytes the command wrote: len(Head) + Dropped + len(Tail)
+}
+
+// Bytes is what was kept, without the gap's mark.
+func (o Output) Bytes() []byte {
+	if len(o.Tail) == 0 {
+		return o.Head
+	}
+	return append(o.Head[:len(o.Head):len(o.Head)], o.Tail...)
+}
+
+// Process is one process of a container.
+type Process struct {
+	PID            int    `json:"pid"`                // inside the container; 0 where only the host's is known
+	PPID           int    `json:"ppid"`               // inside the container; 0 is outside it
+	PGID           int    `json:"pgid"`               // inside the container
+	HostPID        int    `json:"host_pid,omitempty"` // on the engine's host, where known to be right
+	User           string `json:"user"`
+	State          string `json:"state"` // as ps(1): R, S, D, T, Z
+	ElapsedSeconds int64  `json:"elapsed_seconds"`
+	RSSBytes       int64  `json:"rss_bytes"`
+	Command        string `json:"command"`
+}
+
+// Evidence is what the kernel and the engine counted. Absent sources count 0;
+// Source says which there were.
+type Evidence struct {
+	OOMKills      int      `json:"oom_kills"`              // processes the kernel killed for want of memory
+	PidsLimitHits int      `json:"pids_limit_hits"`        // forks refused
+	DiskFull      []string `json:"disk_full,omitempty"`    // writable directories without free space or inodes at the end
+	KilledBy      string   `json:"killed_by,omitempty"`    // "belljar", "oom" or "outside"
+	Source        string   `json:"source,omitempty"`       // "cgroup", "events" or "cgroup,events"
+	OutputError   string   `json:"output_error,omitempty"` // why output may be missing
+	ListError     string   `json:"list_error,omitempty"`   // why Lingering could not be known
+	RemoveError   string   `json:"remove_error,omitempty"` // why the container may still be there
+}
+
+// Resources is what the container used, its keeper's share included. Zero is
+// unknown.
+type Resources struct {
+	CPUSeconds     float64 `json:"cpu_seconds"`
+	MaxMemoryBytes int64   `json:"max_memory_bytes"`
+}
+
+// Timing is measured from the moment the runner took the command, except for
+// FirstOutput, which counts from the command's start and is 0 without output.
+type Timing struct {
+	Queued      time.Duration // until the image and container were being made
+	Start       time.Duration // making the container and starting the command
+	FirstOutput time.Duration
+	Total       time.Duration // until the result was known and the container gone
+}
+
+// ContainerInfo says where a command ran.
+type ContainerInfo struct {
+	ID          string `json:"id"`
+	Image       string `json:"image"`
+	ImageDigest string `json:"image_digest"`
+	Runtime     string `json:"runtime"`
+	Warm        bool   `json:"warm"`   // taken from the pool
+	Reused      bool   `json:"reused"` // a session's, used before
+}

@@ -1,0 +1,142 @@
+package sandboxtest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// Container is a fake container.
+type Container struct {
+	engine *Engine
+	id     string
+	spec   sandbox.Spec
+	killed chan struct{} // closed when everything in it is killed
+
+	mu       sync.Mutex
+	procs    []*Proc // that run
+	lastPID  int
+	counters sandbox.Counters
+	files    map[string]string // for the suite's scripts
+	gone     bool
+}
+
+// Info implements sandbox.Container.
+func (c *Container) Info() sandbox.ContainerInfo {
+	return sandbox.ContainerInfo{ID: c.id, Image: c.spec.Image.Reference, ImageDigest: c.spec.Image.Digest, Runtime: "fake"}
+}
+
+// Exec implements sandbox.Container.
+func (c *Container) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error) {
+	if err := c.engine.OnExec.strike(ctx); err != nil {
+		return nil, err
+	}
+	play := c.engine.play(x.Script)
+	if play == nil {
+		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the fake engine has no part for script " + x.Script, Hint: "set Engine.Script"}
+	}
+	if x.Dir == missingDir {
+		play = func(*Proc) int { return 126 }
+	}
+	in := newStdin(x.Stdin)
+	p, err := c.start("sh -c "+x.Script, x, newPipe(x.Stdout, x.Stderr), in, play)
+	if err != nil {
+		in.stop()
+		return nil, err
+	}
+	return &running{proc: p}, nil
+}
+
+// Processes implements sandbox.Container.
+func (c *Container) Processes(ctx context.Context) ([]sandbox.Process, error) {
+	if err := c.engine.OnProcesses.strike(ctx); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []sandbox.Process
+	for _, p := range c.procs {
+		list = append(list, sandbox.Process{
+			PID: p.pid, PPID: 1, PGID: p.pid, User: "nobody", State: "S",
+			ElapsedSeconds: int64(time.Since(p.begun).Seconds()), RSSBytes: 4096, Command: p.command,
+		})
+	}
+	return list, nil
+}
+
+// Counters implements sandbox.Container.
+func (c *Container) Counters(ctx context.Context) (sandbox.Counters, error) {
+	if err := c.engine.OnCounters.strike(ctx); err != nil {
+		return sandbox.Counters{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counters, nil
+}
+
+// Remove implements sandbox.Container. It returns when all goroutines of the
+// container's processes have ended.
+func (c *Container) Remove(ctx context.Context) error {
+	if err := c.engine.OnRemove.strike(ctx); err != nil {
+		return err
+	}
+	for _, p := range c.end() {
+		<-p.done
+	}
+	c.engine.forget(c)
+	return nil
+}
+
+// Kill ends everything in the container, as somebody else with access to the
+// engine could. The exit statuses are lost with it.
+func (c *Container) Kill() {
+	c.mu.Lock()
+	c.counters.KilledBy = "outside"
+	for _, p := range c.procs {
+		p.Lose(lost("the container was removed from outside: the command's exit status is unknown"))
+	}
+	c.mu.Unlock()
+	c.end()
+}
+
+// end tells everything in the container to end.
+func (c *Container) end() []*Proc {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.gone {
+		close(c.killed)
+	}
+	c.gone = true
+	return slices.Clone(c.procs)
+}
+
+func (c *Container) start(command string, x sandbox.Exec, out *pipe, in *stdin, play func(*Proc) int) (*Proc, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		return nil, lost("the container ended before its command started")
+	}
+	c.lastPID++
+	p := &Proc{
+		Exec: x, Killed: c.killed,
+		box: c, pid: 6 + c.lastPID, command: command, begun: time.Now(),
+		out: out, in: in, holding: true, status: 137, done: make(chan struct{}), lost: make(chan error, 1),
+	}
+	p.Stdin, p.Stdout, p.Stderr = procReader{p}, procWriter{p, x.Stdout}, procWriter{p, x.Stderr}
+	out.hold()
+	c.procs = append(c.procs, p)
+	go func() {
+		defer p.ended()
+		status := play(p)
+		p.live() // a status comes of no process that was killed
+		p.status = status
+	}()
+	return p, nil
+}
+
+func lost(message string) error {
+	return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: message, Hint: "run it again; partial output kept"}
+}

@@ -1,0 +1,112 @@
+// Package sandboxtest has what tests of package sandbox and of its engines
+// need: [Engine], a fake whose processes are Go functions, and [TestEngine],
+// the suite that every engine passes, the fake included.
+//
+// The one rule: a fake process ends as a real one does. Once its container is
+// killed, its next Write, Read or Sleep does not return, so a script needs no
+// care to be killed, and goroutines do not stay behind.
+//
+//	engine := &sandboxtest.Engine{Script: func(p *sandboxtest.Proc) int {
+//		fmt.Fprintln(p.Stdout, "working")
+//		p.Sleep(time.Hour)
+//		return 0
+//	}}
+//	runner := &sandbox.Local{Engine: engine, Images: &sandboxtest.Images{}, Profiles: profiles}
+//
+// # Design
+//
+// Everything waits on channels and timers only, so that it runs in the bubble
+// of testing/synctest, where an hour passes at once.
+package sandboxtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"belljar/sandbox"
+)
+
+// Fault is what goes wrong in a call to the fake: the call fails with what it
+// returns, or goes on where that is nil. It may wait as long as it likes.
+type Fault func(ctx context.Context) error
+
+// Hang is the Fault of an engine that does not answer.
+func Hang(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Fail is the Fault of an engine that refuses.
+func Fail(err error) Fault {
+	return func(context.Context) error { return err }
+}
+
+// Engine is a sandbox.Engine in memory. Its fields are set before its first
+// use; the zero value plays the scripts of TestEngine.
+type Engine struct {
+	// Script plays every command and returns its exit status.
+	Script func(p *Proc) int
+
+	OnCreate, OnExec, OnProcesses, OnCounters, OnRemove Fault
+
+	mu    sync.Mutex
+	made  []sandbox.Spec
+	boxes []*Container // that were not removed
+}
+
+// Create implements sandbox.Engine.
+func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Container, error) {
+	if err := e.OnCreate.strike(ctx); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.made = append(e.made, spec)
+	c := &Container{
+		engine: e, id: fmt.Sprintf("fake%d", len(e.made)), spec: spec,
+		killed: make(chan struct{}), files: map[string]string{},
+		counters: sandbox.Counters{Evidence: sandbox.Evidence{Source: "script"}},
+	}
+	e.boxes = append(e.boxes, c)
+	return c, nil
+}
+
+// strike is the fault's turn. A call whose context has ended fails anyway.
+func (f Fault) strike(ctx context.Context) error {
+	if f != nil {
+		if err := f(ctx); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// Specs are those of all containers made so far.
+func (e *Engine) Specs() []sandbox.Spec {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.made)
+}
+
+// Left are the containers that are still there.
+func (e *Engine) Left() []*Container {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.boxes)
+}
+
+func (e *Engine) forget(c *Container) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.boxes = slices.DeleteFunc(e.boxes, func(other *Container) bool { return other == c })
+}
+
+// play is what runs for a script, nil for one that nobody plays.
+func (e *Engine) play(script string) func(p *Proc) int {
+	if e.Script != nil {
+		return e.Script
+	}
+	return played(script)
+}

@@ -1,0 +1,140 @@
+package sandboxtest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+)
+
+// The suite's scripts. A real engine gives them to its shell; the fake plays
+// them.
+const (
+	scriptBinary     = `printf 'a\000\377\376b\n'; printf '\001\000e\n' >&2`
+	scriptLongLine   = `head -c 1048576 /dev/zero | tr '\000' x; echo end`
+	scriptInterleave = `i=0; while [ $i -lt 500 ]; do echo o$i; echo e$i >&2; i=$((i+1)); done`
+	scriptMarker     = `echo marker`
+	scriptCat        = `cat`
+	scriptEnv        = `printf '%s\000' "$QUOTES" "$NEWLINES" "$UNICODE" "$EMPTY" "${EMPTY+set}" "${UNSET-unset}"`
+	scriptWhere      = `pwd; id -u; id -g`
+	scriptBackground = `sleep 1001 & echo ready; wait; exit 1`
+	scriptHolder     = `sleep 1003 & echo done; exit 4`
+	scriptStubborn   = `trap '' TERM INT HUP; echo ready; while :; do sleep 1; done`
+	scriptFlood      = `head -c 8388608 /dev/zero`
+	scriptSave       = `echo kept > /tmp/file`
+	scriptLoad       = `cat /tmp/file`
+	scriptClosed     = `exec >&- 2>&-; sleep 1; exit 9`
+	scriptKillSelf   = `kill -9 $$`
+
+	missingDir = "/no/such/directory"
+)
+
+var plays = map[string]func(p *Proc) int{
+	scriptBinary: func(p *Proc) int {
+		io.WriteString(p.Stdout, "a\x00\xff\xfeb\n")
+		io.WriteString(p.Stderr, "\x01\x00e\n")
+		return 0
+	},
+	scriptLongLine: func(p *Proc) int {
+		line := bytes.Repeat([]byte("x"), 1<<20)
+		for chunk := range chunks(line, 32<<10) {
+			p.Stdout.Write(chunk)
+		}
+		io.WriteString(p.Stdout, "end\n")
+		return 0
+	},
+	scriptInterleave: func(p *Proc) int {
+		for i := range 500 {
+			fmt.Fprintf(p.Stdout, "o%d\n", i)
+			fmt.Fprintf(p.Stderr, "e%d\n", i)
+		}
+		return 0
+	},
+	scriptMarker: func(p *Proc) int {
+		io.WriteString(p.Stdout, "marker\n")
+		return 0
+	},
+	scriptCat: func(p *Proc) int {
+		io.Copy(p.Stdout, p.Stdin)
+		return 0
+	},
+	scriptEnv: func(p *Proc) int {
+		env := map[string]string{"UNSET": "unset"}
+		for _, kv := range p.Env {
+			name, value, _ := strings.Cut(kv, "=")
+			env[name] = value
+		}
+		for _, value := range []string{env["QUOTES"], env["NEWLINES"], env["UNICODE"], env["EMPTY"], "set", env["UNSET"]} {
+			io.WriteString(p.Stdout, value+"\x00")
+		}
+		return 0
+	},
+	scriptWhere: func(p *Proc) int {
+		fmt.Fprintf(p.Stdout, "%s\n%d\n%d\n", p.Dir, p.User.UID, p.User.GID)
+		return 0
+	},
+	scriptBackground: func(p *Proc) int {
+		p.Start("sleep 1001", sleeping(1001*time.Second))
+		io.WriteString(p.Stdout, "ready\n")
+		p.Sleep(1001 * time.Second)
+		return 1
+	},
+	scriptHolder: func(p *Proc) int {
+		p.Start("sleep 1003", sleeping(1003*time.Second))
+		io.WriteString(p.Stdout, "done\n")
+		return 4
+	},
+	scriptStubborn: func(p *Proc) int {
+		io.WriteString(p.Stdout, "ready\n")
+		for {
+			p.Sleep(time.Second)
+		}
+	},
+	scriptFlood: func(p *Proc) int {
+		for chunk := range chunks(make([]byte, 8<<20), 32<<10) {
+			p.Stdout.Write(chunk)
+		}
+		return 0
+	},
+	scriptSave:     func(p *Proc) int { p.file("/tmp/file", "kept\n"); return 0 },
+	scriptLoad:     func(p *Proc) int { io.WriteString(p.Stdout, p.file("/tmp/file", "")); return 0 },
+	scriptClosed:   func(p *Proc) int { p.CloseOutput(); p.Sleep(time.Second); return 9 },
+	scriptKillSelf: func(*Proc) int { return 137 },
+}
+
+// played is the part of a script, nil where there is none.
+func played(script string) func(p *Proc) int {
+	var status int
+	if _, err := fmt.Sscanf(script, "exit %d", &status); err == nil {
+		return func(*Proc) int { return status }
+	}
+	return plays[script]
+}
+
+func sleeping(d time.Duration) func(p *Proc) int {
+	return func(p *Proc) int { p.Sleep(d); return 0 }
+}
+
+func chunks(b []byte, size int) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(b) > 0 {
+			n := min(size, len(b))
+			if !yield(b[:n]) {
+				return
+			}
+			b = b[n:]
+		}
+	}
+}
+
+// file is a file of the container's, set where there is something to set.
+func (p *Proc) file(name, content string) string {
+	p.box.mu.Lock()
+	defer p.box.mu.Unlock()
+	if content != "" {
+		p.box.files[name] = content
+	}
+	return p.box.files[name]
+}

@@ -1,0 +1,161 @@
+package sandboxtest
+
+import (
+	"context"
+	"io"
+	"runtime"
+	"slices"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// drain is how long a stream may outlive its process, as with a real engine.
+const drain = 3 * time.Second
+
+// Proc is a fake process, for the function that plays it. Stdin, Stdout and
+// Stderr are never nil.
+type Proc struct {
+	sandbox.Exec
+	Killed <-chan struct{} // closed when the process is killed
+
+	box     *Container
+	pid     int
+	command string
+	begun   time.Time
+	out     *pipe
+	in      *stdin
+	holding bool // the output stream
+
+	status int
+	done   chan struct{} // closed when it ended
+	lost   chan error
+}
+
+// Sleep is sleep(1).
+func (p *Proc) Sleep(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.Killed:
+	}
+	p.live()
+}
+
+// Start starts a background process with the same output, which lives on when
+// p ends.
+func (p *Proc) Start(command string, play func(p *Proc) int) {
+	p.live()
+	x := p.Exec
+	x.Stdin, x.Stdout, x.Stderr = nil, p.out.stdout, p.out.stderr
+	if _, err := p.box.start(command, x, p.out, newStdin(nil), play); err != nil {
+		runtime.Goexit()
+	}
+}
+
+// CloseOutput closes stdout and stderr.
+func (p *Proc) CloseOutput() {
+	if p.holding {
+		p.holding = false
+		p.out.release()
+	}
+}
+
+// Count changes what the kernel has counted of the container.
+func (p *Proc) Count(change func(c *sandbox.Counters)) {
+	p.box.mu.Lock()
+	defer p.box.mu.Unlock()
+	change(&p.box.counters)
+}
+
+// Lose makes the engine lose sight of the process, which runs on: waiting for
+// it fails with err.
+func (p *Proc) Lose(err error) {
+	select {
+	case p.lost <- err:
+	default:
+	}
+}
+
+// KillContainer is Container.Kill, which ends p too.
+func (p *Proc) KillContainer() {
+	p.box.Kill()
+	p.live()
+}
+
+// live does not return once the process was killed.
+func (p *Proc) live() {
+	select {
+	case <-p.Killed:
+		runtime.Goexit()
+	default:
+	}
+}
+
+func (p *Proc) ended() {
+	p.CloseOutput()
+	p.box.mu.Lock()
+	p.box.procs = slices.DeleteFunc(p.box.procs, func(other *Proc) bool { return other == p })
+	p.box.mu.Unlock()
+	close(p.done)
+}
+
+// running is the process of an Exec.
+type running struct{ proc *Proc }
+
+// Exited implements sandbox.Running.
+func (r *running) Exited() <-chan struct{} { return r.proc.done }
+
+// Wait implements sandbox.Running.
+func (r *running) Wait(ctx context.Context) (int, error) {
+	p := r.proc
+	defer p.out.close()
+	defer p.in.stop()
+	select {
+	case err := <-p.lost:
+		return 0, err
+	case <-ctx.Done():
+		return 0, lost("waiting for the command's end: " + ctx.Err().Error())
+	case <-p.done:
+	}
+	select {
+	case err := <-p.lost: // and killed
+		return 0, err
+	default:
+	}
+	t := time.NewTimer(drain)
+	defer t.Stop()
+	select {
+	case <-p.out.eof:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	if p.Dir == missingDir {
+		return 0, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the engine could not start the command in " + p.Dir, Hint: "check that this directory is in the image"}
+	}
+	return p.status, nil
+}
+
+type procWriter struct {
+	p  *Proc
+	to io.Writer
+}
+
+func (w procWriter) Write(b []byte) (int, error) {
+	w.p.live()
+	if w.p.holding {
+		w.p.out.write(w.to, b)
+	}
+	w.p.live()
+	return len(b), nil
+}
+
+type procReader struct{ p *Proc }
+
+func (r procReader) Read(b []byte) (int, error) {
+	r.p.live()
+	n, err := r.p.in.read(b, r.p.Killed)
+	r.p.live()
+	return n, err
+}

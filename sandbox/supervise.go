@@ -1,0 +1,131 @@
+package sandbox
+
+import (
+	"context"
+	"time"
+)
+
+// process is the command's, as far as its end concerns.
+type process struct {
+	gone   <-chan struct{} // see Running.Exited
+	exited <-chan exit     // ready when its streams ended too
+}
+
+// exit is how a process ended, or why that is unknown.
+type exit struct {
+	status int
+	err    error
+}
+
+// supervise waits for the command's end or ends it, and writes its fate into
+// the result. It returns when the command's output has come to its end. remove
+// removes the container, which makes p.exited ready; should it not, giveUp does.
+func (x *execution) supervise(ctx, patient context.Context, box Container, p process, remove, giveUp func()) error {
+	defer x.output.idle.hold()
+	e, end := x.await(ctx, p)
+	if end.cause == "" {
+		return x.exited(ctx, patient, box, p, e, remove, giveUp)
+	}
+	close(x.output.ending)
+	x.look(patient, box)
+	x.result.ended(end)
+	remove()
+	defer time.AfterFunc(drainTimeout, giveUp).Stop()
+	<-p.exited // its status is that of our kill
+	return nil
+}
+
+// exited records a command that ended of itself. Where e is nil only the
+// process has: what it left behind holds its streams, and goes with the
+// container, as it would if the command were the container's main process.
+//
+// Cancelling ctx no longer ends the command, but what it said need not be read
+// then, nor an engine waited for that does not tell its status.
+func (x *execution) exited(ctx, patient context.Context, box Container, p process, e *exit, remove, giveUp func()) error {
+	if e != nil && e.err != nil {
+		return e.err
+	}
+	x.look(patient, box)
+	if e == nil {
+		if len(x.result.Lingering) > 0 {
+			remove()
+			x.recount(patient, box)
+		}
+		ending := x.output.ending
+		stop := context.AfterFunc(ctx, func() {
+			close(ending)
+			time.AfterFunc(drainTimeout, giveUp)
+		})
+		last := <-p.exited
+		stop()
+		e = &last
+	}
+	if e.err != nil {
+		return e.err
+	}
+	x.result.exited(e.status, x.command.Limits)
+	return nil
+}
+
+// await returns the command's exit, nil where the process ended and its streams
+// did not, or the reason to end it. Where both are there the exit counts: it
+// happened.
+func (x *execution) await(ctx context.Context, p process) (*exit, ending) {
+	c := x.command
+	wall := time.NewTimer(c.Timeout)
+	defer wall.Stop()
+	var end ending
+	select {
+	case e := <-p.exited:
+		return &e, ending{}
+	case <-p.gone:
+		return nil, ending{}
+	case <-x.output.idle.C:
+		end = idleEnding(c.IdleTimeout)
+	case <-wall.C:
+		end = wallEnding(c.Timeout)
+	case <-x.output.over:
+		end = outputEnding(c.Limits.Output)
+	case <-ctx.Done():
+		end = cancelEnding
+	}
+	select {
+	case e := <-p.exited:
+		return &e, ending{}
+	case <-p.gone:
+		return nil, ending{}
+	default:
+		return nil, end
+	}
+}
+
+// look records what runs and what was counted, while the container is there to
+// be asked.
+func (x *execution) look(ctx context.Context, box Container) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	var err error
+	if x.result.Lingering, err = box.Processes(ctx); err != nil {
+		x.result.Evidence.ListError = err.Error()
+	}
+	counters, err := box.Counters(ctx)
+	if err != nil {
+		return // Evidence.Source stays empty, which says so
+	}
+	counters.ListError = x.result.Evidence.ListError
+	x.result.Evidence, x.result.Resources = counters.Evidence, counters.Resources
+}
+
+// recount adds what was counted while the container went.
+func (x *execution) recount(ctx context.Context, box Container) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
+	defer cancel()
+	last, err := box.Counters(ctx)
+	if err != nil {
+		return
+	}
+	e, r := &x.result.Evidence, &x.result.Resources
+	e.OOMKills, e.PidsLimitHits = max(e.OOMKills, last.OOMKills), max(e.PidsLimitHits, last.PidsLimitHits)
+	e.OutputError = last.OutputError
+	r.CPUSeconds, r.MaxMemoryBytes = max(r.CPUSeconds, last.CPUSeconds), max(r.MaxMemoryBytes, last.MaxMemoryBytes)
+}

@@ -1,0 +1,128 @@
+package sandbox
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// invalid is a refusal of an unusable command.
+func invalid(hint, format string, args ...any) error {
+	return &Error{Cause: CauseInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// validate refuses what no engine could run, or would run as something else,
+// before anything is made. The engine reports both as the command's failure.
+func (c Command) validate(p Profile) error {
+	checks := []func() error{
+		c.checkID, c.checkScript, c.checkDir, c.checkUser, c.checkNetwork, c.checkLimits,
+		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
+		func() error {
+			if c.IdleTimeout == NoIdleTimeout {
+				return nil
+			}
+			return checkTimeout("idle timeout", c.IdleTimeout, p.MaxTimeout)
+		},
+	}
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// idChars are what an ID may hold, which becomes part of a container's name and
+// of its address in the engine's API.
+const idChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+
+func (c Command) checkID() error {
+	if len(c.ID) > 64 || strings.Trim(c.ID, idChars) != "" {
+		return invalid("at most 64 of A-Z a-z 0-9 _ . -, or none: then one is chosen", "command ID %.80q", c.ID)
+	}
+	return nil
+}
+
+func (c Command) checkScript() error {
+	switch {
+	case strings.TrimSpace(c.Script) == "":
+		return invalid("give a script, such as: belljar run 'echo hello'", "command is empty")
+	case strings.ContainsRune(c.Script, 0):
+		return invalid("a shell script cannot hold one: write printf '\\000' where the output needs it", "command has a NUL byte at offset %d", strings.IndexByte(c.Script, 0))
+	case !utf8.ValidString(c.Script):
+		return invalid("write such bytes as printf '\\377' does, or pass them on stdin", "command is not valid UTF-8, which is all that the engine's API can carry unchanged")
+	case len(c.Script) > MaxScript:
+		return invalid("put it in a file and mount it, or pass it on stdin: belljar run -i sh < FILE",
+			"command is %d bytes long, over the kernel's limit of %d for one argument (MAX_ARG_STRLEN)", len(c.Script), MaxScript)
+	}
+	return nil
+}
+
+func (c Command) checkDir() error {
+	if !path.IsAbs(c.Dir) || strings.ContainsRune(c.Dir, 0) || !utf8.ValidString(c.Dir) {
+		return invalid("it is a path inside the container, such as /work", "working directory %q is not absolute", c.Dir)
+	}
+	// Through /proc a working directory can be a leaked descriptor of the
+	// runtime's, and so the host's file system (CVE-2024-21626).
+	if slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool { return within(dir, path.Clean(c.Dir)) }) {
+		return invalid("choose one such as /work", "working directory %q is in the kernel's own file systems", c.Dir)
+	}
+	return nil
+}
+
+func (c Command) checkUser() error {
+	if c.User.UID <= 0 || c.User.GID < 0 {
+		return invalid("give UID:GID with a UID above 0, such as 65534:65534", "user %d:%d is not allowed", c.User.UID, c.User.GID)
+	}
+	return nil
+}
+
+func (c Command) checkNetwork() error {
+	if c.Network == "host" || strings.HasPrefix(c.Network, "container:") {
+		return invalid("use none, bridge or a network of the engine's", "network %q shares a namespace with others", c.Network)
+	}
+	return nil
+}
+
+func (c Command) checkLimits() error {
+	l := c.Limits
+	for _, limit := range []struct {
+		name       string
+		value, min float64
+		unit       string
+	}{
+		{"memory", float64(l.Memory), 6 << 20, " bytes"}, // the engine's own minimum
+		{"cpus", l.CPUs, 0.01, ""},
+		{"pids", float64(l.Pids), 4, ""}, // init, keeper, sh and one command
+		{"output", float64(l.Output), 1 << 10, " bytes"},
+		{"tmp", float64(l.Tmp), 64 << 10, " bytes"},
+		{"files", float64(l.Files), 16, ""},
+	} {
+		if !(limit.value >= limit.min) { // so that NaN is refused too
+			return invalid("raise it", "limits.%s is %s, below the least of %s%s", limit.name, decimal(limit.value), decimal(limit.min), limit.unit)
+		}
+	}
+	return nil
+}
+
+// decimal writes no exponent, which %v does.
+func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+func checkTimeout(name string, d, most time.Duration) error {
+	if d < MinTimeout {
+		return invalid(fmt.Sprintf("at least %v", MinTimeout), "%s %v is too short", name, d)
+	}
+	if d > most {
+		return invalid("raise max_timeout in sandbox.yaml", "%s %v is over max_timeout %v", name, d, most)
+	}
+	return nil
+}
+
+// within tells whether the clean path p is dir or below it.
+func within(dir, p string) bool {
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}
