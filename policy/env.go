@@ -1,0 +1,62 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// dangerous variables decide which code runs or hold what should not leak. No
+// glob lets them through, since whoever wrote the glob had others in mind.
+var dangerous = []string{
+	// what the loader, the shell and the interpreters run or load
+	"PATH", "LD_*", "GLIBC_TUNABLES", "GCONV_PATH",
+	"ENV", "BASH_ENV", "IFS", "PROMPT_COMMAND", "PS4", "SHELLOPTS", "BASHOPTS", "CDPATH",
+	"PYTHON*", "PERL*", "RUBY*", "NODE_*", "LUA_*", "CLASSPATH", "*JAVA*OPTIONS",
+	// what programs run or whom they talk to
+	"GIT_*", "DOCKER_*", "SSH_*", "BELLJAR_*",
+	// secrets
+	"AWS_*", "*TOKEN*", "*KEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*",
+}
+
+// AllowEnv says whether the caller's variable of that name may pass.
+func (r Rules) AllowEnv(name string) bool {
+	if !isName(name) {
+		return false
+	}
+	if slices.Contains(r.Env, name) {
+		return true
+	}
+	return matchAny(r.Env, name) && !matchAny(dangerous, strings.ToUpper(name))
+}
+
+// isName tells whether a shell could set the variable. It keeps out functions
+// that bash exports, such as "BASH_FUNC_ls%%".
+func isName(name string) bool {
+	for i, c := range []byte(name) {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func matchAny(globs []string, name string) bool {
+	return slices.ContainsFunc(globs, func(glob string) bool { return match(glob, name) })
+}
+
+// match tells whether name is like glob, in which "*" stands for any bytes.
+func match(glob, name string) bool {
+	first, rest, isGlob := strings.Cut(glob, "*")
+	if !isGlob {
+		return glob == name
+	}
+	name, ok := strings.CutPrefix(name, first)
+	for ok {
+		if first, rest, isGlob = strings.Cut(rest, "*"); !isGlob {
+			return strings.HasSuffix(name, first)
+		}
+		_, name, ok = strings.Cut(name, first)
+	}
+	return false
+}

@@ -1,0 +1,120 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"belljar/sandbox"
+)
+
+// hostPaths are the kernel's, the system's and the engines' own. Writing there,
+// or often only reading, is an escape.
+var hostPaths = []string{
+	"/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/var/lib/docker", "/var/lib/containerd",
+}
+
+// containerPaths are where a mount would replace what the engine put there, or
+// the programs that every command trusts.
+var containerPaths = []string{
+	"/proc", "/sys", "/dev", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/usr",
+}
+
+// CheckMount refuses a mount that no rule covers, and some that a rule covers.
+// The source must be absolute and free of links. An error is a *sandbox.Error
+// of CauseDenied that names the rule.
+func (r Rules) CheckMount(m sandbox.Mount) error {
+	asked := fmt.Sprintf("%s:%s:%s", m.Source, m.Target, mode(m))
+	for _, check := range []func(sandbox.Mount) *refusal{checkPaths, r.checkSource, checkTarget, r.checkAllowed} {
+		if no := check(m); no != nil {
+			return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("mount %q denied: %s", asked, no.rule), Hint: no.hint}
+		}
+	}
+	return nil
+}
+
+// Writable says whether a mount could let commands write to dir, a directory of
+// the host.
+func (r Rules) Writable(dir string) bool {
+	return slices.ContainsFunc(r.Mounts, func(rule MountRule) bool {
+		return rule.Mode == ReadWrite && Within(rule.Source, dir)
+	})
+}
+
+// Within tells whether p is dir or below it, comparing whole components. Both
+// must be absolute; otherwise it is not.
+func Within(dir, p string) bool {
+	if !path.IsAbs(dir) || !path.IsAbs(p) {
+		return false
+	}
+	dir, p = path.Clean(dir), path.Clean(p)
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// refusal is the rule that refuses a mount, and what to do about it.
+type refusal struct{ rule, hint string }
+
+func checkPaths(m sandbox.Mount) *refusal {
+	if path.IsAbs(m.Source) && path.IsAbs(m.Target) {
+		return nil
+	}
+	return &refusal{`rule "absolute paths only"`, "write both paths whole"}
+}
+
+func (r Rules) checkSource(m sandbox.Mount) *refusal {
+	for _, p := range slices.Concat([]string{"/"}, hostPaths, r.Protected) {
+		// Everything is below "/" and nothing holds it but itself.
+		if Within(m.Source, p) || p != "/" && Within(p, m.Source) {
+			return &refusal{fmt.Sprintf("rule %q", "protected path "+p), "mount a directory that neither is, holds nor is inside it"}
+		}
+	}
+	for _, p := range r.Fixed {
+		if Within(p, m.Source) || m.Writable && Within(m.Source, p) {
+			return &refusal{fmt.Sprintf("rule %q", "belljar's configuration "+p), "mount a directory without it, or its directory read-only, or keep the configuration elsewhere"}
+		}
+	}
+	return nil
+}
+
+func checkTarget(m sandbox.Mount) *refusal {
+	if path.Clean(m.Target) == "/" {
+		return &refusal{`rule "protected target /"`, "choose a target such as /work"}
+	}
+	for _, p := range containerPaths {
+		if Within(p, m.Target) {
+			return &refusal{fmt.Sprintf("rule %q", "protected target "+p), "choose a target such as /work"}
+		}
+	}
+	return nil
+}
+
+// checkAllowed looks for a rule that covers m. Where none does, it names the
+// one that came closest.
+func (r Rules) checkAllowed(m sandbox.Mount) *refusal {
+	no := &refusal{"no rule in mounts.allow", "allow the source in sandbox.yaml under mounts.allow"}
+	closest := 0
+	for i, rule := range r.Mounts {
+		switch {
+		case !Within(rule.Source, m.Source):
+		case rule.Target != "" && !Within(rule.Target, m.Target):
+			if closest < 1 {
+				closest, no = 1, &refusal{fmt.Sprintf("mounts.allow[%d] (target %s)", i, rule.Target), "mount it there, or change the rule"}
+			}
+		case m.Writable && rule.Mode != ReadWrite:
+			if closest < 2 {
+				closest, no = 2, &refusal{fmt.Sprintf("mounts.allow[%d] (ro)", i), "mount it read-only, or give the rule mode rw"}
+			}
+		default:
+			return nil
+		}
+	}
+	return no
+}
+
+func mode(m sandbox.Mount) string {
+	if m.Writable {
+		return ReadWrite
+	}
+	return ReadOnly
+}

@@ -1,0 +1,44 @@
+// Package policy decides what a command may have of its caller and of its host.
+//
+// The one rule: it decides, and looks at nothing. The same question has the
+// same answer on every machine, so a decision can be tested, and explained
+// afterwards. Whoever asks resolves paths first.
+//
+//	rules := policy.Rules{
+//		Env:    []string{"CI", "LC_*"},
+//		Mounts: []policy.MountRule{{Source: "/home/me/project", Target: "/work", Mode: policy.ReadOnly}},
+//	}
+//	err := rules.CheckMount(sandbox.Mount{Source: "/home/me/project", Target: "/work"})
+package policy
+
+import "belljar/sandbox"
+
+var _ sandbox.Policy = Rules{}
+
+// Rules are what a profile allows. Zero Rules allow nothing.
+type Rules struct {
+	Env    []string    // names of the caller's variables, or globs such as "LC_*"
+	Mounts []MountRule // a mount is allowed where one of them covers it
+
+	// Protected are paths of the host that are never mounted, nor what is in
+	// them, nor what holds them.
+	Protected []string
+	// Fixed are paths that commands must not change: belljar's configuration.
+	// They are never mounted themselves, and what holds them only read-only:
+	// a command that writes its own rules has none.
+	Fixed []string
+}
+
+// MountRule allows mounts of Source, or of what is below it, onto Target, or
+// below it.
+type MountRule struct {
+	Source string `json:"source"` // on the host: absolute and free of links
+	Target string `json:"target"` // in the container; empty is any
+	Mode   string `json:"mode"`   // ReadOnly or ReadWrite; anything else is read-only
+}
+
+// The modes of a mount.
+const (
+	ReadOnly  = "ro"
+	ReadWrite = "rw"
+)
