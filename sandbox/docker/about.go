@@ -1,0 +1,105 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/docker/docker/api"
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/system"
+)
+
+// About is what an engine is, and what its host can do for a lock-down.
+type About struct {
+	Host      string // its address
+	Local     bool   // reached through a socket file: its host is most likely this one
+	Version   string // "20.10.24+dfsg1"
+	API       string // what is spoken with it, such as "1.41"
+	EngineAPI string // the newest it speaks
+	ClientAPI string // the newest we speak
+
+	Runtime    string      // the default one
+	Runtimes   []string    // all it lists, by name
+	Components []Component // Engine, containerd, runc, … as far as it tells
+
+	Kernel  string
+	OS      string
+	CPUs    int
+	Memory  int64 // bytes
+	RootDir string
+
+	Storage       string // the driver
+	CgroupVersion string // "1" or "2"
+	CgroupDriver  string
+	Limits        LimitSupport
+	Security      []string // "name=seccomp,profile=default", …
+	Warnings      []string // the engine's own, of one or several lines
+}
+
+// Component is a program that the engine works with.
+type Component struct {
+	Name    string // "runc"
+	Version string // "1.1.5+ds1"
+	Commit  string // of its source; some distributions put their package's version here
+}
+
+// LimitSupport says which limits the host's kernel enforces. The engine drops
+// any other without an error.
+type LimitSupport struct{ Memory, Swap, CPU, Pids bool }
+
+// About asks the engine about itself and its host.
+func (e *Engine) About(ctx context.Context) (About, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	version, err := e.client.ServerVersion(ctx)
+	if err != nil {
+		return About{}, engineError(err, "asking the engine for its version").hint("see the engine's log: journalctl -u docker")
+	}
+	info, err := e.client.Info(ctx)
+	if err != nil {
+		return About{}, engineError(err, "asking the engine about its host").hint("see the engine's log: journalctl -u docker")
+	}
+	a := about(version, info)
+	a.Host, a.Local = e.Host(), e.local()
+	a.API, a.ClientAPI = e.client.ClientVersion(), api.DefaultVersion
+	return a, nil
+}
+
+func about(version types.Version, info system.Info) About {
+	a := About{
+		Version: version.Version, EngineAPI: version.APIVersion,
+		Runtime: info.DefaultRuntime, Runtimes: slices.Sorted(maps.Keys(info.Runtimes)),
+		Kernel: info.KernelVersion, OS: info.OperatingSystem, CPUs: info.NCPU, Memory: info.MemTotal, RootDir: info.DockerRootDir,
+		Storage: info.Driver, CgroupVersion: info.CgroupVersion, CgroupDriver: info.CgroupDriver,
+		Limits:   LimitSupport{Memory: info.MemoryLimit, Swap: info.SwapLimit, CPU: info.CPUCfsQuota, Pids: info.PidsLimit},
+		Security: info.SecurityOptions, Warnings: info.Warnings,
+	}
+	for _, c := range version.Components {
+		a.Components = append(a.Components, Component{Name: c.Name, Version: c.Version, Commit: c.Details["GitCommit"]})
+	}
+	return a
+}
+
+// Component finds a component by name.
+func (a About) Component(name string) (Component, bool) {
+	i := slices.IndexFunc(a.Components, func(c Component) bool { return c.Name == name })
+	if i < 0 {
+		return Component{}, false
+	}
+	return a.Components[i], true
+}
+
+// Top tells whether the engine can list the processes of a running container,
+// which takes a ps on its host that knows all the columns.
+func (e *Engine) Top(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	b := &box{engine: e, id: id}
+	list, err := b.top(ctx)
+	if err == nil && len(list) == 0 {
+		err = errors.New("the engine lists no process of a running container")
+	}
+	return err
+}

@@ -1,0 +1,174 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"belljar/sandbox"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
+)
+
+// killAfter is how long a container may take to go after its keeper's stdin was
+// closed, before the engine is told to kill it.
+const killAfter = 500 * time.Millisecond
+
+// countPause is how often the counts are read while the container goes: what its
+// processes ran into up to their end is evidence, too.
+const countPause = 5 * time.Millisecond
+
+// box is a container with its keeper.
+type box struct {
+	engine  *Engine
+	id      string
+	spec    sandbox.Spec
+	stdin   types.HijackedResponse // the keeper's; while it is open, the container lives
+	runtime string                 // as the engine resolved it
+	init    int                    // the engine's host's PID of the container's first process
+	group   *cgroup                // nil where the kernel is not this host's
+	keeper  int                    // UID of what is the container's own
+	mapped  int                    // the same, as this host numbers it
+	watch   *watch
+	removal sync.Mutex
+	removed bool
+
+	mu    sync.Mutex
+	execs []*running
+	lost  string // why output may be missing
+
+	counted counts
+}
+
+// Info implements sandbox.Container.
+func (b *box) Info() sandbox.ContainerInfo {
+	return sandbox.ContainerInfo{ID: b.id, Image: b.spec.Image.Reference, ImageDigest: b.spec.Image.Digest, Runtime: b.runtime}
+}
+
+// Remove implements sandbox.Container.
+func (b *box) Remove(ctx context.Context) error {
+	b.removal.Lock()
+	defer b.removal.Unlock()
+	if b.removed {
+		return nil
+	}
+	err := b.remove(ctx)
+	for _, exec := range b.started() {
+		if !exec.waited.Load() {
+			exec.close()
+		}
+	}
+	b.engine.events.remove(b.id)
+	b.removed = err == nil
+	return err
+}
+
+// add remembers an exec, whose connection Remove closes.
+func (b *box) add(exec *running) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.execs = append(b.execs, exec)
+}
+
+// lose remembers that output may be missing, and why.
+func (b *box) lose(why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lost = why
+}
+
+func (b *box) started() []*running {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.execs
+}
+
+func (b *box) remove(ctx context.Context) error {
+	if b.stdin.Conn != nil {
+		b.stdin.Close()
+	}
+	if b.wait(ctx, killAfter) {
+		return nil
+	}
+	// The keeper did not see its stdin end: stopped, frozen, or never started.
+	if err := b.engine.client.ContainerKill(ctx, b.id, "KILL"); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+		return fmt.Errorf("killing: %w", err)
+	}
+	if b.wait(ctx, killAfter) {
+		return nil
+	}
+	return b.engine.forceRemove(ctx, b.id)
+}
+
+// wait waits until the container is gone, but not longer than d.
+func (b *box) wait(ctx context.Context, d time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	for {
+		var now seen
+		changed := b.watch.look(func(s seen) { now = s })
+		switch {
+		case now.destroyed:
+			return true
+		case now.blind:
+			return b.askGone(ctx)
+		}
+		select {
+		case <-changed:
+		case <-time.After(countPause):
+			if b.group != nil {
+				b.count()
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// askGone waits as wait does, by a call, where the events do not tell.
+func (b *box) askGone(ctx context.Context) bool {
+	waiting, errs := b.engine.client.ContainerWait(ctx, b.id, container.WaitConditionRemoved)
+	select {
+	case <-waiting:
+		return true
+	case err := <-errs:
+		return errdefs.IsNotFound(err)
+	}
+}
+
+// abandon removes a container that nobody was given.
+func (b *box) abandon(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	if b.stdin.Conn != nil {
+		b.stdin.Close()
+	}
+	b.engine.events.remove(b.id)
+	return b.engine.forceRemove(ctx, b.id)
+}
+
+// forceRemove removes a container by ID or name, in whatever state it is. One
+// that is gone, or going, is no error.
+func (e *Engine) forceRemove(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	for {
+		err := e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		if err == nil || errdefs.IsNotFound(err) {
+			return nil
+		}
+		if !errdefs.IsConflict(err) {
+			return fmt.Errorf("removing container %s: %w", id, err)
+		}
+		// A removal is under way already, started by AutoRemove.
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package docker
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// cgroupRoot is where every Linux distribution mounts the control groups.
+const cgroupRoot = "/sys/fs/cgroup"
+
+// cgroup is a container's control groups on this host: one directory for all
+// controllers (v2), or one for each (v1).
+type cgroup struct{ v2, memory, pidsDir, cpu string }
+
+// findGroup sets b.group where the container's processes are this host's: its
+// first one's PID must lead to a group that carries the container's ID. There
+// the keeper's user may have another number, where user namespaces map it.
+func (b *box) findGroup() {
+	if b.init == 0 || !b.engine.local() || !b.sharesKernel() {
+		return
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", b.init))
+	if err != nil {
+		return
+	}
+	group := parseCgroup(string(text), b.id)
+	if group == nil || group.pids() == nil {
+		return
+	}
+	if init, err := readStatus(b.init); err == nil {
+		b.group, b.mapped = group, init.uid
+	}
+}
+
+// parseCgroup reads /proc/PID/cgroup, lines of number:controllers:path
+// (cgroups(7)).
+func parseCgroup(text, id string) *cgroup {
+	var g cgroup
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 || !strings.Contains(parts[2], id) {
+			continue
+		}
+		dir := func(mount string) string { return filepath.Join(cgroupRoot, mount, parts[2]) }
+		if parts[1] == "" {
+			g.v2 = dir("")
+			continue
+		}
+		for controller := range strings.SplitSeq(parts[1], ",") {
+			switch controller {
+			case "memory":
+				g.memory = dir(controller)
+			case "pids":
+				g.pidsDir = dir(controller)
+			case "cpuacct":
+				g.cpu = dir(controller)
+			}
+		}
+	}
+	switch {
+	case g.memory != "" && g.pidsDir != "":
+		g.v2 = "" // hybrid: there is a v2 group, but the controllers are v1's
+		return &g
+	case g.v2 != "":
+		return &cgroup{v2: g.v2, memory: g.v2, pidsDir: g.v2, cpu: g.v2}
+	}
+	return nil
+}
+
+// pids are the host's PIDs of all processes in the group, nil if it is gone.
+func (g *cgroup) pids() []int {
+	text, err := os.ReadFile(filepath.Join(g.pidsDir, "cgroup.procs"))
+	if err != nil {
+		return nil
+	}
+	list := []int{}
+	for field := range strings.FieldsSeq(string(text)) {
+		if pid, err := strconv.Atoi(field); err == nil {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+// number reads a file that holds one.
+func number(dir, file string) int64 {
+	text, _ := os.ReadFile(filepath.Join(dir, file))
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return n
+}
+
+// keyed reads one number of a file of lines "key number".
+func keyed(dir, file, key string) int64 {
+	text, _ := os.ReadFile(filepath.Join(dir, file))
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, key+" "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// counts are what a group counted since it was made; all only grow.
+type counts struct {
+	oomKills, pidsLimitHits int
+	maxMemory               int64
+	cpuSeconds              float64
+}
+
+func (c counts) max(other counts) counts {
+	return counts{
+		max(c.oomKills, other.oomKills), max(c.pidsLimitHits, other.pidsLimitHits),
+		max(c.maxMemory, other.maxMemory), max(c.cpuSeconds, other.cpuSeconds),
+	}
+}
+
+func (g *cgroup) counts() counts {
+	return counts{g.oomKills(), g.pidsLimitHits(), g.maxMemory(), g.cpuSeconds()}
+}
+
+func (g *cgroup) oomKills() int {
+	if g.v2 != "" {
+		return int(keyed(g.memory, "memory.events", "oom_kill"))
+	}
+	return int(keyed(g.memory, "memory.oom_control", "oom_kill"))
+}
+
+func (g *cgroup) pidsLimitHits() int { return int(keyed(g.pidsDir, "pids.events", "max")) }
+
+func (g *cgroup) maxMemory() int64 {
+	if g.v2 != "" {
+		return number(g.memory, "memory.peak")
+	}
+	return number(g.memory, "memory.max_usage_in_bytes")
+}
+
+func (g *cgroup) cpuSeconds() float64 {
+	if g.v2 != "" {
+		return float64(keyed(g.cpu, "cpu.stat", "usage_usec")) / 1e6
+	}
+	return float64(number(g.cpu, "cpuacct.usage")) / 1e9
+}

@@ -1,0 +1,169 @@
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+)
+
+// serve is an engine's socket behind which handler answers.
+func serve(t *testing.T, handler http.HandlerFunc) string {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "docker.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: handler}}
+	server.Start()
+	t.Cleanup(server.Close)
+	return "unix://" + socket
+}
+
+func speaking(version string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", version) }
+}
+
+func TestConnectErrors(t *testing.T) {
+	dead := filepath.Join(t.TempDir(), "dead.sock")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	listener.Close()
+
+	for name, test := range map[string]struct {
+		host, version string
+		want          string
+	}{
+		"no socket":     {"unix:///no/such/docker.sock", "", "no engine at unix:///no/such/docker.sock: there is no such socket (install and start one"},
+		"nobody there":  {"unix://" + dead, "", "does not answer"},
+		"unusable host": {"nonsense", "", `engine host "nonsense" is unusable`},
+		"no HTTP":       {serve(t, func(w http.ResponseWriter, _ *http.Request) { hangUp(w, "SSH-2.0\r\n") }), "", "does not answer"},
+		"hangs up":      {serve(t, func(w http.ResponseWriter, _ *http.Request) { hangUp(w, "") }), "", "does not answer"},
+		"failing":       {serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }), "", "asking the engine at unix://"},
+		"slow":          {serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), "", "context deadline exceeded"},
+		"too old":       {serve(t, speaking("1.40")), "", "is too old: 1.41 is needed"},
+		"asked too new": {serve(t, speaking("1.41")), "1.47", "speaks API 1.41 at most, and 1.47 was asked for (unset DOCKER_API_VERSION)"},
+		"asked too old": {serve(t, speaking("1.41")), "1.30", "is too old: 1.41 is needed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("DOCKER_API_VERSION", test.version)
+			patience := time.Minute
+			if name == "slow" {
+				patience = 50 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			engine, err := docker.Connect(ctx, test.host)
+			if err == nil {
+				engine.Close()
+				t.Fatal("connected")
+			}
+			var e *sandbox.Error
+			if !errors.As(err, &e) || e.Cause != sandbox.CauseEngine || e.Hint == "" || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// hangUp answers with something else than HTTP.
+func hangUp(w http.ResponseWriter, text string) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err == nil {
+		conn.Write([]byte(text))
+		conn.Close()
+	}
+}
+
+func TestCreateErrors(t *testing.T) {
+	for _, test := range []struct {
+		status  int
+		cause   sandbox.Cause
+		want    string
+		removed bool // whatever an engine that did not refuse may have made
+	}{
+		{404, sandbox.CauseImage, `image "belljar/base" went away`, false},
+		{400, sandbox.CauseInvalid, "the engine refuses the container", false},
+		{409, sandbox.CauseInvalid, `a command with the ID "one" runs already`, false},
+		{500, sandbox.CauseEngine, "creating the container", true},
+	} {
+		var mu sync.Mutex
+		var asked []string
+		host := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			_, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+			mu.Lock()
+			asked = append(asked, r.Method+" "+path)
+			mu.Unlock()
+			switch path {
+			case "": // the ping
+				w.Header().Set("Api-Version", "1.41")
+			case "events":
+				http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			case "containers/create":
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(test.status)
+				fmt.Fprint(w, `{"message":"because"}`)
+			}
+		})
+		engine, err := docker.Connect(t.Context(), host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = engine.Create(t.Context(), sandbox.Spec{Command: "one", Image: sandbox.Image{Reference: "belljar/base"}})
+		if sandbox.CauseOf(err) != test.cause || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%d: error %v, want %s: %s", test.status, err, test.cause, test.want)
+		}
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+		if removed := slices.Contains(asked, "DELETE containers/belljar-one"); removed != test.removed {
+			t.Errorf("%d: removed %v, asked %q", test.status, removed, asked)
+		}
+	}
+}
+
+// An engine that never answers the upgrade of a connection does not hold the
+// call past its context.
+func TestUpgradeEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	host := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		switch path {
+		case "": // the ping
+			w.Header().Set("Api-Version", "1.41")
+		case "events":
+			http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		case "containers/create":
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprint(w, `{"Id":"made"}`)
+		case "containers/made/attach":
+			cancel()
+			<-r.Context().Done()
+		}
+	})
+	engine, err := docker.Connect(t.Context(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	if _, err := engine.Create(ctx, sandbox.Spec{Command: "one"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}

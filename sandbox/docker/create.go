@@ -1,0 +1,201 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"belljar/sandbox"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
+)
+
+const (
+	callTimeout = 10 * time.Second // for one call that does no work
+	grace       = 5 * time.Second  // for a call under way when its context is cancelled
+)
+
+// Create implements sandbox.Engine.
+func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Container, error) {
+	if err := e.checkMounts(ctx, spec.Mounts); err != nil {
+		return nil, err
+	}
+	judged, err := sources(spec.Mounts)
+	if err != nil {
+		return nil, err
+	}
+	host, err := hostConfig(spec)
+	if err != nil {
+		return nil, err
+	}
+	e.subscribe.Do(func() { e.events.start(e.owner) })
+
+	// A cancelled request does not stop the engine from making what it asked
+	// for: let it finish, so that there is something to remove.
+	patient, cancel := outlive(ctx, grace)
+	defer cancel()
+	name := "belljar-" + strings.ToLower(spec.Command)
+	config := containerConfig(spec, e.owner.labels(spec))
+	made, err := e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
+	if err != nil {
+		// An engine that refused made nothing, and the name may be another
+		// container's; of one that did not answer that is not known.
+		if !errdefs.IsConflict(err) && !errdefs.IsInvalidArgument(err) && !errdefs.IsNotFound(err) {
+			e.forceRemove(ctx, name)
+		}
+		return nil, createError(err, spec)
+	}
+	box := &box{engine: e, id: made.ID, spec: spec, keeper: keeperFor(spec.User), watch: e.events.add(made.ID)}
+	if err := box.start(patient); err != nil {
+		return nil, errors.Join(err, box.abandon(ctx))
+	}
+	if err := box.checkMounted(judged); err != nil {
+		return nil, errors.Join(err, box.abandon(ctx))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(err, box.abandon(ctx))
+	}
+	return box, nil
+}
+
+// checkMounts refuses mounts where none can be, and those that hold what makes
+// the engine: its socket, which is root on this host, and its root directory.
+// Their usual places are refused by policy; these may be elsewhere.
+func (e *Engine) checkMounts(ctx context.Context, mounts []sandbox.Mount) error {
+	if len(mounts) == 0 {
+		return nil
+	}
+	if !e.local() {
+		return engineError(nil, "mounts need an engine on this host, and %s is another", e.Host()).as(sandbox.CauseInvalid).
+			hint("pass files on stdin")
+	}
+	about, err := e.client.Info(ctx)
+	if err != nil {
+		return engineError(err, "asking the engine for its root directory").hint("see: belljar doctor")
+	}
+	socket, root := resolved(strings.TrimPrefix(e.Host(), "unix://")), resolved(about.DockerRootDir)
+	for _, m := range mounts {
+		what := ""
+		switch {
+		case below(m.Source, socket):
+			what = "the engine's socket " + socket
+		case below(m.Source, root), below(root, m.Source):
+			what = "of the engine's root directory " + root
+		default:
+			continue
+		}
+		return engineError(nil, "mount %q denied: it holds %s", m.Source, what).as(sandbox.CauseDenied).hint("mount a directory without it")
+	}
+	return nil
+}
+
+func resolved(file string) string {
+	if file, err := filepath.EvalSymlinks(file); err == nil {
+		return file
+	}
+	return file
+}
+
+// below tells whether file is dir, or in it.
+func below(dir, file string) bool {
+	relative, err := filepath.Rel(dir, file)
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// outlive is a context that ends a while after ctx does.
+func outlive(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(d):
+			cancel()
+		case <-longer.Done():
+		}
+	})
+	return longer, func() { stop(); cancel() }
+}
+
+// start attaches to the keeper's stdin before there is a keeper, so that there
+// is no moment in which it runs without us.
+func (b *box) start(ctx context.Context) error {
+	var err error
+	b.stdin, err = hijack(ctx, func(ctx context.Context) (types.HijackedResponse, error) {
+		return b.engine.client.ContainerAttach(ctx, b.id, container.AttachOptions{Stream: true, Stdin: true})
+	})
+	if err != nil {
+		return engineError(err, "attaching to the container's keeper").hint("see: belljar doctor")
+	}
+	if err := b.engine.client.ContainerStart(ctx, b.id, container.StartOptions{}); err != nil {
+		return startError(err, b.spec)
+	}
+	about, err := b.engine.client.ContainerInspect(ctx, b.id)
+	if err != nil {
+		return engineError(err, "inspecting the container").hint("see: belljar doctor")
+	}
+	b.runtime, b.init = about.HostConfig.Runtime, about.State.Pid
+	b.findGroup()
+	if name, err := b.forgedGroup(); name != "" || err != nil {
+		return engineError(err, "image %q has an /etc/group that cannot be trusted: a group is named %q, like a number", b.spec.Image.Reference, name).
+			as(sandbox.CauseImage).hint("remove that group from the image")
+	}
+	return nil
+}
+
+func createError(err error, spec sandbox.Spec) error {
+	switch {
+	case errdefs.IsNotFound(err):
+		return engineError(nil, "image %q went away", spec.Image.Reference).as(sandbox.CauseImage).hint("run the command again")
+	case errdefs.IsConflict(err):
+		return engineError(nil, "a command with the ID %q runs already", spec.Command).as(sandbox.CauseInvalid).hint("leave the ID out, so that one is chosen")
+	case errdefs.IsInvalidArgument(err):
+		return engineError(err, "the engine refuses the container").as(sandbox.CauseInvalid).hint("check runtime, network, limits and mounts")
+	}
+	return engineError(err, "creating the container").hint("see: belljar doctor")
+}
+
+// startError tells a keeper that could not be started from an engine that
+// could not start anything: moby answers 400 for the first.
+func startError(err error, spec sandbox.Spec) error {
+	switch {
+	case errdefs.IsInvalidArgument(err):
+		return noShellError(errors.New(oneLine(err.Error())), spec)
+	case errdefs.IsNotFound(err):
+		return engineError(err, "the engine does not know a part of the container").as(sandbox.CauseInvalid).hint("see what it knows: docker network ls")
+	}
+	return engineError(errors.New(oneLine(err.Error())), "starting the container").hint("see: belljar doctor; a mount's target must be a directory, or a file, as its source is")
+}
+
+func noShellError(err error, spec sandbox.Spec) error {
+	return engineError(err, "image %q has no sh that runs", spec.Image.Reference).as(sandbox.CauseImage).
+		hint("belljar runs each command as sh -c: use an image with a shell")
+}
+
+// noShell tells whether the container ended because its init found no sh to
+// run: the engine has started the container by then, and init's status is as a
+// shell's, 126 or 127, or 1 for what is no program. Its keeper's is 0.
+func (b *box) noShell(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	about, err := b.engine.client.ContainerInspect(ctx, b.id)
+	if err == nil && about.State.Running {
+		return false
+	}
+	for {
+		var now seen
+		changed := b.watch.look(func(s seen) { now = s })
+		if now.died || now.blind {
+			return slices.Contains([]int{1, 126, 127}, now.status)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

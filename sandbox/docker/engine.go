@@ -1,0 +1,85 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/versions"
+	"github.com/docker/docker/client"
+)
+
+// minAPI is the oldest API that the lock-down needs (1.41, Docker 20.10: cgroup
+// namespaces).
+const minAPI = "1.41"
+
+// Engine makes containers through the Docker API. It is safe for concurrent
+// use.
+type Engine struct {
+	client *client.Client
+	ping   types.Ping
+	owner  owner
+	events *eventStream
+
+	subscribe sync.Once
+}
+
+// Connect finds the engine at host, or, where host is empty, where the docker
+// command would find it: DOCKER_HOST, the docker context, the default socket.
+func Connect(ctx context.Context, host string) (*Engine, error) {
+	host, err := resolveHost(host)
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.NewClientWithOpts(client.FromEnv, client.WithHost(host), dialer(host), client.WithAPIVersionNegotiation())
+	if err != nil {
+		return nil, engineError(err, "engine host %q is unusable", host).hint("write unix:///PATH or tcp://HOST:PORT")
+	}
+	e := &Engine{client: c, owner: thisProcess(), events: newEventStream(c)}
+	if err := e.negotiate(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Engine) negotiate(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	ping, err := e.client.Ping(ctx)
+	if err != nil {
+		return connectError(err, e.client.DaemonHost())
+	}
+	e.client.NegotiateAPIVersionPing(ping)
+	e.ping = ping
+	if versions.GreaterThan(e.client.ClientVersion(), ping.APIVersion) {
+		return engineError(nil, "the engine at %s speaks API %s at most, and %s was asked for", e.client.DaemonHost(), ping.APIVersion, e.client.ClientVersion()).
+			hint("unset DOCKER_API_VERSION")
+	}
+	if versions.LessThan(e.client.ClientVersion(), minAPI) {
+		return engineError(nil, "API %s with the engine at %s is too old: %s is needed for a full lock-down", e.client.ClientVersion(), e.client.DaemonHost(), minAPI).
+			hint("use Docker 20.10 or newer, and unset DOCKER_API_VERSION")
+	}
+	return nil
+}
+
+// Client is the connection, for package images.
+func (e *Engine) Client() *client.Client { return e.client }
+
+// Host is the engine's address.
+func (e *Engine) Host() string { return e.client.DaemonHost() }
+
+// Close ends the engine's connections. Containers go before it.
+func (e *Engine) Close() error {
+	e.events.close()
+	if err := e.client.Close(); err != nil {
+		return fmt.Errorf("closing the connection to the engine: %w", err)
+	}
+	return nil
+}
+
+// local tells whether the engine is reached through a socket file. Its host may
+// still be another, as with a virtual machine's forwarded socket.
+func (e *Engine) local() bool { return strings.HasPrefix(e.Host(), "unix://") }

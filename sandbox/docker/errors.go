@@ -1,0 +1,64 @@
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"belljar/sandbox"
+
+	"github.com/docker/docker/client"
+)
+
+// failure is a sandbox.Error being made.
+type failure struct{ sandbox.Error }
+
+func engineError(err error, format string, args ...any) *failure {
+	return &failure{sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf(format, args...), Err: err}}
+}
+
+func (f *failure) hint(text string) *sandbox.Error {
+	f.Hint = text
+	return &f.Error
+}
+
+func (f *failure) as(cause sandbox.Cause) *failure {
+	f.Cause = cause
+	return f
+}
+
+// connectError tells the ways apart in which an engine cannot be reached.
+func connectError(err error, host string) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return engineError(nil, "no permission to use the engine's socket %s", host).
+			hint("run as root or as a member of the docker group, which is root on this host too: usermod -aG docker USER")
+	case noSocket(host):
+		return engineError(nil, "no engine at %s: there is no such socket", host).
+			hint("install and start one: apt-get install -y docker.io; or set engine.host or DOCKER_HOST")
+	case client.IsErrConnectionFailed(err):
+		return engineError(err, "the engine at %s does not answer", host).
+			hint("start it: systemctl start docker; or set engine.host or DOCKER_HOST")
+	}
+	return engineError(err, "asking the engine at %s for its version", host).hint("see: belljar doctor")
+}
+
+// noSocket looks itself: the client does not pass the reason on.
+func noSocket(host string) bool {
+	path, isUnix := strings.CutPrefix(host, "unix://")
+	_, err := os.Stat(path)
+	return isUnix && errors.Is(err, fs.ErrNotExist)
+}
+
+// oneLine makes an engine's text fit to stand in a message.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	return strings.Join(strings.Fields(text), " ")
+}

@@ -1,0 +1,169 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"belljar/sandbox"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/pkg/stdcopy"
+)
+
+const (
+	// drain is how long a stream may outlive its process before we stop
+	// reading. The engine itself cuts it after 2 s (moby's exec exit handler).
+	drain = 3 * time.Second
+
+	// recovery is how long an engine that stopped answering may take to come
+	// back before a command counts as lost.
+	recovery = 5 * time.Second
+
+	// earlyEnd is how long a command may run on after its stream ended, which
+	// it holds open even where it closed it itself, before the stream counts
+	// as cut.
+	earlyEnd = time.Second
+
+	// slowPoll is how often the engine is asked for a status at the least.
+	slowPoll = 250 * time.Millisecond
+)
+
+// running is an exec.
+type running struct {
+	box    *box
+	id     string
+	dir    string
+	conn   types.HijackedResponse
+	copied chan struct{} // closed when the stream came to its end
+	start  error         // why the process never started; written before copied is closed
+	stdin  *stdinCopy
+	exited *exitWatch
+	waited atomic.Bool  // Wait was called, and closes the connection
+	writes atomic.Int64 // writes begun plus writes done: odd during one
+}
+
+// Exec implements sandbox.Container.
+func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error) {
+	made, err := b.engine.client.ContainerExecCreate(ctx, b.id, container.ExecOptions{
+		Cmd:          []string{"sh", "-c", x.Script},
+		User:         fmt.Sprintf("%d:%d", x.User.UID, x.User.GID),
+		WorkingDir:   x.Dir,
+		Env:          x.Env,
+		AttachStdin:  x.Stdin != nil,
+		AttachStdout: true,
+		AttachStderr: true,
+	})
+	if err != nil {
+		return nil, b.execError(ctx, err)
+	}
+	conn, err := hijack(ctx, func(ctx context.Context) (types.HijackedResponse, error) {
+		return b.engine.client.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
+	})
+	if err != nil {
+		return nil, b.execError(ctx, err)
+	}
+	r := &running{box: b, id: made.ID, dir: x.Dir, conn: conn, copied: make(chan struct{})}
+	b.add(r)
+	if x.Stdin != nil {
+		r.stdin = copyStdin(conn, x.Stdin)
+	}
+	go r.copy(x.Stdout, x.Stderr)
+	r.exited = r.watchExit()
+	return r, nil
+}
+
+func (b *box) execError(ctx context.Context, err error) error {
+	if b.noShell(ctx) {
+		return noShellError(nil, b.spec)
+	}
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
+		return engineError(nil, "the container ended before its command started").as(sandbox.CauseEngineLost).hint("was it removed from outside?")
+	}
+	return engineError(err, "starting the command").hint("see: belljar doctor")
+}
+
+// copy reads the stream to its end, whatever becomes of the command: an engine
+// whose stream is not read cannot kill (moby#41827). The engine writes its
+// error into the stream when the process does not start, so the first bytes
+// wait until it is known whose they are.
+func (r *running) copy(stdout, stderr io.Writer) {
+	defer close(r.copied)
+	if _, err := r.conn.Reader.Peek(1); err == nil && !r.started() {
+		var text bytes.Buffer
+		stdcopy.StdCopy(limitWriter{&text, 4096}, io.Discard, r.conn.Reader)
+		r.start = r.startError(text.String())
+		if r.box.noShell(context.Background()) {
+			r.start = noShellError(nil, r.box.spec)
+		}
+		return
+	}
+	_, err := stdcopy.StdCopy(countWriter{stdout, &r.writes}, countWriter{stderr, &r.writes}, r.conn.Reader)
+	if err != nil && !errors.Is(err, net.ErrClosed) { // closed by us: see drain
+		r.box.lose("the stream broke off: " + err.Error())
+	}
+}
+
+func (r *running) startError(text string) error {
+	return engineError(errors.New(oneLine(text)), "the engine could not start the command in %q", r.dir).
+		hint("check that this directory is in the image or mounted: -w DIR")
+}
+
+// started tells a process from a failed start: only the first has a PID.
+func (r *running) started() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	for {
+		about, err := r.inspect(ctx)
+		if err != nil || about.Pid != 0 {
+			return true // an engine that does not tell is no proof of failure
+		}
+		if !about.Running {
+			return false
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return true
+		}
+	}
+}
+
+// close ends the connection, which is what unblocks its readers and writers,
+// and waits for them.
+func (r *running) close() {
+	r.conn.Close()
+	<-r.copied
+	r.stdin.stop()
+	r.exited.stop()
+}
+
+// countWriter counts its writes, when they begin and when they are done.
+type countWriter struct {
+	io.Writer
+	count *atomic.Int64
+}
+
+func (w countWriter) Write(p []byte) (int, error) {
+	w.count.Add(1)
+	defer w.count.Add(1)
+	return w.Writer.Write(p)
+}
+
+// limitWriter keeps the first bytes.
+type limitWriter struct {
+	to   *bytes.Buffer
+	most int
+}
+
+func (w limitWriter) Write(p []byte) (int, error) {
+	w.to.Write(p[:min(len(p), max(0, w.most-w.to.Len()))])
+	return len(p), nil
+}

@@ -1,0 +1,83 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"belljar/sandbox"
+
+	"github.com/docker/docker/api/types/container"
+)
+
+// Managed is one of belljar's containers, of whichever process.
+type Managed struct {
+	ID       string            `json:"id"`
+	Command  string            `json:"command_id"`
+	Image    string            `json:"image"`
+	State    string            `json:"state"` // as docker ps: created, running, paused, …
+	Created  time.Time         `json:"created"`
+	Deadline time.Time         `json:"deadline"` // when it may be swept away, whoever owns it
+	Owner    string            `json:"owner"`    // the PID and start time of the belljar that made it
+	Orphaned bool              `json:"orphaned"` // that belljar is gone
+	Runs     []sandbox.Process `json:"runs"`     // nil where it is not known
+}
+
+// List returns belljar's containers, the oldest last, as docker ps does.
+func (e *Engine) List(ctx context.Context) ([]Managed, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	found, err := e.client.ContainerList(ctx, container.ListOptions{All: true, Filters: managed()})
+	if err != nil {
+		return nil, engineError(err, "listing containers").hint("see: belljar doctor")
+	}
+	list := make([]Managed, 0, len(found))
+	for _, c := range found {
+		deadline, _ := time.Parse(time.RFC3339, c.Labels[labelDeadline])
+		list = append(list, Managed{
+			ID: c.ID, Command: c.Labels[labelCommand], Image: c.Labels[labelImage], State: c.State,
+			Created: time.Unix(c.Created, 0), Deadline: deadline, Owner: c.Labels[labelProcess],
+			Orphaned: e.owner.gone(c.Labels[labelHost], c.Labels[labelProcess]),
+		})
+	}
+	return list, nil
+}
+
+// Look fills in what runs in a container, as far as it can be known.
+func (e *Engine) Look(ctx context.Context, m *Managed) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	about, err := e.client.ContainerInspect(ctx, m.ID)
+	if err != nil {
+		return engineError(err, "inspecting container %q", m.ID).hint("see: belljar doctor")
+	}
+	b := &box{engine: e, id: m.ID, runtime: about.HostConfig.Runtime, init: about.State.Pid, watch: newWatch()}
+	fmt.Sscanf(about.Config.User, "%d", &b.keeper)
+	b.findGroup()
+	m.Runs, err = b.Processes(ctx)
+	return err
+}
+
+// Sweep removes what belongs to nobody any more: the containers of processes
+// that are gone, which only an engine's crash or a kill in mid-creation leaves,
+// and those past their deadline. It returns how many.
+func (e *Engine) Sweep(ctx context.Context) (int, error) {
+	list, err := e.List(ctx)
+	if err != nil {
+		return 0, err
+	}
+	removed, errs := 0, []error(nil)
+	for _, m := range list {
+		late := !m.Deadline.IsZero() && time.Now().After(m.Deadline)
+		if !m.Orphaned && !late {
+			continue
+		}
+		if err := e.forceRemove(ctx, m.ID); err != nil {
+			errs = append(errs, fmt.Errorf("sweeping: %w", err))
+			continue
+		}
+		removed++
+	}
+	return removed, errors.Join(errs...)
+}

@@ -1,0 +1,46 @@
+package docker
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// owner names a process so that another one can tell whether it still lives:
+// the boot, the PID namespace, the PID and the time it started, which a
+// recycled PID does not share.
+type owner struct {
+	host    string // boot ID and PID namespace: within one, PIDs can be compared
+	process string // PID and start time
+}
+
+func thisProcess() owner {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	namespace, _ := os.Readlink("/proc/self/ns/pid")
+	return owner{
+		host:    strings.TrimSpace(string(boot)) + "/" + strings.Trim(namespace, "pid:[]"),
+		process: processName(os.Getpid()),
+	}
+}
+
+// processName is "" for a process that is gone, or dead and not yet reaped.
+func processName(pid int) string {
+	p, err := readStat(pid)
+	if err != nil || !p.runs() {
+		return ""
+	}
+	return fmt.Sprintf("%d@%d", pid, p.startTicks)
+}
+
+// gone tells whether the process that wrote these labels has surely ended. Of
+// another host's processes nothing is known.
+func (o owner) gone(host, process string) bool {
+	var pid int
+	if host != o.host {
+		return false
+	}
+	if _, err := fmt.Sscanf(process, "%d@", &pid); err != nil {
+		return false
+	}
+	return processName(pid) != process
+}

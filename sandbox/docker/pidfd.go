@@ -1,0 +1,115 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// exitWatch watches a process for its end: on this host by itself, elsewhere by
+// what the engine tells. That is only when the process's streams ended too, or
+// 2 s later.
+type exitWatch struct {
+	C      chan struct{} // closed when the process ended
+	once   sync.Once
+	cancel context.CancelFunc // nil where this host does not see it
+	done   chan struct{}
+}
+
+// seen is called when the process is known to have ended.
+func (w *exitWatch) seen() { w.once.Do(func() { close(w.C) }) }
+
+// watchExit begins when the engine tells the process's PID.
+func (r *running) watchExit() *exitWatch {
+	if r.box.group == nil {
+		return &exitWatch{C: make(chan struct{})}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &exitWatch{C: make(chan struct{}), cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		if r.ended(ctx) {
+			w.seen()
+		}
+	}()
+	return w
+}
+
+func (w *exitWatch) stop() {
+	if w.cancel != nil {
+		w.cancel()
+		<-w.done
+	}
+}
+
+// Exited implements sandbox.Running.
+func (r *running) Exited() <-chan struct{} { return r.exited.C }
+
+// ended waits for the process's end and tells whether it came.
+func (r *running) ended(ctx context.Context) bool {
+	pid := r.pid(ctx)
+	if pid == 0 {
+		return false
+	}
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if errors.Is(err, unix.ESRCH) {
+		return true
+	}
+	if err != nil {
+		return false
+	}
+	process := os.NewFile(uintptr(fd), "pidfd")
+	defer process.Close()
+	// The PID may have passed to another process since the engine told it.
+	// That cannot happen any more to what the descriptor refers to.
+	group, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil || !strings.Contains(string(group), r.box.id) {
+		return true
+	}
+	return readable(ctx, process)
+}
+
+// readable waits until a pidfd is, which says that its process ended.
+func readable(ctx context.Context, process *os.File) bool {
+	stop := context.AfterFunc(ctx, func() { process.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	conn, err := process.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = conn.Read(func(fd uintptr) bool {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		return err == nil && n > 0
+	})
+	return err == nil
+}
+
+// pid is the process's on the engine's host, 0 if it never started or ended
+// before it was told.
+func (r *running) pid(ctx context.Context) int {
+	for pause := firstAsk; ; pause = nextAsk {
+		select {
+		case <-time.After(pause):
+		case <-r.copied:
+			return 0 // its status is near, too
+		case <-ctx.Done():
+			return 0
+		}
+		if about, err := r.inspect(ctx); err != nil || about.Pid != 0 {
+			return about.Pid
+		}
+	}
+}
+
+// The engine is asked for the PID of a process that it is starting, which takes
+// it some 40 ms: not at once, then often.
+const (
+	firstAsk = 25 * time.Millisecond
+	nextAsk  = 5 * time.Millisecond
+)

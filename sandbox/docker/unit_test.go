@@ -1,0 +1,173 @@
+package docker
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"belljar/sandbox"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseCgroup(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		want *cgroup
+	}{
+		"v2":              {"0::/system.slice/docker-abc.scope\n", &cgroup{v2: "/sys/fs/cgroup/system.slice/docker-abc.scope", memory: "/sys/fs/cgroup/system.slice/docker-abc.scope", pidsDir: "/sys/fs/cgroup/system.slice/docker-abc.scope", cpu: "/sys/fs/cgroup/system.slice/docker-abc.scope"}},
+		"v1":              {"3:cpuacct:/docker/abc\n2:memory:/docker/abc\n1:pids:/docker/abc\n", &cgroup{memory: "/sys/fs/cgroup/memory/docker/abc", pidsDir: "/sys/fs/cgroup/pids/docker/abc", cpu: "/sys/fs/cgroup/cpuacct/docker/abc"}},
+		"v1 in company":   {"4:cpu,cpuacct:/docker/abc\n2:memory:/docker/abc\n1:pids:/docker/abc", &cgroup{memory: "/sys/fs/cgroup/memory/docker/abc", pidsDir: "/sys/fs/cgroup/pids/docker/abc", cpu: "/sys/fs/cgroup/cpuacct/docker/abc"}},
+		"hybrid":          {"2:memory:/docker/abc\n1:pids:/docker/abc\n0::/docker/abc\n", &cgroup{memory: "/sys/fs/cgroup/memory/docker/abc", pidsDir: "/sys/fs/cgroup/pids/docker/abc"}},
+		"another's":       {"0::/system.slice/docker-other.scope\n", nil},
+		"a colon in it":   {"0::/a:b/abc\n", &cgroup{v2: "/sys/fs/cgroup/a:b/abc", memory: "/sys/fs/cgroup/a:b/abc", pidsDir: "/sys/fs/cgroup/a:b/abc", cpu: "/sys/fs/cgroup/a:b/abc"}},
+		"private (no ID)": {"0::/\n", nil},
+		"nonsense":        {"abc\n\n:\n", nil},
+	} {
+		got := parseCgroup(test.text, "abc")
+		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(cgroup{})); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestParseTop(t *testing.T) {
+	p, uid, ok := parseTop([]string{"4711", "4700", "4711", "65534", "nobody", "Ss+", "3", "1376", "sleep", "100"})
+	want := sandbox.Process{HostPID: 4711, User: "nobody", State: "S", ElapsedSeconds: 3, RSSBytes: 1376 << 10, Command: "sleep 100"}
+	if diff := cmp.Diff(want, p); diff != "" || uid != 65534 || !ok {
+		t.Errorf("%s, UID %d, %v", diff, uid, ok)
+	}
+	for name, row := range map[string][]string{
+		"zombie": {"1", "1", "1", "0", "root", "Z", "0", "0", "[sh] <defunct>"},
+		"short":  {"1", "1"},
+		"empty":  nil,
+	} {
+		if _, _, ok := parseTop(row); ok {
+			t.Errorf("%s counts", name)
+		}
+	}
+	if p, _, ok := parseTop([]string{"1", "1", "1", "5", "u", "", "", "", "x"}); !ok || p.State != "" {
+		t.Errorf("empty fields: %+v, %v", p, ok)
+	}
+}
+
+func TestOwnerGone(t *testing.T) {
+	me := thisProcess()
+	if me.process == "" || me.host == "/" {
+		t.Fatalf("%+v", me)
+	}
+	for process, want := range map[string]bool{
+		me.process:                       false, // it lives
+		fmt.Sprintf("%d@1", os.Getpid()): true,  // its PID is another's now
+		fmt.Sprintf("%d@1", 1<<22+1):     true,  // past any PID
+		"":                               false, // unknown
+		"nonsense":                       false,
+		strings.Repeat("9", 30) + "@":    false,
+	} {
+		if got := me.gone(me.host, process); got != want {
+			t.Errorf("%q gone: %v, want %v", process, got, want)
+		}
+		if me.gone("another host", process) {
+			t.Errorf("%q of another host is said to be gone", process)
+		}
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                           "",
+		" a\n\tb  c\r\n":             "a b c",
+		"\x1b[31mred\x1b[0m\x7f\x00": "[31mred [0m",
+		"caf\u00e9 \xff":             "caf\u00e9 ?",
+	} {
+		if got := oneLine(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestResolveHost(t *testing.T) {
+	contexts := map[string]string{
+		"remote": `{"Endpoints":{"docker":{"Host":"tcp://10.0.0.1:2375"}}}`,
+		"shell":  `{"Endpoints":{"docker":{"Host":"ssh://host"}}}`,
+		"empty":  `{}`,
+		"broken": `{`,
+	}
+	for _, test := range []struct {
+		name               string
+		host, env, context string
+		config             string // the current context in config.json
+		want, fails        string
+	}{
+		{name: "nothing", want: "unix:///var/run/docker.sock"},
+		{name: "asked", host: "tcp://a:1", env: "tcp://b:2", want: "tcp://a:1"},
+		{name: "environment", env: "tcp://b:2", context: "remote", want: "tcp://b:2"},
+		{name: "DOCKER_CONTEXT", context: "remote", config: "shell", want: "tcp://10.0.0.1:2375"},
+		{name: "current context", config: "remote", want: "tcp://10.0.0.1:2375"},
+		{name: "default context", config: "default", want: "unix:///var/run/docker.sock"},
+		{name: "ssh", context: "shell", fails: `docker context "shell" has the address "ssh://host", which belljar cannot use`},
+		{name: "no endpoint", context: "empty", fails: `has the address ""`},
+		{name: "unknown", context: "gone", fails: `docker context "gone" cannot be read`},
+		{name: "broken context", context: "broken", fails: `docker context "broken" cannot be read`},
+		{name: "odd name", context: "../../etc", fails: "cannot be read"},
+		{name: "broken config", config: "\x00", fails: "reading "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Setenv("DOCKER_CONFIG", dir)
+			t.Setenv("DOCKER_HOST", test.env)
+			t.Setenv("DOCKER_CONTEXT", test.context)
+			if test.config != "" {
+				writeFile(t, filepath.Join(dir, "config.json"), `{"currentContext":"`+test.config+`"}`)
+			}
+			for name, meta := range contexts {
+				digest := sha256.Sum256([]byte(name))
+				writeFile(t, filepath.Join(dir, "contexts", "meta", hex.EncodeToString(digest[:]), "meta.json"), meta)
+			}
+			got, err := resolveHost(test.host)
+			var e *sandbox.Error
+			switch {
+			case test.fails == "" && (err != nil || got != test.want):
+				t.Errorf("%q, error %v, want %q", got, err, test.want)
+			case test.fails != "" && (!errors.As(err, &e) || e.Hint == "" || !strings.Contains(err.Error(), test.fails)):
+				t.Errorf("error %v, want %s", err, test.fails)
+			}
+		})
+	}
+}
+
+func writeFile(t *testing.T, file, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Root is let in everywhere, so the error is made as the client makes it.
+func TestNoPermission(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
+	err := connectError(fmt.Errorf("permission denied while trying to connect: %w", dial), "unix:///run/x.sock")
+	if !errors.Is(dial, fs.ErrPermission) || sandbox.CauseOf(err) != sandbox.CauseEngine ||
+		!strings.HasPrefix(err.Error(), "no permission to use the engine's socket unix:///run/x.sock (run as root or as a member of the docker group") {
+		t.Error(err)
+	}
+}
+
+func TestKeeperIsNeverTheCommandsUser(t *testing.T) {
+	for _, uid := range []int{1, keeperUID, otherUID, 65534} {
+		if keeperFor(sandbox.User{UID: uid}) == uid {
+			t.Error(uid)
+		}
+	}
+}
