@@ -1,0 +1,103 @@
+package images
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"belljar/sandbox"
+)
+
+// busyboxHint says how to get a static busybox.
+const busyboxHint = "install it: apt-get install -y busybox-static"
+
+// BuildBase makes Base from this machine's static busybox. Building it again,
+// or several times at once, gives the same image.
+func (s *Store) BuildBase(ctx context.Context) (sandbox.Image, error) {
+	return s.buildBase(ctx, Base, "/bin/busybox", "/usr/bin/busybox")
+}
+
+func (s *Store) buildBase(ctx context.Context, tag string, candidates ...string) (sandbox.Image, error) {
+	ref, err := parseTag(tag)
+	if err != nil {
+		return sandbox.Image{}, err
+	}
+	busybox, binary, err := findBusybox(candidates)
+	if err != nil {
+		return sandbox.Image{}, err
+	}
+	applets, err := listApplets(ctx, busybox)
+	if err != nil {
+		return sandbox.Image{}, refuse(err, busyboxHint, "listing the applets of %q", busybox)
+	}
+	tree, err := baseTree(binary, applets)
+	if err != nil {
+		return sandbox.Image{}, err
+	}
+	fmt.Fprintf(s.progress(), "Building %s from %s with %d applets\n", tag, busybox, len(applets))
+	return s.loadTree(ctx, ref, static.NewLayer(tree, types.DockerUncompressedLayer))
+}
+
+// findBusybox returns the first static busybox among paths, and its bytes.
+func findBusybox(paths []string) (string, []byte, error) {
+	var found error
+	for _, path := range paths {
+		binary, err := os.ReadFile(path)
+		if err == nil {
+			err = checkStatic(binary)
+		}
+		if err == nil {
+			return path, binary, nil
+		}
+		if !os.IsNotExist(err) {
+			found = fmt.Errorf("reading %q: %w", path, err)
+		}
+	}
+	return "", nil, refuse(found, busyboxHint, "building %q takes a static busybox, and none is at %s", Base, strings.Join(paths, " or "))
+}
+
+// checkStatic refuses a program that asks for a loader, which an image of one
+// file does not have.
+func checkStatic(binary []byte) error {
+	f, err := elf.NewFile(bytes.NewReader(binary))
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return errors.New("it is dynamically linked")
+	}
+	return nil
+}
+
+// applet is a name that can be a file's: one of them is "[[".
+var applet = regexp.MustCompile(`^[\[A-Za-z0-9_][\[A-Za-z0-9_.+-]*$`)
+
+func listApplets(ctx context.Context, busybox string) ([]string, error) {
+	out, err := exec.CommandContext(ctx, busybox, "--list").Output()
+	if err != nil {
+		return nil, err
+	}
+	applets := strings.Fields(string(out))
+	for _, name := range applets {
+		if !applet.MatchString(name) {
+			return nil, fmt.Errorf("applet %.64q has an unusable name", name)
+		}
+	}
+	if !slices.Contains(applets, "sh") {
+		return nil, errors.New("it has no sh")
+	}
+	// A link of busybox onto itself would replace it.
+	applets = slices.DeleteFunc(applets, func(name string) bool { return name == "busybox" })
+	slices.Sort(applets)
+	return slices.Compact(applets), nil
+}

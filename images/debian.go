@@ -1,0 +1,131 @@
+package images
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"belljar/sandbox"
+)
+
+// Debian is a Debian image to build.
+type Debian struct {
+	Packages []string // beyond those every Debian has
+	Suite    string   // such as "bookworm"; "" is this machine's, where it is a Debian
+	Tag      string   // "" is DefaultDebian
+}
+
+var (
+	// As Debian's policy names packages (§5.6.1). No name is an option.
+	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
+	suiteName   = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+)
+
+// BuildDebian makes an image of Debian's required packages, and d's, with
+// mmdebstrap or debootstrap. It takes root and a minute or so, and fetches from
+// Debian's archive. Cancelling ctx ends the tools, which clean up first.
+func (s *Store) BuildDebian(ctx context.Context, d Debian) (sandbox.Image, error) {
+	if d.Suite == "" {
+		d.Suite = hostSuite("/etc/os-release")
+	}
+	if d.Tag == "" {
+		d.Tag = DefaultDebian
+	}
+	ref, err := parseTag(d.Tag)
+	if err != nil {
+		return sandbox.Image{}, err
+	}
+	if err := d.check(); err != nil {
+		return sandbox.Image{}, err
+	}
+	tmp, err := os.MkdirTemp("", "belljar-debian-")
+	if err != nil {
+		return sandbox.Image{}, fmt.Errorf("making a build directory: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	file := filepath.Join(tmp, "layer.tar")
+	if err := s.bootstrap(ctx, d, tmp, file); err != nil {
+		return sandbox.Image{}, err
+	}
+	layer, err := newTreeLayer(file)
+	if err != nil {
+		return sandbox.Image{}, fmt.Errorf("reading the built tree: %w", err)
+	}
+	return s.loadTree(ctx, ref, layer)
+}
+
+func (d Debian) check() error {
+	if !suiteName.MatchString(d.Suite) {
+		return refuse(nil, "name a release, such as bookworm", "suite %.256q is no suite of Debian's", d.Suite)
+	}
+	for _, name := range d.Packages {
+		if !packageName.MatchString(name) {
+			return refuse(nil, "write packages as apt-get takes them, such as python3,git", "package name %.256q is malformed", name)
+		}
+	}
+	return nil
+}
+
+// bootstrap writes d's tree to file, as a tar.
+func (s *Store) bootstrap(ctx context.Context, d Debian, tmp, file string) error {
+	layer, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("making a build file: %w", err)
+	}
+	defer layer.Close()
+	steps, err := d.steps(filepath.Join(tmp, "tree"))
+	if err != nil {
+		return err
+	}
+	last := len(steps) - 1
+	for _, step := range steps[:last] {
+		if err := s.runStep(ctx, s.progress(), step); err != nil { // debootstrap chats on stdout
+			return err
+		}
+	}
+	if err := s.runStep(ctx, layer, steps[last]); err != nil {
+		return err
+	}
+	return layer.Close()
+}
+
+// steps are the commands that make d, the last of which writes its tar.
+func (d Debian) steps(tree string) ([][]string, error) {
+	options := []string{"--variant=minbase"}
+	if len(d.Packages) > 0 {
+		options = append(options, "--include="+strings.Join(d.Packages, ","))
+	}
+	if tool, err := exec.LookPath("mmdebstrap"); err == nil {
+		return [][]string{append(append([]string{tool, "--format=tar"}, options...), d.Suite, "-")}, nil
+	}
+	tool, err := exec.LookPath("debootstrap")
+	if err != nil {
+		return nil, refuse(nil, "install it: apt-get install -y mmdebstrap", "building Debian takes mmdebstrap or debootstrap, and neither is here")
+	}
+	if os.Geteuid() != 0 {
+		return nil, refuse(nil, "run it as root, or install mmdebstrap, which can do without", "debootstrap takes root")
+	}
+	return [][]string{
+		append(append([]string{tool}, options...), d.Suite, tree),
+		{"tar", "--create", "--file=-", "--directory=" + tree, "--sort=name", "--mtime=@0", "--numeric-owner",
+			"--exclude=./var/cache/apt/archives/*.deb", "--exclude=./var/lib/apt/lists/*", "--exclude=./var/log/*", "."},
+	}, nil
+}
+
+// hostSuite is the release of the Debian this machine runs, or else bookworm.
+func hostSuite(osRelease string) string {
+	content, _ := os.ReadFile(osRelease) // absent: no Debian
+	fields := map[string]string{}
+	for line := range strings.Lines(string(content)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		fields[key] = strings.Trim(value, `"'`)
+	}
+	if fields["ID"] == "debian" && fields["VERSION_CODENAME"] != "" {
+		return fields["VERSION_CODENAME"]
+	}
+	return "bookworm"
+}

@@ -1,0 +1,118 @@
+package images
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/image"
+
+	"belljar/sandbox"
+)
+
+// What an image's configuration may ask for. Whoever made the image wrote it;
+// every variable and volume in it becomes one more thing to unset or mask.
+const (
+	maxEnv     = 256
+	maxVolumes = 64
+	maxEnvName = 256  // bytes
+	maxPath    = 4096 // bytes, as PATH_MAX
+)
+
+// pin makes a sandbox.Image of what the engine says, and refuses what cannot
+// be run or locked down.
+func pin(name string, ref reference.Reference, found image.InspectResponse) (sandbox.Image, error) {
+	if found.Os != "linux" {
+		return sandbox.Image{}, refuse(nil, "choose an image for linux", "image %q is for %q", name, found.Os)
+	}
+	digest, err := digestOf(name, ref, found)
+	if err != nil {
+		return sandbox.Image{}, err
+	}
+	pinned := sandbox.Image{Reference: name, ID: found.ID, Digest: digest}
+	if found.Config == nil {
+		return pinned, nil
+	}
+	if pinned.EnvNames, err = envNames(name, found.Config.Env); err != nil {
+		return sandbox.Image{}, err
+	}
+	if pinned.Volumes, err = volumes(name, found.Config.Volumes); err != nil {
+		return sandbox.Image{}, err
+	}
+	return pinned, nil
+}
+
+// digestOf is the digest ref has in its registry, or the ID. A digest that was
+// asked for must be one of the image's.
+func digestOf(name string, ref reference.Reference, found image.InspectResponse) (string, error) {
+	named, ok := ref.(reference.Named)
+	if !ok {
+		return found.ID, nil
+	}
+	if asked, ok := ref.(reference.Digested); ok {
+		want := asked.Digest().String()
+		if slices.Contains(found.RepoDigests, reference.FamiliarName(named)+"@"+want) ||
+			slices.Contains(found.RepoDigests, named.Name()+"@"+want) {
+			return want, nil
+		}
+		return "", refuse(nil, "fetch it again with `belljar images pull "+familiar(ref)+"`",
+			"the engine answers for image %q with one of other digests: %.256q", name, found.RepoDigests)
+	}
+	for _, repository := range []string{reference.FamiliarName(named), named.Name()} {
+		if digest := digestIn(found.RepoDigests, repository); digest != "" {
+			return digest, nil
+		}
+	}
+	return found.ID, nil
+}
+
+func envNames(image string, env []string) ([]string, error) {
+	if len(env) > maxEnv {
+		return nil, unusable(image, "sets %d variables, over the limit of %d", len(env), maxEnv)
+	}
+	names := make([]string, len(env))
+	for i, entry := range env {
+		names[i], _, _ = strings.Cut(entry, "=")
+		if !plain(names[i], maxEnvName) {
+			return nil, unusable(image, "sets a variable with the unusable name %.256q", names[i])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+func volumes(image string, declared map[string]struct{}) ([]string, error) {
+	if len(declared) > maxVolumes {
+		return nil, unusable(image, "declares %d volumes, over the limit of %d", len(declared), maxVolumes)
+	}
+	paths := make([]string, 0, len(declared))
+	for volume := range declared {
+		if !plain(volume, maxPath) || !maskable(path.Clean(volume)) {
+			return nil, unusable(image, "declares a volume at %.256q, which cannot be masked", volume)
+		}
+		paths = append(paths, path.Clean(volume))
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths), nil
+}
+
+// maskable reports whether something can be mounted over a clean path: not
+// over the root, and runc refuses the kernel's own file systems.
+func maskable(volume string) bool {
+	if !path.IsAbs(volume) || volume == "/" {
+		return false
+	}
+	top, _, _ := strings.Cut(volume[1:], "/")
+	return !slices.Contains([]string{"proc", "sys", "dev"}, top)
+}
+
+func plain(text string, limit int) bool {
+	return text != "" && len(text) <= limit && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+func unusable(image, format string, args ...any) error {
+	return refuse(nil, "choose another image", "image %q "+format, append([]any{image}, args...)...)
+}

@@ -1,0 +1,68 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/pkg/jsonmessage"
+	"github.com/moby/term"
+)
+
+// pull fetches ref from its registry, without credentials.
+func (s *Store) pull(ctx context.Context, ref reference.Reference) error {
+	stream, err := s.Client.ImagePull(ctx, ref.String(), image.PullOptions{})
+	if err == nil {
+		err = s.display(stream)
+	}
+	if err == nil {
+		return nil
+	}
+	if !answered(err) {
+		return fmt.Errorf("pulling image %q: %w", familiar(ref), err)
+	}
+	// The engine asks without credentials, so docker's own pull may succeed.
+	byHand := "check the name; if the registry wants a login, `docker pull " + familiar(ref) + "` uses docker's; or " +
+		"`belljar images import FILE --tag NAME`, or `belljar images build base`"
+	switch {
+	case cerrdefs.IsNotFound(err) || hasCode(err, http.StatusNotFound):
+		return refuse(quoted{err}, byHand, "image %q is not in its registry, or is private", familiar(ref))
+	case cerrdefs.IsUnauthorized(err) || hasCode(err, http.StatusUnauthorized),
+		cerrdefs.IsPermissionDenied(err) || hasCode(err, http.StatusForbidden):
+		return refuse(quoted{err}, byHand, "the registry of image %q wants a login", familiar(ref))
+	default:
+		offline := "check the network and the registry; without one, `belljar images import FILE --tag " + familiar(ref) + "` or `belljar images build base`"
+		return refuse(quoted{err}, offline, "image %q cannot be pulled", familiar(ref))
+	}
+}
+
+// display shows a pull's or load's messages as they come. Errors among them,
+// which arrive inside a 200, are returned as *jsonmessage.JSONError.
+func (s *Store) display(stream io.ReadCloser) error {
+	defer stream.Close()
+	out := s.progress()
+	fd, terminal := term.GetFdInfo(out)
+	err := jsonmessage.DisplayJSONMessagesStream(stream, out, fd, terminal, nil)
+	if _, ok := errors.AsType[*jsonmessage.JSONError](err); ok || err == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errBrokenAnswer, err)
+}
+
+func (s *Store) progress() io.Writer {
+	if s.Progress == nil {
+		return io.Discard
+	}
+	return s.Progress
+}
+
+// hasCode reports whether err is a stream's error with that HTTP status.
+func hasCode(err error, code int) bool {
+	message, ok := errors.AsType[*jsonmessage.JSONError](err)
+	return ok && message.Code == code
+}

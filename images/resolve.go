@@ -1,0 +1,138 @@
+package images
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+
+	"belljar/sandbox"
+)
+
+const (
+	// Base is the default image: busybox and nothing else.
+	Base = "belljar/base:latest"
+	// DefaultDebian is what BuildDebian makes where no tag is given.
+	DefaultDebian = "belljar/debian:latest"
+
+	ours = "docker.io/belljar/" // see Design
+)
+
+// Resolve pins a reference: a name, with a tag or a digest or neither, or an
+// ID. An empty policy is sandbox.PullMissing. Its errors are *sandbox.Error of
+// CauseImage, except where the engine could not be asked. Cancelling ctx gives
+// up a pull or build under way.
+func (s *Store) Resolve(ctx context.Context, name string, pull sandbox.PullPolicy) (sandbox.Image, error) {
+	ref, err := parse(name)
+	if err != nil {
+		return sandbox.Image{}, err
+	}
+	if err := checkPolicy(pull); err != nil {
+		return sandbox.Image{}, err
+	}
+	if pull == sandbox.PullAlways && inRegistry(ref) {
+		if err := s.pull(ctx, ref); err != nil {
+			return sandbox.Image{}, err
+		}
+	}
+	found, err := s.Client.ImageInspect(ctx, ref.String())
+	if cerrdefs.IsNotFound(err) {
+		if err := s.obtain(ctx, ref, pull); err != nil {
+			return sandbox.Image{}, err
+		}
+		found, err = s.Client.ImageInspect(ctx, ref.String())
+	}
+	if err != nil {
+		return sandbox.Image{}, fmt.Errorf("inspecting image %q: %w", name, err)
+	}
+	return pin(name, ref, found)
+}
+
+// Pull fetches an image anew.
+func (s *Store) Pull(ctx context.Context, name string) (sandbox.Image, error) {
+	return s.Resolve(ctx, name, sandbox.PullAlways)
+}
+
+// obtain gets an image that the engine does not have.
+func (s *Store) obtain(ctx context.Context, ref reference.Reference, pull sandbox.PullPolicy) error {
+	switch {
+	case pull == sandbox.PullNever:
+		return refuse(nil, howToGet(ref), "image %q is not here, and the pull policy is %q", familiar(ref), pull)
+	case familiar(ref) == Base:
+		_, err := s.BuildBase(ctx)
+		return err
+	case inRegistry(ref):
+		return s.pull(ctx, ref)
+	default:
+		return refuse(nil, howToGet(ref), "image %q is not here, and no registry has it", familiar(ref))
+	}
+}
+
+func parse(name string) (reference.Reference, error) {
+	ref, err := reference.ParseAnyReference(name)
+	if err != nil {
+		return nil, refuse(err, "write NAME, NAME:TAG, NAME@sha256:… or sha256:…", "parsing image reference %.256q", name)
+	}
+	if named, ok := ref.(reference.Named); ok {
+		ref = reference.TagNameOnly(named)
+	}
+	return ref, nil
+}
+
+// parseTag parses the name an image is to get.
+func parseTag(name string) (reference.NamedTagged, error) {
+	ref, err := parse(name)
+	if err != nil {
+		return nil, err
+	}
+	tagged, ok := ref.(reference.NamedTagged)
+	if _, digested := ref.(reference.Digested); !ok || digested {
+		return nil, refuse(nil, "write NAME or NAME:TAG", "image name %q has a digest, which cannot be chosen", name)
+	}
+	return tagged, nil
+}
+
+func checkPolicy(pull sandbox.PullPolicy) error {
+	known := []sandbox.PullPolicy{"", sandbox.PullAlways, sandbox.PullMissing, sandbox.PullNever}
+	if slices.Contains(known, pull) {
+		return nil
+	}
+	return &sandbox.Error{
+		Cause:   sandbox.CauseInvalid,
+		Message: fmt.Sprintf("pull policy %q is unknown", pull),
+		Hint:    "choose always, missing or never",
+	}
+}
+
+// inRegistry reports whether a registry may be asked for ref: not for an ID,
+// and not for a name of ours.
+func inRegistry(ref reference.Reference) bool {
+	named, ok := ref.(reference.Named)
+	return ok && !strings.HasPrefix(named.Name(), ours)
+}
+
+// familiar is ref as people write it.
+func familiar(ref reference.Reference) string {
+	if named, ok := ref.(reference.Named); ok {
+		return reference.FamiliarString(named)
+	}
+	return ref.String()
+}
+
+func howToGet(ref reference.Reference) string {
+	name := familiar(ref)
+	switch {
+	case name == Base:
+		return "make it with `belljar images build base`"
+	case strings.HasPrefix(name, "belljar/debian:"):
+		return "make it with `belljar images build debian --tag " + name + "`"
+	case inRegistry(ref):
+		return "get it with `belljar images pull " + name + "` or, from a file, `belljar images import FILE --tag " + name +
+			"`; or make one here with `belljar images build base` or `belljar images build debian`"
+	default:
+		return "`belljar images ls` shows what is here; get others with `belljar images pull REF`, `belljar images import FILE --tag REF` or `belljar images build base`"
+	}
+}
