@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"belljar/policy"
+)
+
+// checkTogether finds what is wrong only of values beside each other.
+func checkTogether(profiles map[string]settings) Problems {
+	var problems Problems
+	writable := writableRules(profiles)
+	for _, name := range slices.Sorted(maps.Keys(profiles)) {
+		s := profiles[name]
+		problems = slices.Concat(problems,
+			checkOrder[time.Duration](s, "timeout", "max_timeout"),
+			checkOrder[time.Duration](s, "idle_timeout", "max_timeout"),
+			checkOrder[int64](s, "pool.min", "pool.max"),
+			s.checkLinks(writable))
+	}
+	return problems
+}
+
+// checkOrder refuses a value over another: every command would be refused.
+func checkOrder[T time.Duration | int64](s settings, name, bound string) Problems {
+	v, most := s.value(name), s.value(bound)
+	n, ok1 := v.data.(T)
+	m, ok2 := most.data.(T)
+	if !ok1 || !ok2 || n <= m {
+		return nil
+	}
+	// The one to look at is the one that was written, or written last.
+	at := v
+	if v.from == "default" || v.from == "file" && most.from == "file" && most.line > v.line {
+		at = most
+	}
+	return Problems{{Place: at.place, Line: at.line, Key: at.key,
+		Message: fmt.Sprintf("%s %s is over %s %s", v.key, v.text, most.key, most.text), Hint: "raise the one or lower the other"}}
+}
+
+// checkLinks refuses a source that leads by a link out of a directory which
+// commands may write. A command could have made that link, to have the next
+// one's mount show what it points at.
+func (s settings) checkLinks(writable map[mountRule]bool) Problems {
+	var problems Problems
+	from := s.value("mounts.allow")
+	for _, rule := range from.mounts() {
+		for w := range writable {
+			if rule.leadsOutOf(w) {
+				problems = append(problems, &Problem{Place: from.place, Line: from.line, Key: from.key,
+					Message: fmt.Sprintf("source %q leads by a link to %q, out of a directory that commands may write", rule.written, rule.Source),
+					Hint:    "name the directory that is meant"})
+			}
+		}
+	}
+	return problems
+}
+
+// writableRules are the rules of all profiles by which commands may write.
+func writableRules(profiles map[string]settings) map[mountRule]bool {
+	writable := map[mountRule]bool{}
+	for _, s := range profiles {
+		for _, rule := range s.value("mounts.allow").mounts() {
+			if rule.Mode == policy.ReadWrite {
+				writable[rule] = true
+			}
+		}
+	}
+	return writable
+}
+
+func (v value) mounts() []mountRule {
+	rules, _ := v.data.([]mountRule)
+	return rules
+}
+
+func (m mountRule) leadsOutOf(writable mountRule) bool {
+	return !policy.Within(writable.Source, m.Source) &&
+		(policy.Within(writable.written, m.written) || policy.Within(writable.Source, m.written))
+}

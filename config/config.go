@@ -1,0 +1,125 @@
+// Package config turns sandbox.yaml, BELLJAR_* variables and flags into typed
+// settings that were checked.
+//
+// The one rule: nothing is ignored and nothing is guessed. What is unknown,
+// written twice or of the wrong unit is an error that names the file, the line
+// and the key, and all errors are told at once.
+//
+//	c, err := config.Load(config.Options{Env: os.Environ()})
+//	runner := &sandbox.Local{Profiles: c.Profiles, …}
+//
+// # Design
+//
+// One table, in keys.go, says all there is about a key; the parser, the
+// defaults, the variables and the schema are made from it. Each value is read
+// where it is written, so that its errors name the place. Viper then only
+// merges: it reads 30 as 30ns and would take the case off names.
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// Options say where settings come from.
+type Options struct {
+	Path      string   // the file, from --config; it must exist. Empty: search
+	NoWorkdir bool     // do not search the working directory, which an agent may own
+	Workdir   string   // absolute; empty: the process's
+	Env       []string // "NAME=value", as os.Environ
+
+	// Flags are the values of flags, as text, by their keys: "limits.memory".
+	Flags map[string]string
+}
+
+// Config is all settings.
+type Config struct {
+	File string // absolute path of the file that was read, or ""
+
+	Engine Engine
+	Pool   Pool
+	Policy Policy
+	Serve  Serve
+
+	// Profiles always holds sandbox.DefaultProfile, the file's top level, from
+	// which the others inherit key by key.
+	Profiles map[string]sandbox.Profile
+	// OnTimeout is what a timeout ends in a session, by profile.
+	OnTimeout map[string]TimeoutAction
+
+	settings []Setting
+}
+
+// Engine is the container engine.
+type Engine struct {
+	Host    string // empty: DOCKER_HOST, the docker context, then the default socket
+	Runtime string // of the default profile; empty is the engine's default
+}
+
+// Pool is the warm pool.
+type Pool struct {
+	Min, Max int           // containers; a Max of 0 turns it off
+	MaxAge   time.Duration `mapstructure:"max_age"`
+}
+
+// Policy is the policy on commands, taken apart but not yet enforced: whoever
+// runs commands must refuse to where PolicyConfigured.
+type Policy struct {
+	Default string // "allow", "ask" or "deny"
+	Rules   []map[string]any
+}
+
+// Serve is the sidecar.
+type Serve struct {
+	Listen    string // "unix:///…" or "tcp://…"
+	TokenFile string `mapstructure:"token_file"` // absolute, or ""
+}
+
+// TimeoutAction says what a timeout ends in a session.
+type TimeoutAction string
+
+// The timeout actions.
+const (
+	EndContainer TimeoutAction = "container"
+	EndCommand   TimeoutAction = "command"
+)
+
+// PolicyConfigured tells whether the policy says anything but "allow".
+func (c *Config) PolicyConfigured() bool {
+	return c.Policy.Default != "allow" || len(c.Policy.Rules) > 0
+}
+
+// Load reads the configuration. An error is Problems where settings are wrong,
+// all of them. No file at all is no error.
+func Load(o Options) (*Config, error) {
+	if o.Workdir == "" {
+		var err error
+		if o.Workdir, err = os.Getwd(); err != nil {
+			return nil, fmt.Errorf("finding the working directory: %w", err)
+		}
+	}
+	env := map[string]string{}
+	for _, kv := range o.Env {
+		name, text, _ := strings.Cut(kv, "=")
+		env[name] = text
+	}
+	f, err := search(o, env)
+	if err != nil {
+		return nil, err
+	}
+	s, problems := readSources(o, env, f)
+	merged := map[string]settings{}
+	for _, name := range s.profiles() {
+		if merged[name], err = s.merge(name); err != nil {
+			return nil, err
+		}
+	}
+	if problems = append(problems, checkTogether(merged)...); len(problems) > 0 {
+		return nil, problems.tidy()
+	}
+	return build(s, merged, belljarPaths(f.path, env))
+}

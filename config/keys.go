@@ -1,0 +1,87 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// key is one key of sandbox.yaml. The table of keys is the one source for the
+// parser, the defaults, the environment variables and the schema.
+type key struct {
+	name    string // "limits.memory"
+	kind    kind
+	def     string // the default, as YAML
+	doc     string
+	command bool   // of a command, so that profiles may override it
+	flag    string // of `belljar run`; empty is the name with dashes
+}
+
+var keys = []key{
+	{name: "version", kind: integer(1, 1), def: "1", doc: "Version of this file's format."},
+	{name: "engine.host", kind: optional(address("unix", "tcp", "ssh", "http", "https")), def: "", doc: "The container engine's address. Empty: DOCKER_HOST, the docker context, then the default socket."},
+	{name: "engine.runtime", kind: optional(runtime), def: "", command: true, flag: "--runtime", doc: "OCI runtime, such as runsc. Empty: the engine's default."},
+	{name: "image", kind: reference, def: "belljar/base", command: true, doc: "Image that commands run in."},
+	{name: "pull", kind: enum("always", "missing", "never"), def: "missing", command: true, doc: "When the image is fetched from its registry."},
+	{name: "timeout", kind: duration(second), def: "10m", command: true, doc: "Bounds the whole command; at least 1s, at most max_timeout."},
+	{name: "idle_timeout", kind: idleDuration, def: "3m", command: true, doc: "Bounds the time without output; 0 turns it off."},
+	{name: "max_timeout", kind: duration(second), def: "1h", command: true, doc: "The longest timeout of either kind that a command may ask for."},
+	{name: "on_timeout", kind: enum("container", "command"), def: "container", command: true, doc: "What a timeout ends in a session: its container, or the command alone."},
+	{name: "on_output_limit", kind: enum("truncate", "end"), def: "truncate", command: true, doc: "Past limits.output: keep the first and the last part, or end the command."},
+	{name: "workdir", kind: workdir, def: "/work", command: true, doc: "Working directory, inside the container."},
+	{name: "user", kind: user, def: "65534:65534", command: true, doc: "Whom commands run as: UID:GID in numbers, never root. UID alone: the GID is the same."},
+	{name: "env.set", kind: variables, def: "[LANG=C.UTF-8]", command: true, doc: "Variables for every command: NAME=value."},
+	{name: "env.allow", kind: variableGlobs, def: `[CI, "LC_*"]`, command: true, doc: "Variables taken from the caller, by name or glob. Dangerous ones, such as *_TOKEN, pass only by name."},
+	{name: "mounts.allow", kind: mounts, def: "[{source: ./, target: /work, mode: ro}]", command: true, doc: "What commands may mount. A relative source is relative to this file. Empty target: any. mode: ro or rw."},
+	{name: "limits.memory", kind: size(6<<20, "6MiB"), def: "512MiB", command: true, doc: "Memory and swap together."},
+	{name: "limits.cpus", kind: number(0.01, 4096), def: "1", command: true, doc: "Processors' worth of time."},
+	{name: "limits.pids", kind: integer(4, 1<<22), def: "128", command: true, flag: "--pids-limit", doc: "Processes and threads, the container's own two included."},
+	{name: "limits.output", kind: size(1<<10, "1KiB"), def: "16MiB", command: true, flag: "--max-output", doc: "Output that is kept, stdout and stderr together."},
+	{name: "limits.tmp", kind: size(64<<10, "64KiB"), def: "64MiB", command: true, doc: "Size of each of /tmp, the working directory and /dev/shm."},
+	{name: "limits.files", kind: integer(16, 1<<20), def: "1024", command: true, doc: "Open files per process."},
+	{name: "network", kind: network, def: "none", command: true, doc: "none, or a network of the engine's; never host."},
+	{name: "pool.min", kind: integer(0, 1000), def: "2", doc: "Containers kept warm."},
+	{name: "pool.max", kind: integer(0, 1000), def: "8", doc: "Most warm containers; 0 turns the pool off."},
+	{name: "pool.max_age", kind: duration(second), def: "10m", doc: "A warm container older than this is replaced."},
+	{name: "policy.default", kind: enum("allow", "ask", "deny"), def: "allow", doc: "The verdict on a command that no rule matches."},
+	{name: "policy.rules", kind: rules, def: "[]", doc: "Rules on commands."},
+	{name: "serve.listen", kind: address("unix", "tcp"), def: "unix:///run/belljar/belljar.sock", doc: "Where `belljar serve` listens."},
+	{name: "serve.token_file", kind: optional(file), def: "", doc: "File with the token that clients of `belljar serve` must show. Empty: none."},
+}
+
+// profilesKey holds the profiles. It is no key of the table: its own keys are
+// those of a command, once for each profile.
+const profilesKey = "profiles"
+
+func commandKeys() []key {
+	return slices.DeleteFunc(slices.Clone(keys), func(k key) bool { return !k.command })
+}
+
+func findKey(table []key, name string) (key, bool) {
+	i := slices.IndexFunc(table, func(k key) bool { return k.name == name })
+	if i < 0 {
+		return key{}, false
+	}
+	return table[i], true
+}
+
+// isGroup tells whether keys lie below name, as limits.memory below limits.
+func isGroup(table []key, name string) bool {
+	return slices.ContainsFunc(table, func(k key) bool { return strings.HasPrefix(k.name, name+".") })
+}
+
+// env is the variable that sets the key. The version has none: it describes the
+// file, and BELLJAR_VERSION is what a build script might well set.
+func (k key) env() string {
+	if k.name == "version" {
+		return ""
+	}
+	return "BELLJAR_" + strings.ToUpper(strings.ReplaceAll(k.name, ".", "_"))
+}
+
+// flagName is the flag that sets the key, as messages name it.
+func (k key) flagName() string {
+	if k.flag != "" {
+		return k.flag
+	}
+	return "--" + strings.ReplaceAll(k.name[strings.LastIndex(k.name, ".")+1:], "_", "-")
+}

@@ -1,0 +1,183 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+	"go.yaml.in/yaml/v3"
+
+	"belljar/sandbox"
+)
+
+// kind is a kind of value: how it is read and what the schema says of it.
+// Either scalar or list is set.
+type kind struct {
+	schema map[string]any
+	tags   []string // what YAML may take the scalar for, before it is read as text
+
+	// scalar reads a value. Relative paths in it are relative to dir.
+	scalar func(text, dir string) (any, *Problem)
+	// list reads the items of the list that is called name, and reports what
+	// is wrong with each.
+	list func(r *reader, name string, items []*yaml.Node) any
+}
+
+const (
+	tagString = "!!str"
+	tagInt    = "!!int"
+	tagFloat  = "!!float"
+)
+
+const second = time.Second
+
+var bareNumber = regexp.MustCompile(`^[0-9.]+$`)
+
+// duration refuses a bare number, which Go and viper take for nanoseconds.
+func duration(least time.Duration) kind {
+	return kind{
+		schema: map[string]any{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, "examples": []string{"30s", "10m", "1h30m"}},
+		tags:   []string{tagString, tagInt, tagFloat},
+		scalar: func(text, _ string) (any, *Problem) {
+			if bareNumber.MatchString(text) {
+				return nil, wrong("write "+text+"s", "%s has no unit", text)
+			}
+			d, err := time.ParseDuration(text)
+			if err != nil {
+				return nil, wrong("write 30s, 10m or 1h30m", "%q is not a duration", text)
+			}
+			if d < least {
+				return nil, wrong(fmt.Sprintf("at least %v", least), "%s is too short", text)
+			}
+			return d, nil
+		},
+	}
+}
+
+// idleDuration is a duration, or 0 for none.
+var idleDuration = func() kind {
+	k := duration(second)
+	timed := k.scalar
+	k.schema = map[string]any{"anyOf": []any{k.schema, map[string]any{"const": 0}}}
+	k.scalar = func(text, dir string) (any, *Problem) {
+		if text == "0" || text == "0s" {
+			return sandbox.NoIdleTimeout, nil
+		}
+		d, problem := timed(text, dir)
+		if problem != nil && strings.HasPrefix(problem.Hint, "at least") {
+			problem.Hint += ", or 0 for none"
+		}
+		return d, problem
+	}
+	return k
+}()
+
+// maxSize keeps sizes where the float that go-units goes through is exact enough
+// and nothing overflows.
+const maxSize = 1 << 50
+
+var sizePattern = regexp.MustCompile(`^[0-9]+(\.[0-9]+)? ?([kKmMgGtT][iI]?[bB]?|[bB])$`)
+
+// size is a number of bytes, as docker reads it: 512m and 512MB are 512MiB.
+func size(least int64, leastText string) kind {
+	return kind{
+		schema: map[string]any{"type": "string", "pattern": sizePattern.String(), "examples": []string{"64KiB", "512MiB", "2GiB"}},
+		tags:   []string{tagString, tagInt, tagFloat},
+		scalar: func(text, _ string) (any, *Problem) {
+			if bareNumber.MatchString(text) {
+				return nil, wrong("write "+withUnit(text), "%s has no unit", text)
+			}
+			if !sizePattern.MatchString(text) {
+				return nil, wrong("write 512MiB or 2GiB", "%q is not a size", text)
+			}
+			n, err := units.RAMInBytes(text)
+			switch {
+			case err != nil || n > maxSize || n < 0:
+				return nil, wrong("at most 1024TiB", "%s is too large", text)
+			case n < least:
+				return nil, wrong("at least "+leastText, "%s is too small", text)
+			}
+			return n, nil
+		},
+	}
+}
+
+// withUnit guesses what a bare number of bytes was meant to be.
+func withUnit(text string) string {
+	if len(text) < 6 {
+		return text + "MiB"
+	}
+	return text + "B"
+}
+
+func integer(least, most int64) kind {
+	return kind{
+		schema: map[string]any{"type": "integer", "minimum": least, "maximum": most},
+		tags:   []string{tagInt},
+		scalar: func(text, _ string) (any, *Problem) {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return nil, wrong(fmt.Sprintf("write a whole number, at least %d", least), "%q is not a number", text)
+			}
+			if n < least || n > most {
+				return nil, wrong(bounds(float64(least), float64(most)), "%d is out of range", n)
+			}
+			return n, nil
+		},
+	}
+}
+
+func number(least, most float64) kind {
+	return kind{
+		schema: map[string]any{"type": "number", "minimum": least, "maximum": most},
+		tags:   []string{tagInt, tagFloat},
+		scalar: func(text, _ string) (any, *Problem) {
+			f, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return nil, wrong("write a number such as 1 or 0.5", "%q is not a number", text)
+			}
+			if math.IsNaN(f) || f < least || f > most {
+				return nil, wrong(bounds(least, most), "%s is out of range", text)
+			}
+			return f, nil
+		},
+	}
+}
+
+func bounds(least, most float64) string {
+	if least == most {
+		return fmt.Sprintf("write %v", least)
+	}
+	return fmt.Sprintf("from %v to %v", least, strconv.FormatFloat(most, 'f', -1, 64))
+}
+
+func enum(values ...string) kind {
+	return kind{
+		schema: map[string]any{"type": "string", "enum": values},
+		tags:   []string{tagString},
+		scalar: func(text, _ string) (any, *Problem) {
+			if !slices.Contains(values, text) {
+				return nil, wrong("write "+strings.Join(values, ", "), "%q is not one of its values", text)
+			}
+			return text, nil
+		},
+	}
+}
+
+// optional is k, or empty for none.
+func optional(k kind) kind {
+	scalar := k.scalar
+	k.schema = map[string]any{"anyOf": []any{k.schema, map[string]any{"const": ""}}}
+	k.scalar = func(text, dir string) (any, *Problem) {
+		if text == "" {
+			return text, nil
+		}
+		return scalar(text, dir)
+	}
+	return k
+}

@@ -1,0 +1,140 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"belljar/policy"
+)
+
+var (
+	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+	globPattern     = regexp.MustCompile(`^[A-Za-z_*][A-Za-z0-9_*]*$`)
+)
+
+// variables is a list of NAME=value. It is no mapping: viper takes the case off
+// a mapping's keys.
+var variables = stringList(variablePattern, "NAME=value", "write NAME=value, where NAME is letters, digits and _")
+
+var variableGlobs = stringList(globPattern, "a variable's name", `write a name such as CI, or a glob such as "LC_*"`)
+
+// stringList is a list of strings that match.
+func stringList(re *regexp.Regexp, what, hint string) kind {
+	return kind{
+		schema: map[string]any{"type": "array", "items": map[string]any{"type": "string", "pattern": re.String()}},
+		list: func(r *reader, name string, items []*yaml.Node) any {
+			list := make([]string, 0, len(items))
+			for i, n := range items {
+				item := fmt.Sprintf("%s[%d]", name, i)
+				if !r.isString(n, item) {
+					continue
+				}
+				if !re.MatchString(n.Value) || strings.ContainsRune(n.Value, 0) {
+					r.report(item, n, wrong(hint, "%q is not %s", n.Value, what))
+				}
+				list = append(list, n.Value)
+			}
+			return list
+		},
+	}
+}
+
+// mountRule is a rule and its source before links were resolved.
+type mountRule struct {
+	policy.MountRule
+	written string
+}
+
+var mounts = kind{
+	schema: map[string]any{"type": "array", "items": map[string]any{
+		"type": "object", "additionalProperties": false, "required": []string{"source"},
+		"properties": map[string]any{
+			"source": map[string]any{"type": "string", "description": "Directory or file on the host; what is below it may be mounted, too."},
+			"target": map[string]any{"type": "string", "description": "Where in the container; below it, too. Empty: anywhere."},
+			"mode":   map[string]any{"type": "string", "enum": []string{policy.ReadOnly, policy.ReadWrite}, "default": policy.ReadOnly},
+		},
+	}},
+	list: func(r *reader, name string, items []*yaml.Node) any {
+		list := make([]mountRule, 0, len(items))
+		for i, n := range items {
+			if rule, ok := r.mount(n, fmt.Sprintf("%s[%d]", name, i)); ok {
+				list = append(list, rule)
+			}
+		}
+		return list
+	},
+}
+
+func (r *reader) mount(n *yaml.Node, name string) (mountRule, bool) {
+	rule := mountRule{MountRule: policy.MountRule{Mode: policy.ReadOnly}}
+	before := len(r.problems)
+	for _, f := range r.fields(n, name) {
+		if !slices.Contains([]string{"source", "target", "mode"}, f.name) {
+			r.report(f.path, f.key, wrong("a mount has source, target and mode", "unknown key"))
+		} else if r.isString(f.value, f.path) {
+			if problem := rule.set(f.name, f.value.Value, r.dir); problem != nil {
+				r.report(f.path, f.value, problem)
+			}
+		}
+	}
+	if rule.Source == "" && len(r.problems) == before {
+		r.report(name, n, wrong("write {source: ./, target: /work, mode: ro}", "the source is missing"))
+	}
+	if rule.Source == "/" && r.from != "default" {
+		r.report(name, n, wrong("name the directories that commands need", "%q allows the whole host", rule.written))
+	}
+	// The default, ./, allows nothing where that is the root directory.
+	return rule, len(r.problems) == before && rule.Source != "/"
+}
+
+func (m *mountRule) set(field, text, dir string) *Problem {
+	switch field {
+	case "source":
+		source, problem := hostPath(text, dir)
+		if problem != nil {
+			return problem
+		}
+		m.written, m.Source = source, resolve(source)
+	case "target":
+		if text != "" && (!path.IsAbs(text) || strings.ContainsAny(text, "\x00:")) {
+			return wrong("it is a path inside the container, such as /work", "%q is not absolute", text)
+		}
+		m.Target = text
+	case "mode":
+		if text != policy.ReadOnly && text != policy.ReadWrite {
+			return wrong("write ro or rw", "%q is not a mode", text)
+		}
+		m.Mode = text
+	}
+	return nil
+}
+
+// rules are only taken apart: what is in them is package policy's.
+var rules = kind{
+	schema: map[string]any{"type": "array", "items": map[string]any{"type": "object"}},
+	list: func(r *reader, name string, items []*yaml.Node) any {
+		list := make([]map[string]any, 0, len(items))
+		for i, n := range items {
+			item := fmt.Sprintf("%s[%d]", name, i)
+			if !r.is(n, yaml.MappingNode, item, "a mapping") {
+				continue
+			}
+			var rule map[string]any
+			err := n.Decode(&rule)
+			if err == nil {
+				_, err = json.Marshal(rule)
+			}
+			if err != nil {
+				r.report(item, n, wrong("write plain keys and values", "%q cannot be read", err))
+			}
+			list = append(list, rule)
+		}
+		return list
+	},
+}

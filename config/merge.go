@@ -1,0 +1,116 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/spf13/viper"
+
+	"belljar/sandbox"
+)
+
+// sources are the layers that settings come from, the weakest first.
+type sources struct {
+	defaults layer
+	file     contents
+	env      layer
+	flags    layer
+}
+
+// readSources reads everything, and says all that is wrong with it.
+func readSources(o Options, env map[string]string, f found) (sources, Problems) {
+	file := &reader{origin: origin{from: "file", place: f.shown}, dir: filepath.Dir(f.path)}
+	s := sources{file: file.file(f.data), defaults: layer{}, env: layer{}, flags: layer{}}
+	problems := file.problems
+
+	read := func(into layer, from, place string, k key, text string) {
+		r := &reader{origin: origin{from: from, place: place}, dir: o.Workdir}
+		into[k.name] = r.text(k, text)
+		problems = append(problems, r.problems...)
+	}
+	for _, k := range keys {
+		read(s.defaults, "default", "", k, k.def)
+		if text := env[k.env()]; text != "" {
+			read(s.env, "env", k.env(), k, text)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Flags)) {
+		if k, ok := findKey(keys, name); ok {
+			read(s.flags, "flag", k.flagName(), k, o.Flags[name])
+		} else {
+			problems = append(problems, &Problem{Place: "flag", Key: name, Message: "no key has that name"})
+		}
+	}
+	return s, problems
+}
+
+// profiles are the names of all profiles.
+func (s sources) profiles() []string {
+	return append(slices.Collect(maps.Keys(s.file.profiles)), sandbox.DefaultProfile)
+}
+
+// settings are the merged values of one profile.
+type settings struct{ viper *viper.Viper }
+
+// merge gives each key the value of its strongest source: flag, environment,
+// the profile, the file's top level, default.
+func (s sources) merge(profile string) (settings, error) {
+	v := viper.New()
+	for name, def := range s.defaults {
+		v.SetDefault(name, def)
+	}
+	for _, l := range []layer{s.file.top, s.file.profiles[profile], s.env} {
+		if err := v.MergeConfigMap(l); err != nil {
+			return settings{}, fmt.Errorf("merging settings: %w", err)
+		}
+	}
+	for name, flag := range s.flags {
+		v.Set(name, flag)
+	}
+	return settings{v}, nil
+}
+
+func (s settings) value(name string) value { return s.viper.Get(name).(value) }
+
+// values are the settings of one profile, typed.
+type values struct {
+	Version       int64
+	Engine        Engine
+	Image         string
+	Pull          sandbox.PullPolicy
+	Timeout       time.Duration
+	IdleTimeout   time.Duration        `mapstructure:"idle_timeout"`
+	MaxTimeout    time.Duration        `mapstructure:"max_timeout"`
+	OnTimeout     TimeoutAction        `mapstructure:"on_timeout"`
+	OnOutputLimit sandbox.OutputAction `mapstructure:"on_output_limit"`
+	Workdir       string
+	User          sandbox.User
+	Env           struct{ Set, Allow []string }
+	Mounts        struct{ Allow []mountRule }
+	Limits        sandbox.Limits
+	Network       string
+	Pool          Pool
+	Policy        Policy
+	Serve         Serve
+}
+
+// decode types the merged settings. A key without a field is an error, so the
+// table of keys and the struct cannot drift apart unseen.
+func (s settings) decode() (values, error) {
+	var v values
+	unwrap := func(_, _ reflect.Type, data any) (any, error) {
+		if wrapped, ok := data.(value); ok {
+			return wrapped.data, nil
+		}
+		return data, nil
+	}
+	if err := s.viper.UnmarshalExact(&v, viper.DecodeHook(mapstructure.DecodeHookFuncType(unwrap))); err != nil {
+		return values{}, fmt.Errorf("decoding settings: %w", err)
+	}
+	return v, nil
+}

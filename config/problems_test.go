@@ -1,0 +1,178 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// load loads a file of that text from a folder of its own.
+func load(t *testing.T, text string, o Options) (*Config, error) {
+	t.Helper()
+	o.Workdir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(o.Workdir, fileName), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Load(o)
+}
+
+func TestBadFiles(t *testing.T) {
+	for _, test := range []struct{ name, file, want string }{
+		{"unknown key", "tiemout: 3s", "1: tiemout: unknown key (did you mean timeout?)"},
+		{"unknown key below a group", "limits:\n  pid: 4", "2: limits.pid: unknown key (did you mean limits.pids?)"},
+		{"key of a group at the top", "memory: 1g", "1: memory: unknown key (did you mean limits.memory?)"},
+		{"unknown key like no other", "foo: blue", "1: foo: unknown key (`belljar config schema` lists the keys)"},
+		{"key in another case", "Timeout: 30s", "1: Timeout: unknown key (did you mean timeout?)"},
+		{"key with a dot", "limits.memory: 1g", `1: "limits.memory": a key with a dot (write the group, and below it the key)`},
+		{"key that is shown quoted", `"a\e[31m": 1`, "1: \"a\\x1b[31m\": unknown key (`belljar config schema` lists the keys)"},
+		{"merge key", "<<: {timeout: 3s}", "1: \"<<\": unknown key (`belljar config schema` lists the keys)"},
+		{"duplicate key", "timeout: 3s\n\ntimeout: 4s", "3: timeout: duplicate key, first on line 1 (remove one of them)"},
+		{"duplicate key below", "limits: {pids: 4, pids: 5}", "1: limits.pids: duplicate key, first on line 1 (remove one of them)"},
+
+		{"bare number of seconds", "timeout: 30", "1: timeout: 30 has no unit (write 30s)"},
+		{"bare number in quotes", `timeout: "1.5"`, "1: timeout: 1.5 has no unit (write 1.5s)"},
+		{"bare number of bytes", "limits: {memory: 512}", "1: limits.memory: 512 has no unit (write 512MiB)"},
+		{"bare number of many bytes", "limits: {memory: 536870912}", "1: limits.memory: 536870912 has no unit (write 536870912B)"},
+		{"unit of another kind", "timeout: 30MiB", `1: timeout: "30MiB" is not a duration (write 30s, 10m or 1h30m)`},
+		{"size in seconds", "limits: {tmp: 30s}", `1: limits.tmp: "30s" is not a size (write 512MiB or 2GiB)`},
+		{"size out of this world", "limits: {tmp: 99999999999TiB}", "1: limits.tmp: 99999999999TiB is too large (at most 1024TiB)"},
+		{"negative time", "timeout: -5s", "1: timeout: -5s is too short (at least 1s)"},
+		{"short idle time", "idle_timeout: 1ms", "1: idle_timeout: 1ms is too short (at least 1s, or 0 for none)"},
+		{"zero timeout", "timeout: 0s", "1: timeout: 0s is too short (at least 1s)"},
+
+		{"list for a string", "image: [a]", "1: image: must be a string, not a list (`belljar config schema` says what it is)"},
+		{"number for a string", "image: 5", "1: image: must be a string, not a number (write one such as belljar/base)"},
+		{"string for a number", `limits: {pids: "128"}`, "1: limits.pids: must be a number, not a string (write one such as 128)"},
+		{"string for a list", "env: {allow: CI}", "1: env.allow: must be a list, not a string (`belljar config schema` says what it is)"},
+		{"string for a group", "limits: 5g", "1: limits: must be a mapping, not a string (`belljar config schema` says what it is)"},
+		{"no value", "timeout:", "1: timeout: has no value (give it a value, or remove the key)"},
+		{"list at the top", "- a", "1: must be a mapping, not a list (`belljar config schema` says what it is)"},
+		{"another tag", "timeout: !me 3s", `1: timeout: must be a string, not "!me" (write one such as 10m)`},
+
+		{"version", "version: 2", "1: version: 2 is out of range (write 1)"},
+		{"pull policy", "pull: allways", `1: pull: "allways" is not one of its values (write always, missing, never)`},
+		{"least memory", "limits: {memory: 5MiB}", "1: limits.memory: 5MiB is too small (at least 6MiB)"},
+		{"least pids", "limits: {pids: 3}", "1: limits.pids: 3 is out of range (from 4 to 4194304)"},
+		{"no processor", "limits: {cpus: 0}", "1: limits.cpus: 0 is out of range (from 0.01 to 4096)"},
+		{"processors, not a number", "limits: {cpus: .nan}", `1: limits.cpus: ".nan" is not a number (write a number such as 1 or 0.5)`},
+		{"root", "user: 0:5", `1: user: "0:5" is root (give a UID above 0, such as 65534:65534)`},
+		{"user by name", "user: nobody", `1: user: "nobody" is not UID:GID (write numbers, such as 65534:65534: the image decides what a name means)`},
+		{"relative workdir", "workdir: work", `1: workdir: "work" is not absolute (it is a path inside the container, such as /work)`},
+		{"workdir of the kernel", "workdir: /work/../proc/self/fd/8", `1: workdir: "/work/../proc/self/fd/8" is in the kernel's own file systems (choose one such as /work)`},
+		{"host network", "network: host", `1: network: "host" shares a namespace with others (use none, bridge or a network of the engine's)`},
+		{"container's network", "network: container:x", `1: network: "container:x" shares a namespace with others (use none, bridge or a network of the engine's)`},
+		{"variable without a value", "env:\n  set: [A=1, B]", `2: env.set[1]: "B" is not NAME=value (write NAME=value, where NAME is letters, digits and _)`},
+		{"variable with a NUL", `env: {set: ["A=\0"]}`, `1: env.set[0]: "A=\x00" is not NAME=value (write NAME=value, where NAME is letters, digits and _)`},
+		{"variables as a mapping", "env: {set: {A: 1}}", "1: env.set: must be a list, not a mapping (`belljar config schema` says what it is)"},
+		{"socket's address", "serve: {listen: unix://run/x}", `1: serve.listen: "unix://run/x" is not a socket's address (write unix:// and an absolute path)`},
+
+		{"home", "mounts: {allow: [{source: ~/x}]}", `1: mounts.allow[0].source: "~/x": ~ is not expanded (write the whole path)`},
+		{"everything", "mounts: {allow: [{source: /}]}", `1: mounts.allow[0]: "/" allows the whole host (name the directories that commands need)`},
+		{"mount without a source", "mounts: {allow: [{mode: ro}]}", "1: mounts.allow[0]: the source is missing (write {source: ./, target: /work, mode: ro})"},
+		{"mount of an unknown mode", "mounts: {allow: [{source: ., mode: w}]}", `1: mounts.allow[0].mode: "w" is not a mode (write ro or rw)`},
+		{"mount with an unknown key", "mounts: {allow: [{source: ., readonly: true}]}", "1: mounts.allow[0].readonly: unknown key (a mount has source, target and mode)"},
+
+		{"list without an end", "env: {allow: [" + strings.Repeat("A,", 101) + "]}", "1: env.allow: 101 are too many (at most 100)"},
+		{"default profile", "profiles: {default: {}}", "1: profiles.default: the default profile is the top level (set its keys at the top level)"},
+		{"profile's name", "profiles:\n  Build: {}", "2: profiles.Build: not a profile's name (use a-z, 0-9, - and _)"},
+		{"profile's name with a dot", "profiles: {a.b: {}}", `1: profiles."a.b": not a profile's name (use a-z, 0-9, - and _)`},
+		{"profile with a global key", "profiles: {a: {pool: {min: 3}}}", "1: profiles.a.pool: a profile cannot set this key (set it at the top level)"},
+		{"profile's value", "profiles:\n  a:\n    limits:\n      tmp: 1", "4: profiles.a.limits.tmp: 1 has no unit (write 1MiB)"},
+
+		{"timeout over the most", "timeout: 2h", "1: timeout: timeout 2h is over max_timeout 1h (raise the one or lower the other)"},
+		{"most under the default", "timeout: 3s\nidle_timeout: 0\nmax_timeout: 2s", "3: max_timeout: timeout 3s is over max_timeout 2s (raise the one or lower the other)"},
+		{"profile over the most", "profiles:\n  a:\n    timeout: 2h", "3: profiles.a.timeout: profiles.a.timeout 2h is over max_timeout 1h (raise the one or lower the other)"},
+		{"pool", "pool: {min: 9}", "1: pool.min: pool.min 9 is over pool.max 8 (raise the one or lower the other)"},
+
+		{"second document", "timeout: 3s\n---\ntimeout: 4s", "2: a second YAML document (keep one document in the file)"},
+		{"alias", "image: &a x\nworkdir: *a", "2: alias *a: aliases are not read (write the value out)"},
+		{"syntax", "timeout: 3s\nimage: [", "2: did not find expected node content (look at the indentation, colons and quotes there)"},
+
+		{"all at once, by line", "user: root\nlimits: {memory: 1}\ntiemout: 3s",
+			`1: user: "root" is not UID:GID (write numbers, such as 65534:65534: the image decides what a name means)
+2: limits.memory: 1 has no unit (write 1MiB)
+3: tiemout: unknown key (did you mean timeout?)`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := load(t, test.file, Options{})
+			want := "sandbox.yaml:" + strings.ReplaceAll(test.want, "\n", "\nsandbox.yaml:")
+			if err == nil {
+				t.Fatalf("no error, want %s", want)
+			}
+			if d := cmp.Diff(want, err.Error()); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestBadEnvironmentAndFlags(t *testing.T) {
+	_, err := load(t, "", Options{
+		Env:   []string{"BELLJAR_TIMEOUT=30", "BELLJAR_ENV_ALLOW=CI", "BELLJAR_HOST=x", "BELLJAR_VERSION=9", "BELLJAR_OTHER=1"},
+		Flags: map[string]string{"limits.pids": "many", "nothing": "1"},
+	})
+	want := `--pids-limit: limits.pids: "many" is not a number (write a whole number, at least 4)
+BELLJAR_ENV_ALLOW: env.allow: must be a list, not a string (` + "`belljar config schema`" + ` says what it is)
+BELLJAR_TIMEOUT: timeout: 30 has no unit (write 30s)
+flag: nothing: no key has that name`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestLongFile(t *testing.T) {
+	_, err := load(t, strings.Repeat("#", maxFile+1), Options{})
+	if err == nil || !strings.Contains(err.Error(), "sandbox.yaml: over 1 MiB") {
+		t.Error(err)
+	}
+}
+
+// A folder that commands may write cannot lead a rule elsewhere by a link.
+func TestSourceThatLeadsOutOfAWritableFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "out"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/usr", filepath.Join(dir, "out", "link")); err != nil {
+		t.Fatal(err)
+	}
+	text := "profiles: {a: {mounts: {allow: [{source: " + dir + "/out, mode: rw}]}}}\nmounts: {allow: [{source: " + dir + "/out/link}]}"
+	_, err := load(t, text, Options{})
+	problems, ok := errors.AsType[Problems](err)
+	if !ok || len(problems) != 1 || !strings.Contains(err.Error(), "sandbox.yaml:2: mounts.allow: source ") || !strings.Contains(err.Error(), `by a link to "/usr"`) {
+		t.Error(err)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add("version: 1\nprofiles: {a: {limits: {memory: 1g}}}")
+	f.Add("a: &a [*a]")
+	f.Add("? {a: b}\n: c")
+	f.Add("policy: {rules: [{a: .nan}, {1: 2}, {? [x] : y}, {<<: {a: 1}}]}")
+	f.Add("mounts: {allow: [{source: \"\\0\"}, [], 1]}")
+	if shipped, err := os.ReadFile("../sandbox.yaml"); err == nil {
+		f.Add(string(shipped))
+	}
+	dir := f.TempDir()
+	path := filepath.Join(dir, fileName)
+	f.Fuzz(func(t *testing.T, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(Options{Workdir: dir, Flags: map[string]string{"policy.rules": text}})
+		if (c == nil) == (err == nil) {
+			t.Fatalf("%v and %v", c, err)
+		}
+		if problems, ok := errors.AsType[Problems](err); ok {
+			for _, p := range problems {
+				if p.Place == "" || p.Message == "" || strings.ContainsAny(p.Error(), "\x00\x1b\n") {
+					t.Errorf("bad problem %q", p.Error())
+				}
+			}
+		}
+	})
+}

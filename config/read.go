@@ -1,0 +1,105 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// origin is where a value was written.
+type origin struct {
+	from  string // "default", "file", "env" or "flag"
+	place string // "sandbox.yaml", "BELLJAR_TIMEOUT" or "--timeout"
+	line  int    // in the file
+}
+
+func (o origin) String() string {
+	return strings.TrimSuffix(o.from+" "+position(o.place, o.line), " ")
+}
+
+// value is a value that knows its origin. Viper merges values and never sees
+// what is in them, so it cannot convert them either.
+type value struct {
+	origin
+	key  string // as written: "profiles.build.limits.memory"
+	text string
+	data any // nil where there was a Problem
+}
+
+// layer is the values of one origin, by the names of their keys. Viper takes
+// dotted names for paths.
+type layer = map[string]any
+
+// reader reads values from one origin.
+type reader struct {
+	origin
+	dir      string // what relative paths are relative to
+	problems Problems
+}
+
+func (r *reader) at(n *yaml.Node) origin {
+	o := r.origin
+	if o.from == "file" {
+		o.line = n.Line
+	}
+	return o
+}
+
+func (r *reader) report(key string, n *yaml.Node, p *Problem) {
+	o := r.at(n)
+	p.Place, p.Line, p.Key = o.place, o.line, key
+	r.problems = append(r.problems, p)
+}
+
+// text reads a value that a variable or a flag holds. A list is written as in
+// YAML.
+func (r *reader) text(k key, text string) value {
+	if k.kind.list == nil {
+		return r.scalar(k, k.name, &yaml.Node{Value: text})
+	}
+	n, problem := parse([]byte(text))
+	if problem != nil || n == nil {
+		r.report(k.name, &yaml.Node{}, wrong("write "+k.def, "%q is not a list", text))
+		return value{}
+	}
+	r.refuseAliases(n)
+	return r.value(k, k.name, n)
+}
+
+// value reads a value that is called name in YAML.
+func (r *reader) value(k key, name string, n *yaml.Node) value {
+	if k.kind.list == nil {
+		if !r.isScalar(n, k, name) {
+			return value{origin: r.at(n), key: name}
+		}
+		return r.scalar(k, name, n)
+	}
+	v := value{origin: r.at(n), key: name}
+	if r.is(n, yaml.SequenceNode, name, "a list") && r.isShort(n, len(n.Content), name) {
+		v.data = k.kind.list(r, name, n.Content)
+		v.text = flow(v.data)
+	}
+	return v
+}
+
+func (r *reader) scalar(k key, name string, n *yaml.Node) value {
+	data, problem := k.kind.scalar(n.Value, r.dir)
+	if problem != nil {
+		r.report(name, n, problem)
+		data = nil
+	}
+	return value{origin: r.at(n), key: name, text: n.Value, data: data}
+}
+
+// flow writes a list as YAML in one line, of which JSON is a part.
+func flow(data any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(data); err != nil {
+		return "[…]" // rules that JSON cannot hold: a Problem already
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}

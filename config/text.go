@@ -1,0 +1,139 @@
+package config
+
+import (
+	"net/url"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"belljar/policy"
+	"belljar/sandbox"
+)
+
+// pattern is text that matches whole.
+func pattern(re, what, hint string) kind {
+	whole := regexp.MustCompile(`^(` + re + `)$`)
+	return kind{
+		schema: map[string]any{"type": "string", "pattern": whole.String()},
+		tags:   []string{tagString},
+		scalar: func(text, _ string) (any, *Problem) {
+			if !whole.MatchString(text) {
+				return nil, wrong(hint, "%q is not %s", text, what)
+			}
+			return text, nil
+		},
+	}
+}
+
+var (
+	// Package images knows what a reference is; here it only is not garbage.
+	reference   = pattern(`[A-Za-z0-9][A-Za-z0-9._/:@-]*`, "an image reference", "write one such as belljar/base or debian:12")
+	runtime     = pattern(`[A-Za-z0-9][A-Za-z0-9_.-]*`, "a runtime's name", "write the name the engine knows it by, such as runsc")
+	networkName = pattern(`[A-Za-z0-9][A-Za-z0-9_.-]*`, "a network's name", "use none, bridge or a network of the engine's")
+)
+
+var network = func() kind {
+	k := networkName
+	k.schema = map[string]any{"type": "string", "pattern": k.schema["pattern"], "not": map[string]any{"const": "host"}}
+	k.scalar = func(text, dir string) (any, *Problem) {
+		if text == "host" || strings.HasPrefix(text, "container:") {
+			return nil, wrong("use none, bridge or a network of the engine's", "%q shares a namespace with others", text)
+		}
+		return networkName.scalar(text, dir)
+	}
+	return k
+}()
+
+var workdir = kind{
+	schema: map[string]any{"type": "string", "pattern": "^/"},
+	tags:   []string{tagString},
+	scalar: func(text, _ string) (any, *Problem) {
+		if !path.IsAbs(text) || strings.ContainsRune(text, 0) {
+			return nil, wrong("it is a path inside the container, such as /work", "%q is not absolute", text)
+		}
+		inKernel := func(dir string) bool { return policy.Within(dir, text) }
+		if slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, inKernel) {
+			return nil, wrong("choose one such as /work", "%q is in the kernel's own file systems", text)
+		}
+		return path.Clean(text), nil
+	},
+}
+
+var user = kind{
+	schema: map[string]any{"type": []string{"string", "integer"}, "pattern": "^[1-9][0-9]*(:[0-9]+)?$", "minimum": 1},
+	tags:   []string{tagString, tagInt},
+	scalar: func(text, _ string) (any, *Problem) {
+		first, second, both := strings.Cut(text, ":")
+		if !both {
+			second = first
+		}
+		// 31 bits are what engines take; more would be negative to some.
+		uid, err1 := strconv.ParseUint(first, 10, 31)
+		gid, err2 := strconv.ParseUint(second, 10, 31)
+		switch {
+		case err1 != nil || err2 != nil:
+			return nil, wrong("write numbers, such as 65534:65534: the image decides what a name means", "%q is not UID:GID", text)
+		case uid == 0:
+			return nil, wrong("give a UID above 0, such as 65534:65534", "%q is root", text)
+		}
+		return sandbox.User{UID: int(uid), GID: int(gid)}, nil
+	},
+}
+
+// address is a URL of one of the schemes.
+func address(schemes ...string) kind {
+	hint := "write one such as unix:///run/belljar/belljar.sock; known are " + strings.Join(schemes, ", ")
+	return kind{
+		schema: map[string]any{"type": "string", "pattern": `^(` + strings.Join(schemes, "|") + `)://.+$`},
+		tags:   []string{tagString},
+		scalar: func(text, _ string) (any, *Problem) {
+			u, err := url.Parse(text)
+			switch {
+			case err != nil || !slices.Contains(schemes, u.Scheme):
+				return nil, wrong(hint, "%q is not an address", text)
+			case u.Scheme == "unix" && (u.Host != "" || !path.IsAbs(u.Path)):
+				return nil, wrong("write unix:// and an absolute path", "%q is not a socket's address", text)
+			case u.Scheme != "unix" && u.Host == "":
+				return nil, wrong(hint, "%q names no host", text)
+			}
+			return text, nil
+		},
+	}
+}
+
+// file is a path on this host.
+var file = kind{
+	schema: map[string]any{"type": "string"},
+	tags:   []string{tagString},
+	scalar: func(text, dir string) (any, *Problem) {
+		p, problem := hostPath(text, dir)
+		return p, problem
+	},
+}
+
+// hostPath makes a path absolute. Only shells know what ~ means.
+func hostPath(text, dir string) (string, *Problem) {
+	switch {
+	case text == "" || strings.ContainsRune(text, 0):
+		return "", wrong("write a path", "%q is not a path", text)
+	case strings.HasPrefix(text, "~"):
+		return "", wrong("write the whole path", "%q: ~ is not expanded", text)
+	case filepath.IsAbs(text):
+		return filepath.Clean(text), nil
+	}
+	return filepath.Join(dir, text), nil
+}
+
+// resolve frees a path of links, as far as it exists.
+func resolve(p string) string {
+	if resolved, err := filepath.EvalSymlinks(p); err == nil {
+		return resolved
+	}
+	if parent := filepath.Dir(p); parent != p {
+		return filepath.Join(resolve(parent), filepath.Base(p))
+	}
+	return p
+}
