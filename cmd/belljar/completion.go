@@ -1,0 +1,27 @@
+package main
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+// completeRun completes the values of run's flags.
+func completeRun(cmd *cobra.Command, g *globals) {
+	fixed := map[string][]string{
+		"format":          {"text", "json", "ndjson"},
+		"pull":            {"always", "missing", "never"},
+		"on-output-limit": {"truncate", "end"},
+	}
+	for flag, values := range fixed {
+		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	cmd.RegisterFlagCompletionFunc("profile", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		c, err := g.loadConfig(nil)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return slices.Sorted(maps.Keys(c.Profiles)), cobra.ShellCompDirectiveNoFileComp
+	})
+}

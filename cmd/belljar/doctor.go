@@ -1,0 +1,162 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const doctorHelp = `Check this host, its engine and the configuration, and run one real command.
+
+Each line is one check: its verdict, its name and what was found. A warning or a
+failure is followed by what mends it.
+
+  ok    as it should be; what is merely worth knowing stands there, too
+  warn  belljar works, but something is weaker than it could be
+  fail  commands do not run, or not as locked down and limited as they should
+  skip  not checked, because something else failed
+
+The exit status is 1 where a check failed, and 0 otherwise: warnings do not fail.`
+
+func doctorCmd(g *globals) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check that commands can run here, and how well they are locked in",
+		Long:  doctorHelp,
+		Example: `  belljar doctor
+  belljar doctor --format json | jq '.checks[] | select(.status != "ok")'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := textOrJSON(format); err != nil {
+				return err
+			}
+			return runDoctor(cmd.Context(), g, cmd.OutOrStdout(), format)
+		},
+	}
+	formatFlag(cmd, &format)
+	return cmd
+}
+
+// verdict is a check's outcome, the worst last.
+type verdict int
+
+const (
+	verdictOK verdict = iota
+	verdictSkip
+	verdictWarn
+	verdictFail
+)
+
+func (v verdict) String() string { return [...]string{"ok", "skip", "warn", "fail"}[v] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (v verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// check is one line of the doctor's.
+type check struct {
+	Name string `json:"name"`
+	finding
+}
+
+// finding is what a check found. A warning and a failure have a fix.
+type finding struct {
+	Status verdict `json:"status"`
+	Text   string  `json:"finding"`
+	Fix    string  `json:"fix"`
+}
+
+func ok(format string, args ...any) finding {
+	return finding{Status: verdictOK, Text: fmt.Sprintf(format, args...)}
+}
+
+func skip(format string, args ...any) finding {
+	return finding{Status: verdictSkip, Text: fmt.Sprintf("not checked: "+format, args...)}
+}
+
+func warn(fix, format string, args ...any) finding {
+	return finding{Status: verdictWarn, Text: fmt.Sprintf(format, args...), Fix: fix}
+}
+
+func fail(fix, format string, args ...any) finding {
+	return finding{Status: verdictFail, Text: fmt.Sprintf(format, args...), Fix: fix}
+}
+
+// together is one finding for several: the worst ones', or all where all is
+// well.
+func together(all ...finding) finding {
+	var worst finding
+	for _, f := range all {
+		worst.Status = max(worst.Status, f.Status)
+	}
+	var texts, fixes []string
+	for _, f := range all {
+		if f.Status == worst.Status {
+			texts = append(texts, f.Text)
+			fixes = appendNew(fixes, f.Fix)
+		}
+	}
+	worst.Text, worst.Fix = strings.Join(texts, "; "), strings.Join(fixes, "; ")
+	return worst
+}
+
+// runDoctor shows each check when it is made: the last of them take a second.
+func runDoctor(ctx context.Context, g *globals, out io.Writer, format string) error {
+	var broken error
+	all := []check{}
+	paint := painter(out)
+	failed := false
+	diagnose(ctx, g, func(c check) {
+		all = append(all, c)
+		failed = failed || c.Status == verdictFail
+		if format == "text" {
+			_, err := io.WriteString(out, c.render(paint))
+			broken = cmp.Or(broken, err)
+		}
+	})
+	if format == "json" {
+		broken = writeJSON(out, struct {
+			Checks []check `json:"checks"`
+		}{all})
+	}
+	if broken == nil && failed {
+		return exitError(1)
+	}
+	return broken
+}
+
+// render is the check as a person reads it.
+func (c check) render(paint func(verdict) string) string {
+	line := fmt.Sprintf("%s  %-15s  %s\n", paint(c.Status), c.Name, oneLine(c.Text))
+	if c.Fix != "" {
+		line += "      fix: " + oneLine(c.Fix) + "\n"
+	}
+	return line
+}
+
+// painter gives verdicts a colour on a terminal whose owner did not object
+// (no-color.org).
+func painter(out io.Writer) func(verdict) string {
+	file, isFile := out.(*os.File)
+	if !isFile || !term.IsTerminal(int(file.Fd())) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return func(v verdict) string { return fmt.Sprintf("%-4s", v) }
+	}
+	return func(v verdict) string {
+		colour := [...]int{verdictOK: 32, verdictSkip: 90, verdictWarn: 33, verdictFail: 31}[v]
+		return fmt.Sprintf("\x1b[%dm%-4s\x1b[0m", colour, v)
+	}
+}
+
+// writeJSON writes v as one line.
+func writeJSON(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"belljar/config"
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+)
+
+// patient is what the checks look at, and learn from each other.
+type patient struct {
+	config  *config.Config // nil: it is broken
+	engine  *docker.Engine // nil: it is out of reach
+	about   docker.About
+	trial   trial
+	noImage bool // the default profile's
+}
+
+// checks are made in this order. One that needs what is not there is skipped.
+var checks = []struct {
+	name  string
+	needs func(*patient) string // what is missing; nil needs nothing
+	make  func(context.Context, *patient) finding
+}{
+	{"engine-version", needEngine, func(_ context.Context, p *patient) finding { return checkEngineVersion(p.about, p.networks()) }},
+	{"runtimes", needEngine, func(_ context.Context, p *patient) finding { return checkRuntimes(p.about, p.profiles()) }},
+	{"runc", needEngine, func(_ context.Context, p *patient) finding { return checkRunc(p.about, p.profiles()) }},
+	{"limits", needEngine, func(_ context.Context, p *patient) finding { return checkLimits(p.about) }},
+	{"seccomp", needEngine, func(_ context.Context, p *patient) finding { return checkSeccomp(p.about) }},
+	{"apparmor", needEngine, func(_ context.Context, p *patient) finding { return checkAppArmor(p.about) }},
+	{"users", needEngine, func(_ context.Context, p *patient) finding { return checkUsers(p.about) }},
+	{"storage", needEngine, func(_ context.Context, p *patient) finding { return checkStorage(p.about) }},
+	{"engine-warnings", needEngine, func(_ context.Context, p *patient) finding { return checkWarnings(p.about) }},
+	{"engine-disk", needEngine, func(_ context.Context, p *patient) finding { return checkEngineDisk(p.about) }},
+	{"temp-disk", nil, func(context.Context, *patient) finding { return checkDisk(os.TempDir(), "TMPDIR") }},
+	{"orphans", needEngine, checkOrphans},
+	{"image", needBoth, checkImages},
+	{"command", needBoth, checkCommand},
+	{"processes", needBoth, checkProcesses},
+}
+
+func needEngine(p *patient) string {
+	if p.engine == nil {
+		return "no engine"
+	}
+	return ""
+}
+
+func needBoth(p *patient) string {
+	if p.config == nil {
+		return "no configuration"
+	}
+	return needEngine(p)
+}
+
+// diagnose makes all checks and shows each.
+func diagnose(ctx context.Context, g *globals, show func(check)) {
+	p := &patient{}
+	show(check{"configuration", p.readConfig(g)})
+	show(check{"engine", p.reachEngine(ctx)})
+	if p.engine != nil {
+		defer p.engine.Close()
+	}
+	for _, c := range checks {
+		missing := ""
+		if c.needs != nil {
+			missing = c.needs(p)
+		}
+		if missing != "" {
+			show(check{c.name, skip("%s", missing)})
+			continue
+		}
+		show(check{c.name, c.make(ctx, p)})
+	}
+}
+
+// profiles are the configured ones, by name; none where there is no
+// configuration.
+func (p *patient) profiles() map[string]sandbox.Profile {
+	if p.config == nil {
+		return nil
+	}
+	return p.config.Profiles
+}
+
+// networks are those of users' own making that commands get by configuration.
+func (p *patient) networks() []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(p.profiles())) {
+		if network := p.profiles()[name].Network; network != "none" && network != "bridge" {
+			list = appendNew(list, network)
+		}
+	}
+	return list
+}
+
+func (p *patient) readConfig(g *globals) finding {
+	c, err := g.loadConfig(nil)
+	if err != nil {
+		return configProblem(err)
+	}
+	p.config = c
+	if c.PolicyConfigured() {
+		return problem(errPolicy)
+	}
+	profiles := strings.Join(slices.Sorted(maps.Keys(c.Profiles)), ", ")
+	if c.File == "" {
+		return ok("no sandbox.yaml: the defaults, with profile %s", profiles)
+	}
+	return ok("%s, with profiles %s", c.File, profiles)
+}
+
+// configProblem tells one problem with its own hint, and several in a row.
+func configProblem(err error) finding {
+	problems, _ := errors.AsType[config.Problems](err)
+	if one, is := errors.AsType[*config.Problem](err); is {
+		problems = config.Problems{one}
+	}
+	if len(problems) == 1 && problems[0].Hint != "" {
+		bare := *problems[0]
+		bare.Hint = ""
+		return fail(problems[0].Hint, "%v", &bare)
+	}
+	return fail("mend the configuration, then run: belljar doctor", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// reachEngine connects. Without a configuration it can only look where the
+// docker command would.
+func (p *patient) reachEngine(ctx context.Context) finding {
+	host, which := "", " (where docker looks: there is no configuration)"
+	if p.config != nil {
+		host, which = p.config.Engine.Host, ""
+	}
+	engine, err := docker.Connect(ctx, host)
+	if err != nil {
+		return problem(err)
+	}
+	if p.about, err = engine.About(ctx); err != nil {
+		engine.Close()
+		return problem(err)
+	}
+	p.engine = engine
+	a := p.about
+	return ok("%s at %s%s, API %s (engine up to %s, belljar up to %s); %s, Linux %s", a.Version, a.Host, which, a.API, a.EngineAPI, a.ClientAPI, a.OS, a.Kernel)
+}
+
+// circular is a hint that brought the user here.
+const circular = "see: belljar doctor"
+
+// problem is a failure of the engine's or ours, its hint being the fix.
+func problem(err error) finding {
+	const last = "see the engine's log: journalctl -u docker"
+	e, is := errors.AsType[*sandbox.Error](err)
+	if !is {
+		return fail(last, "%v", err)
+	}
+	bare := *e
+	bare.Hint = ""
+	fix := strings.TrimPrefix(strings.TrimPrefix(e.Hint, circular), "; ")
+	if fix == "" {
+		fix = last
+	}
+	return fail(fix, "%v", &bare)
+}
+
+func appendNew(list []string, text string) []string {
+	if text == "" || slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/docker/go-units"
+	"golang.org/x/sys/unix"
+
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+)
+
+// checkEngineVersion knows Docker's numbers only: Podman answers as an engine,
+// and counts otherwise.
+func checkEngineVersion(a docker.About, networks []string) finding {
+	engine, isDocker := a.Component("Engine")
+	v, known := parseVersion(engine.Version)
+	switch {
+	case !isDocker:
+		return ok("%s is not Docker's: nothing is known of it", a.Version)
+	case !known:
+		return ok("Docker %s: not a release, so nothing is known of it", engine.Version)
+	}
+	var all []finding
+	if v.less(release{major: 23}) {
+		all = append(all, warn("use a newer engine, or one that your distribution still maintains",
+			"Docker %s: its makers ended 20.10 in December 2023, so only a distribution's own package gets fixes", engine.Version))
+	}
+	if holes := unfixed(v, engineHoles); len(holes) > 0 && len(networks) > 0 {
+		all = append(all, warn("use Docker 26 or newer, or network: none", "Docker %s lets commands on an internal network ask the outside's name servers, unless your distribution backported the fix: %s; profiles use network %s",
+			engine.Version, strings.Join(holes, ", "), strings.Join(networks, ", ")))
+	}
+	if len(all) == 0 {
+		return ok("Docker %s", engine.Version)
+	}
+	return together(all...)
+}
+
+// checkRuntimes holds the profiles' runtimes against the engine's.
+func checkRuntimes(a docker.About, profiles map[string]sandbox.Profile) finding {
+	var all []finding
+	for _, name := range slices.Sorted(maps.Keys(profiles)) {
+		runtime := profiles[name].Runtime
+		if runtime == "" || slices.Contains(a.Runtimes, runtime) {
+			continue
+		}
+		if strings.HasPrefix(runtime, "io.containerd.") {
+			all = append(all, ok("profile %q has runtime %q, which the engine does not list; containerd may know it", name, runtime))
+			continue
+		}
+		all = append(all, fail("install it and enter it under \"runtimes\" in the engine's daemon.json, or change engine.runtime in sandbox.yaml",
+			"profile %q has runtime %q, and the engine has none of that name: it has %s", name, runtime, strings.Join(a.Runtimes, ", ")))
+	}
+	others := slices.DeleteFunc(slices.Clone(a.Runtimes), func(name string) bool { return name == a.Runtime })
+	text := a.Runtime + " is the default"
+	if len(others) > 0 {
+		text += ", and there is " + strings.Join(others, ", ")
+	}
+	if !slices.ContainsFunc(a.Runtimes, ownKernel) {
+		text += "; none has a kernel of its own, as gVisor's runsc has: commands share the host's"
+	}
+	return together(append(all, ok("%s", text))...)
+}
+
+// ownKernel guesses from a runtime's name whether its containers have a kernel
+// of their own.
+func ownKernel(runtime string) bool {
+	return strings.Contains(runtime, "runsc") || strings.Contains(runtime, "kata")
+}
+
+// usesRunc tells whether some profile's commands run under runc.
+func usesRunc(a docker.About, profiles map[string]sandbox.Profile) bool {
+	runc := func(runtime string) bool { return runtime == "runc" || runtime == "io.containerd.runc.v2" }
+	for _, p := range profiles {
+		if runc(p.Runtime) || p.Runtime == "" && runc(a.Runtime) {
+			return true
+		}
+	}
+	return len(profiles) == 0 && runc(a.Runtime)
+}
+
+func checkRunc(a docker.About, profiles map[string]sandbox.Profile) finding {
+	const fixed = "1.2.8, 1.3.3, 1.4.0 or newer"
+	if !usesRunc(a, profiles) {
+		return ok("no profile uses it")
+	}
+	runc, told := a.Component("runc")
+	v, known := parseVersion(runc.Version)
+	if !told || !known {
+		return warn("see that `runc --version` on its host says "+fixed, "the engine does not tell which runc it has (%q)", runc.Version)
+	}
+	// Debian's engines put the package's version here, others a commit.
+	name := runc.Version
+	if _, packaged := parseVersion(runc.Commit); packaged && runc.Commit != name {
+		name += " (" + runc.Commit + ")"
+	}
+	if holes := unfixed(v, runcHoles); len(holes) > 0 {
+		return warn("upgrade runc to "+fixed+"; for a distribution's package, look the numbers up in its security tracker",
+			"runc %s has known ways out of a container, unless your distribution backported their fixes: %s", name, strings.Join(holes, ", "))
+	}
+	return ok("runc %s", name)
+}
+
+// checkLimits tells what the engine would drop without an error.
+func checkLimits(a docker.About) finding {
+	cgroups := fmt.Sprintf("cgroup v%s, driver %s", a.CgroupVersion, a.CgroupDriver)
+	var missing []string
+	for _, limit := range []struct {
+		name string
+		have bool
+	}{{"memory", a.Limits.Memory}, {"cpus", a.Limits.CPU}, {"pids", a.Limits.Pids}} {
+		if !limit.have {
+			missing = append(missing, "limits."+limit.name)
+		}
+	}
+	if len(missing) > 0 {
+		return fail("use a kernel with these control groups (on v1 it may need the boot option cgroup_enable=memory); a rootless engine needs cgroup v2 and systemd's delegation (Delegate=cpu cpuset io memory pids)",
+			"%s: the engine cannot enforce %s", cgroups, strings.Join(missing, ", "))
+	}
+	if !a.Limits.Swap {
+		return warn("boot the engine's host with swapaccount=1, use cgroup v2, or turn swap off", "%s: no limit on swap, so commands may use swap beyond limits.memory", cgroups)
+	}
+	return ok("%s: memory, swap, CPU and pids limits; the host has %d CPUs and %s", cgroups, a.CPUs, units.BytesSize(float64(a.Memory)))
+}
+
+// security finds an option of the engine's, such as "name=seccomp,profile=…".
+func security(a docker.About, name string) bool {
+	return slices.ContainsFunc(a.Security, func(option string) bool {
+		return slices.Contains(strings.Split(option, ","), "name="+name)
+	})
+}
+
+func checkSeccomp(a docker.About) finding {
+	if !security(a, "seccomp") {
+		return fail("use an engine and a kernel that have it (CONFIG_SECCOMP_FILTER)", "the engine has no seccomp: commands could make every system call")
+	}
+	return ok("the engine has it, and gets belljar's own profile for each container")
+}
+
+func checkAppArmor(a docker.About) finding {
+	switch {
+	case security(a, "apparmor"):
+		return ok("AppArmor confines containers")
+	case security(a, "selinux"):
+		return ok("SELinux confines containers")
+	}
+	return warn("where the kernel has AppArmor: apt-get install -y apparmor, boot with apparmor=1 security=apparmor, and restart the engine",
+		"neither AppArmor nor SELinux: the lock-down of user, capabilities, seccomp and read-only root holds without, but there is no second wall behind it")
+}
+
+func checkUsers(a docker.About) finding {
+	switch {
+	case security(a, "rootless"):
+		return ok("rootless engine: root in a container is nobody on the host")
+	case security(a, "userns"):
+		return ok("user namespaces: root in a container is nobody on the host")
+	}
+	return ok("no user namespaces: root in a container would be root on the host; commands never run as root")
+}
+
+func checkStorage(a docker.About) finding {
+	text := a.Storage + "; it needs no quota: a container's root is read-only, and /tmp and /work are bounded, in memory"
+	if a.Storage == "vfs" {
+		text += "; it copies the image for each container, which is slow"
+	}
+	return ok("%s", text)
+}
+
+// checkWarnings passes on the engine's own. Those on limits are told by limits.
+func checkWarnings(a docker.About) finding {
+	var exposed, others []string
+	for _, text := range a.Warnings {
+		switch {
+		case strings.Contains(text, "API is accessible"):
+			exposed = append(exposed, text)
+		case !strings.HasPrefix(text, "WARNING: No "):
+			others = append(others, text)
+		}
+	}
+	if len(exposed) > 0 {
+		return warn("take its tcp:// address out of the engine's hosts, or protect it with TLS: who reaches it is root on its host", "%s", strings.Join(exposed, "; "))
+	}
+	if len(others) > 0 {
+		return ok("of no concern to belljar: %s", strings.Join(others, "; "))
+	}
+	return ok("none")
+}
+
+func checkEngineDisk(a docker.About) finding {
+	if !a.Local {
+		return ok("not known: %s is on another host", a.RootDir)
+	}
+	return checkDisk(a.RootDir, "images")
+}
+
+const (
+	littleDisk  = 2 << 30
+	tooFullDisk = 200 << 20
+)
+
+// checkDisk looks at the file system of dir, which is for something.
+func checkDisk(dir, what string) finding {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return ok("not known: %s cannot be looked at from here: %v", dir, err)
+	}
+	return judgeDisk(dir, what, int64(fs.Bavail)*fs.Bsize)
+}
+
+func judgeDisk(dir, what string, free int64) finding {
+	text := fmt.Sprintf("%s free at %s (%s)", units.BytesSize(float64(free)), dir, what)
+	fix := "make room: docker system df shows what the engine keeps, docker image prune removes images without a name"
+	switch {
+	case free < tooFullDisk:
+		return fail(fix, "%s, less than %s", text, units.BytesSize(tooFullDisk))
+	case free < littleDisk:
+		return warn(fix, "%s, less than %s", text, units.BytesSize(littleDisk))
+	}
+	return ok("%s", text)
+}

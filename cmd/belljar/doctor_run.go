@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"belljar/images"
+	"belljar/sandbox"
+)
+
+// checkOrphans looks for what an engine's crash, or a kill in mid-creation,
+// left.
+func checkOrphans(ctx context.Context, p *patient) finding {
+	list, err := p.engine.List(ctx)
+	if err != nil {
+		return problem(err)
+	}
+	orphans := 0
+	for _, m := range list {
+		if m.Orphaned || !m.Deadline.IsZero() && time.Now().After(m.Deadline) {
+			orphans++
+		}
+	}
+	if orphans > 0 {
+		return warn("they are removed by the next belljar run", "%s without an owner", containers(orphans))
+	}
+	return ok("none; %s in use", containers(len(list)))
+}
+
+func containers(n int) string {
+	if n == 1 {
+		return "1 container"
+	}
+	return fmt.Sprintf("%d containers", n)
+}
+
+// checkImages looks for the profiles' images.
+func checkImages(ctx context.Context, p *patient) finding {
+	store := newStore(p.engine)
+	store.Progress = nil
+	var all []finding
+	var seen []string
+	for _, name := range slices.Sorted(maps.Keys(p.config.Profiles)) {
+		profile := p.config.Profiles[name]
+		if slices.Contains(seen, profile.Image) {
+			continue
+		}
+		seen = append(seen, profile.Image)
+		all = append(all, checkImage(ctx, store, profile))
+	}
+	_, err := store.Resolve(ctx, p.config.Profiles[sandbox.DefaultProfile].Image, sandbox.PullNever)
+	p.noImage = err != nil
+	return together(all...)
+}
+
+// checkImage pulls nothing. The base image is built where it is missing, as
+// the first command would.
+func checkImage(ctx context.Context, store *images.Store, p sandbox.Profile) finding {
+	image, err := store.Resolve(ctx, p.Image, sandbox.PullNever)
+	if err == nil {
+		return ok("%s is here: %s", p.Image, short(image.ID))
+	}
+	missing := problem(err)
+	if p.Pull == sandbox.PullNever || sandbox.CauseOf(err) != sandbox.CauseImage {
+		return missing
+	}
+	if p.Image+":latest" == images.Base || p.Image == images.Base {
+		image, err = store.Resolve(ctx, p.Image, sandbox.PullMissing)
+		if err != nil {
+			return problem(err)
+		}
+		return ok("%s was not here, and has been built: %s", p.Image, short(image.ID))
+	}
+	if strings.HasPrefix(p.Image, "belljar/") {
+		return missing // no registry has it
+	}
+	return warn(missing.Fix, "image %q is not here: the first command has to wait until it is pulled", p.Image)
+}
+
+// trialScript says who it is, leaves a process behind and ends when its stdin
+// does. It needs nothing but sh and sleep.
+const trialScript = `while read -r key value; do
+  case $key in Uid:|NoNewPrivs:|Seccomp:|CapEff:) echo "$key $value" ;; esac
+done </proc/self/status
+sleep 100 >/dev/null 2>&1 &
+read -r _
+exit 3`
+
+const trialTimeout = 30 * time.Second
+
+// trial is a real command, and what was seen while it ran.
+type trial struct {
+	result sandbox.Result
+	err    error
+	asked  time.Duration // how long it took to ask the engine what runs
+	top    error         // what it said
+	left   bool          // the container is there afterwards
+}
+
+// runTrial runs the command as the default profile's. While it waits for its
+// stdin, the engine is asked what runs.
+func (p *patient) runTrial(ctx context.Context) trial {
+	var t trial
+	ctx, cancel := context.WithTimeout(ctx, 2*trialTimeout)
+	defer cancel()
+	stdin, end := io.Pipe()
+	defer end.Close()
+	profile := p.config.Profiles[sandbox.DefaultProfile]
+	x, err := newRunner(p.config, p.engine).Start(ctx, sandbox.Command{
+		Script: trialScript, Stdin: stdin, Pull: sandbox.PullNever,
+		Timeout: min(trialTimeout, profile.MaxTimeout), IdleTimeout: sandbox.NoIdleTimeout,
+	})
+	if err != nil {
+		t.err = err
+		return t
+	}
+	for event := range x.Events() {
+		if event.Type == sandbox.EventStart {
+			begun := time.Now()
+			t.top = p.ask(ctx, x.ID())
+			t.asked = time.Since(begun)
+			end.Close()
+		}
+	}
+	t.result, t.err = x.Wait()
+	list, err := p.engine.List(ctx)
+	if t.err == nil {
+		t.err = err
+	}
+	for _, m := range list {
+		t.left = t.left || m.Command == x.ID()
+	}
+	return t
+}
+
+// ask finds the command's container and has the engine list its processes.
+func (p *patient) ask(ctx context.Context, command string) error {
+	list, err := p.engine.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range list {
+		if m.Command == command {
+			return p.engine.Top(ctx, m.ID)
+		}
+	}
+	return errors.New("the engine does not list the container of a running command")
+}
+
+const reportIt = "this should not happen: please report it, with the output of belljar doctor --format json"
+
+func checkCommand(ctx context.Context, p *patient) finding {
+	if p.noImage {
+		return skip("no image")
+	}
+	p.trial = p.runTrial(ctx)
+	return p.trial.judge(p.config.Profiles[sandbox.DefaultProfile].User)
+}
+
+// judge says how the command went.
+func (t trial) judge(user sandbox.User) finding {
+	r := t.result
+	if t.err != nil {
+		return problem(t.err)
+	}
+	if r.Cause != sandbox.CauseExited || r.ExitCode != 3 {
+		return fail(reportIt, "a command that exits with 3 ended with %s, exit code %d: %s %s", r.Cause, r.ExitCode, r.Message, r.Stderr.Bytes())
+	}
+	if wrong := t.locked(user); len(wrong) > 0 {
+		return fail(reportIt, "the lock-down does not hold: the command had %s", strings.Join(wrong, ", "))
+	}
+	if t.left || r.Evidence.RemoveError != "" {
+		return fail(reportIt, "the container is still there after the command's end: %s", r.Evidence.RemoveError)
+	}
+	return ok("started in %d ms, all over after %d ms; exit code, output and lock-down are right, and nothing is left",
+		r.Timing.Start.Milliseconds(), (r.Timing.Total - t.asked).Milliseconds())
+}
+
+// locked are the lines of /proc/self/status that should say something else. A
+// runtime with a kernel of its own has its own ideas of seccomp.
+func (t trial) locked(user sandbox.User) []string {
+	want := map[string]string{"Uid": fmt.Sprintf("%d %[1]d %[1]d %[1]d", user.UID), "CapEff": strings.Repeat("0", 16)}
+	if !ownKernel(t.result.Container.Runtime) {
+		want["NoNewPrivs"], want["Seccomp"] = "1", "2"
+	}
+	got := map[string]string{}
+	for line := range strings.Lines(string(t.result.Stdout.Bytes())) {
+		key, value, _ := strings.Cut(line, ":")
+		got[key] = strings.Join(strings.Fields(value), " ")
+	}
+	var wrong []string
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if got[key] != want[key] {
+			wrong = append(wrong, fmt.Sprintf("%s %q instead of %q", key, got[key], want[key]))
+		}
+	}
+	return wrong
+}
+
+// checkProcesses tells whether what commands leave running can be known.
+func checkProcesses(_ context.Context, p *patient) finding {
+	if p.trial.result.Cause != sandbox.CauseExited {
+		return skip("no command ran")
+	}
+	return p.trial.judgeList()
+}
+
+func (t trial) judgeList() finding {
+	const ps = "install ps on the engine's host: apt-get install -y procps"
+	r := t.result
+	if r.Evidence.ListError != "" {
+		if ownKernel(r.Container.Runtime) {
+			return warn("use another runtime where that matters", "what a command leaves running is not known: %s", r.Evidence.ListError)
+		}
+		return warn(ps, "what a command leaves running is not known: %s", r.Evidence.ListError)
+	}
+	seen := slices.ContainsFunc(r.Lingering, func(p sandbox.Process) bool { return strings.Contains(p.Command, "sleep 100") })
+	switch {
+	case !seen:
+		return fail(reportIt, "a command left a process running, and it was not seen")
+	case t.top != nil:
+		return ok("what a command leaves running is seen in the kernel; the engine cannot list it: %v", t.top)
+	}
+	return ok("what a command leaves running is seen, and the engine can list it, too")
+}

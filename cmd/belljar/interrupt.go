@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// interruptible is ctx, cancelled by the first signal that asks us to end; the
+// second closes kill. A third ends the program on the spot, as the first would
+// have without us: the engine then removes the container.
+func interruptible(ctx context.Context) (canceled context.Context, kill <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	killed, done := make(chan struct{}), make(chan struct{})
+	signals := make(chan os.Signal, 3)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // as nohup asks
+			signal.Notify(signals, s)
+		}
+	}
+	go func() {
+		for count := 1; ; count++ {
+			select {
+			case <-done:
+				return
+			case <-signals:
+			}
+			switch count {
+			case 1:
+				cancel()
+			case 2:
+				close(killed)
+			default:
+				os.Exit(exitCanceled)
+			}
+		}
+	}()
+	return ctx, killed, func() { signal.Stop(signals); close(done); cancel() }
+}

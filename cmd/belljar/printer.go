@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"belljar/sandbox"
+
+	"golang.org/x/term"
+)
+
+// printer shows one command in one of the formats.
+type printer struct {
+	format   string
+	out, err io.Writer
+	terminal bool // err is a person's
+	result   *sandbox.Result
+	broken   error // the first failure to write
+}
+
+func newPrinter(format string) (*printer, error) {
+	switch format {
+	case "text", "json", "ndjson":
+		return &printer{format: format, out: os.Stdout, err: os.Stderr, terminal: term.IsTerminal(int(os.Stderr.Fd()))}, nil
+	}
+	return nil, usagef("--format %q is unknown: use text, json or ndjson", format)
+}
+
+// event shows one event. It returns an error once: what cannot be shown any
+// more is dropped.
+func (p *printer) event(e sandbox.Event) error {
+	if e.Type == sandbox.EventResult {
+		p.result = e.Result
+	}
+	if p.broken != nil {
+		return nil
+	}
+	switch p.format {
+	case "text":
+		p.broken = p.text(e)
+	case "json":
+		if e.Type == sandbox.EventResult {
+			p.broken = p.line(*e.Result)
+		}
+	case "ndjson":
+		p.broken = p.line(e)
+	}
+	return p.broken
+}
+
+func (p *printer) text(e sandbox.Event) error {
+	var err error
+	switch e.Type {
+	case sandbox.EventStdout:
+		_, err = p.out.Write(e.Data)
+	case sandbox.EventStderr:
+		_, err = p.err.Write(e.Data)
+	case sandbox.EventNotice:
+		p.say(string(e.Data))
+	case sandbox.EventResult:
+		p.story(*e.Result)
+	}
+	return err
+}
+
+// line writes a result or an event as a line of JSON.
+func (p *printer) line(v interface{ WriteJSON(io.Writer) error }) error {
+	if err := v.WriteJSON(p.out); err != nil {
+		return err
+	}
+	_, err := io.WriteString(p.out, "\n")
+	return err
+}
+
+// story says why the command ended, where its exit status does not. Of a command
+// that ended of itself it tells a person only: to a program, that command's
+// stderr is its own, and the whole story is in the JSON.
+func (p *printer) story(r sandbox.Result) {
+	if e := r.Evidence.OutputError; e != "" {
+		p.say("output may be missing: " + e)
+	}
+	if r.ExitCode >= 0 && !p.terminal {
+		return
+	}
+	if r.Message != "" {
+		p.say(r.Message)
+	}
+	for _, l := range r.Lingering {
+		p.say("was still running: " + processLine(l))
+	}
+	if e := r.Evidence.ListError; e != "" {
+		p.say("what was still running is not known: " + e)
+	}
+}
+
+// processLine is one line: an argument with a line end must not forge another.
+func processLine(l sandbox.Process) string {
+	if l.PID == 0 {
+		return fmt.Sprintf("%d (on the engine's host) %s", l.HostPID, oneLine(l.Command))
+	}
+	return fmt.Sprintf("%d %s", l.PID, oneLine(l.Command))
+}
+
+func (p *printer) say(text string) {
+	fmt.Fprintln(p.err, "belljar: "+strings.ReplaceAll(printable(text), "\n", "\nbelljar: "))
+}
+
+// refused shows a command that never began.
+func (p *printer) refused(c sandbox.Command, err error) error {
+	r := sandbox.Refused(c, err)
+	p.say(err.Error())
+	switch p.format {
+	case "json":
+		p.broken = p.line(r)
+	case "ndjson":
+		p.broken = p.line(sandbox.Event{Type: sandbox.EventResult, Seq: 1, Time: time.Now(), Result: &r})
+	}
+	return exitError(exitStatus(r))
+}
+
+// exit is the program's end. Output that could not be written is a failure of
+// ours, whatever became of the command; a reader that went away is its choice.
+func (p *printer) exit() error {
+	if p.broken != nil && !errors.Is(p.broken, syscall.EPIPE) {
+		p.say("writing the output: " + p.broken.Error())
+		return exitError(exitFailed)
+	}
+	if code := exitStatus(*p.result); code != 0 {
+		return exitError(code)
+	}
+	return nil
+}
+
+// exitStatus is what belljar run exits with.
+func exitStatus(r sandbox.Result) int {
+	switch r.Status {
+	case sandbox.StatusSuccess, sandbox.StatusError:
+		if r.ExitCode < 0 {
+			return exitKilled // by us, at a limit that is not time
+		}
+		return r.ExitCode
+	case sandbox.StatusTimeout:
+		return exitTimeout
+	case sandbox.StatusCanceled:
+		return exitCanceled
+	case sandbox.StatusDenied:
+		return exitDenied
+	}
+	return exitFailed
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+
+	"github.com/docker/go-units"
+	"github.com/spf13/cobra"
+)
+
+const psHelp = `List belljar's containers on this engine, of whichever belljar, and what runs in
+them.
+
+  COMMAND ID  the command that the container is for, as in its result and events
+  ENDS        when the container may be swept away, whoever owns it
+  OWNER       the process ID of the belljar that made it; gone where that has
+              ended: the next belljar run removes the container
+  RUNS        the commands' processes; "-" is none, "?" is not known
+
+A container lasts as long as its command: an empty list is the rule.`
+
+func psCmd(g *globals) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "ps",
+		Short: "List the containers of commands, and what runs in them",
+		Long:  psHelp,
+		Example: `  belljar ps
+  belljar ps --format json | jq '.containers[].runs[].command'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := textOrJSON(format); err != nil {
+				return err
+			}
+			engine, _, err := g.connect(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer engine.Close()
+			list, err := listManaged(cmd.Context(), engine)
+			if err != nil {
+				return err
+			}
+			if format == "json" {
+				return writeJSON(cmd.OutOrStdout(), struct {
+					Containers []docker.Managed `json:"containers"`
+				}{list})
+			}
+			return writeManaged(cmd.OutOrStdout(), list, time.Now())
+		},
+	}
+	formatFlag(cmd, &format)
+	return cmd
+}
+
+// formatFlag is --format of commands that print a list.
+func formatFlag(cmd *cobra.Command, format *string) {
+	cmd.Flags().StringVar(format, "format", "text", "`text|json`: for people, or one JSON object")
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func textOrJSON(format string) error {
+	if format == "text" || format == "json" {
+		return nil
+	}
+	return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("--format %q is unknown", format), Hint: "use text or json"}
+}
+
+// lister is what ps needs of the engine.
+type lister interface {
+	List(ctx context.Context) ([]docker.Managed, error)
+	Look(ctx context.Context, m *docker.Managed) error
+}
+
+// looks are made at once: of many containers one may be slow to tell.
+const looks = 8
+
+// listManaged lists the containers with what runs in them, as far as that is
+// known.
+func listManaged(ctx context.Context, engine lister) ([]docker.Managed, error) {
+	list, err := engine.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slots := make(chan struct{}, looks)
+	var all sync.WaitGroup
+	for i := range list {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			// One that fails has most likely gone: its row says that nothing
+			// is known.
+			if err := engine.Look(ctx, &list[i]); err == nil && list[i].Runs == nil {
+				list[i].Runs = []sandbox.Process{}
+			}
+		})
+	}
+	all.Wait()
+	return list, nil
+}
+
+func writeManaged(w io.Writer, list []docker.Managed, now time.Time) error {
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "CONTAINER\tCOMMAND ID\tIMAGE\tSTATE\tAGE\tENDS\tOWNER\tRUNS")
+	for _, m := range list {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", short(m.ID), orDash(m.Command), orDash(m.Image), orDash(m.State),
+			duration(now.Sub(m.Created)), ends(m.Deadline, now), ownerOf(m), cut(runs(m.Runs), 60))
+	}
+	return table.Flush()
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return oneLine(text)
+}
+
+func ends(deadline, now time.Time) string {
+	switch left := deadline.Sub(now); {
+	case deadline.IsZero():
+		return "-"
+	case left < 0:
+		return duration(-left) + " ago"
+	default:
+		return "in " + duration(left)
+	}
+}
+
+// duration is a rough one, as docker tells it, in lower case.
+func duration(d time.Duration) string { return strings.ToLower(units.HumanDuration(d)) }
+
+// ownerOf is the PID of "PID@start", whose second part tells PIDs apart that
+// were used twice.
+func ownerOf(m docker.Managed) string {
+	if m.Orphaned {
+		return "gone"
+	}
+	pid, _, _ := strings.Cut(m.Owner, "@")
+	return orDash(pid)
+}
+
+func runs(list []sandbox.Process) string {
+	if list == nil {
+		return "?"
+	}
+	lines := make([]string, len(list))
+	for i, p := range list {
+		lines[i] = p.Command
+	}
+	return orDash(strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), ", "))
+}
+
+// cut shortens text to that many characters.
+func cut(text string, most int) string {
+	characters := []rune(oneLine(text))
+	if len(characters) <= most {
+		return string(characters)
+	}
+	return string(characters[:most-1]) + "…"
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+)
+
+// fakeLister has containers; it can look into those that have runs.
+type fakeLister struct {
+	list []docker.Managed
+	runs map[string][]sandbox.Process
+}
+
+func (f fakeLister) List(context.Context) ([]docker.Managed, error) { return f.list, nil }
+
+func (f fakeLister) Look(_ context.Context, m *docker.Managed) error {
+	runs, is := f.runs[m.ID]
+	if !is {
+		return errors.New("no such container")
+	}
+	m.Runs = runs
+	return nil
+}
+
+func TestListManaged(t *testing.T) {
+	f := fakeLister{
+		list: []docker.Managed{{ID: "busy"}, {ID: "idle"}, {ID: "gone"}},
+		runs: map[string][]sandbox.Process{"busy": {{Command: "sleep 1"}}, "idle": nil},
+	}
+	got, err := listManaged(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []docker.Managed{
+		{ID: "busy", Runs: []sandbox.Process{{Command: "sleep 1"}}},
+		{ID: "idle", Runs: []sandbox.Process{}},
+		{ID: "gone"}, // not known, which is not none
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWriteManaged(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	list := []docker.Managed{
+		{
+			ID: "0123456789abcdef", Command: "01A", Image: "belljar/base", State: "running",
+			Created: now.Add(-5 * time.Second), Deadline: now.Add(10 * time.Minute), Owner: "12@345",
+			Runs: []sandbox.Process{{Command: "sh -c a\nb\tc \x1b[31m"}, {Command: "sleep 1"}},
+		},
+		{
+			ID: "fedcba9876543210", Command: "evil\tx\n\u202e", State: "created",
+			Created: now.Add(-2 * time.Hour), Deadline: now.Add(-time.Minute), Owner: "13@1", Orphaned: true,
+			Runs: []sandbox.Process{},
+		},
+		{ID: "1", Created: now, Runs: []sandbox.Process{{Command: strings.Repeat("ä", 70)}}},
+		{ID: "2", Created: now},
+	}
+	want := `
+CONTAINER      COMMAND ID        IMAGE          STATE     AGE                  ENDS                 OWNER   RUNS
+0123456789ab   01A               belljar/base   running   5 seconds            in 10 minutes        12      sh -c a\nb\tc \x1b[31m, sleep 1
+fedcba987654   evil\tx\n\u202e   -              created   2 hours              about a minute ago   gone    -
+1              -                 -              -         less than a second   -                    -       ` + strings.Repeat("ä", 59) + `…
+2              -                 -              -         less than a second   -                    -       ?
+`
+	var b strings.Builder
+	if err := writeManaged(&b, list, now); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, "\n"+b.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWriteManagedEmpty(t *testing.T) {
+	var b strings.Builder
+	if err := writeManaged(&b, nil, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "CONTAINER ") {
+		t.Errorf("an empty list is %q, want the header only", got)
+	}
+}
+
+func TestTextOrJSON(t *testing.T) {
+	for format, want := range map[string]sandbox.Cause{"ndjson": sandbox.CauseInvalid, "": sandbox.CauseInvalid} {
+		if err := textOrJSON(format); sandbox.CauseOf(err) != want {
+			t.Errorf("textOrJSON(%q) = %v, want %s", format, err, want)
+		}
+	}
+	for _, format := range []string{"text", "json"} {
+		if err := textOrJSON(format); err != nil {
+			t.Errorf("textOrJSON(%q) = %v", format, err)
+		}
+	}
+}

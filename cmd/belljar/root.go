@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"belljar/config"
+	"belljar/images"
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func rootCmd() *cobra.Command {
+	g := &globals{}
+	cmd := &cobra.Command{
+		Use:   "belljar",
+		Short: "Run commands that nobody vouches for, and learn the truth about how they ended",
+		Long: `belljar runs each command as "sh -c" in a locked-down container, streams its
+output, bounds its time, memory, processes and output, and says exactly why it
+ended and what it left running.
+
+Start with:  belljar doctor
+Then:        belljar run 'echo hello'`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	cmd.PersistentFlags().StringVar(&g.configPath, "config", "", "configuration `FILE` (default: BELLJAR_CONFIG, ./sandbox.yaml, the user's, /etc/belljar's)")
+	cmd.MarkPersistentFlagFilename("config", "yaml", "yml")
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: err.Error(), Hint: "see " + c.CommandPath() + " --help"}
+	})
+	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), versionCmd())
+	return cmd
+}
+
+// globals are the flags of every subcommand and what they lead to.
+type globals struct{ configPath string }
+
+// loadConfig reads the configuration; flags are keys of sandbox.yaml that the
+// command line sets.
+func (g *globals) loadConfig(flags map[string]string) (*config.Config, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("finding the working directory: %w", err)
+	}
+	return config.Load(config.Options{Path: g.configPath, Env: os.Environ(), Workdir: dir, Flags: flags})
+}
+
+// connect reaches the engine that the configuration names.
+func (g *globals) connect(ctx context.Context) (*docker.Engine, *config.Config, error) {
+	c, err := g.loadConfig(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	engine, err := docker.Connect(ctx, c.Engine.Host)
+	return engine, c, err
+}
+
+// store opens the engine's images.
+func (g *globals) store(ctx context.Context) (*images.Store, func(), error) {
+	engine, _, err := g.connect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return newStore(engine), func() { engine.Close() }, nil
+}
+
+// newStore shows progress on a terminal only.
+func newStore(engine *docker.Engine) *images.Store {
+	s := &images.Store{Client: engine.Client()}
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		s.Progress = os.Stderr
+	}
+	return s
+}
+
+// newRunner is the Runner of this host's engine.
+func newRunner(c *config.Config, engine *docker.Engine) *sandbox.Local {
+	return &sandbox.Local{Engine: engine, Images: newStore(engine), Profiles: c.Profiles}
+}

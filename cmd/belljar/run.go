@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+
+	"github.com/spf13/cobra"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+const runHelp = `Run one command as "sh -c" in a fresh, locked-down container.
+
+One argument is a shell script, passed on as it is; several are quoted and
+joined. The command's stdout and stderr are belljar's; belljar's own words go to
+stderr, each line beginning with "belljar: ".
+
+The exit status is the command's own, or
+  124  a timeout passed          126  denied by policy, or not executable
+  125  belljar or the engine     127  not found
+       failed, or a usage error  130  canceled
+                                 137  killed: SIGKILL, memory, output limit
+
+Ctrl-C cancels the command; twice kills it at once.`
+
+const runExamples = `  belljar run 'echo out; echo err >&2; exit 3'
+  belljar run -- ls -la '/a b'
+  belljar run --idle-timeout 30s --memory 1GiB -v "$PWD:/work:ro" 'make test'
+  tar c . | belljar run -i 'tar x && ls'
+  belljar run --format json 'sleep 100 & echo started' | jq .lingering`
+
+// runFlags are run's flags. Those that are keys of sandbox.yaml go through the
+// configuration, which knows their units and limits.
+type runFlags struct {
+	keys    map[string]string
+	profile string
+	env     []string
+	envFile []string
+	volumes []string
+	mounts  []string
+	stdin   bool
+	format  string
+}
+
+func runCmd(g *globals) *cobra.Command {
+	f := &runFlags{keys: map[string]string{}}
+	cmd := &cobra.Command{
+		Use:     "run [flags] [--] COMMAND [ARG...]",
+		Short:   "Run one command in a fresh container",
+		Long:    runHelp,
+		Example: runExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runRun(cmd.Context(), g, f, args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows COMMAND is the command's
+	for _, k := range []struct{ name, short, key, value, usage string }{
+		{"timeout", "", "timeout", "DURATION", "end the command after this long, such as 10m"},
+		{"idle-timeout", "", "idle_timeout", "DURATION", "end it after this long without output; 0 is never"},
+		{"max-output", "", "limits.output", "SIZE", "keep this much of its output for the result, such as 16MiB"},
+		{"on-output-limit", "", "on_output_limit", "ACTION", "past that, truncate what is kept, or end the command"},
+		{"memory", "m", "limits.memory", "SIZE", "memory and swap together, such as 512MiB"},
+		{"cpus", "", "limits.cpus", "NUMBER", "CPUs it may use"},
+		{"pids-limit", "", "limits.pids", "NUMBER", "processes and threads it may have"},
+		{"network", "", "network", "NAME", "none, bridge or another network of the engine's"},
+		{"runtime", "", "engine.runtime", "NAME", "OCI runtime, such as runsc"},
+		{"image", "", "image", "REFERENCE", "image to run in"},
+		{"pull", "", "pull", "WHEN", "fetch the image: always, missing or never"},
+		{"workdir", "w", "workdir", "DIR", "working directory inside the container"},
+		{"user", "u", "user", "UID:GID", "whom to run as, not 0"},
+	} {
+		flags.VarP(&keyFlag{f.keys, k.key, k.value}, k.name, k.short, k.usage)
+	}
+	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "`PROFILE` of sandbox.yaml")
+	flags.StringArrayVarP(&f.env, "env", "e", nil, "set `K=V`, or pass on K from here if env.allow has it")
+	flags.StringArrayVar(&f.envFile, "env-file", nil, "set the variables in `FILE`")
+	flags.StringArrayVarP(&f.volumes, "volume", "v", nil, "mount `SOURCE:TARGET[:ro]` if mounts.allow has it")
+	flags.StringArrayVar(&f.mounts, "mount", nil, "the same as `type=bind,source=S,target=T[,readonly]`")
+	flags.BoolVarP(&f.stdin, "interactive", "i", false, "pass stdin on to the command")
+	flags.StringVar(&f.format, "format", "text", "`FORMAT`: text (the streams as they are), json (one result) or ndjson (events)")
+	completeRun(cmd, g)
+	return cmd
+}
+
+// keyFlag is a flag that sets a key of the configuration.
+type keyFlag struct {
+	keys  map[string]string
+	key   string
+	value string // what help calls the flag's value
+}
+
+func (k *keyFlag) String() string     { return k.keys[k.key] }
+func (k *keyFlag) Type() string       { return k.value }
+func (k *keyFlag) Set(v string) error { k.keys[k.key] = v; return nil }
+
+// script is the command line's one script.
+func script(args []string) (string, error) {
+	if len(args) <= 1 {
+		return strings.Join(args, ""), nil
+	}
+	quoted := make([]string, len(args))
+	for i, arg := range args {
+		var err error
+		if quoted[i], err = syntax.Quote(arg, syntax.LangPOSIX); err != nil {
+			return "", usagef("argument %d cannot be quoted for a POSIX shell: %v", i+1, err)
+		}
+	}
+	return strings.Join(quoted, " "), nil
+}
+
+func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
+	show, err := newPrinter(f.format)
+	if err != nil {
+		return err
+	}
+	ctx, kill, stop := interruptible(ctx)
+	defer stop()
+	command, err := f.command(args)
+	if err != nil {
+		return show.refused(command, err)
+	}
+	c, err := g.loadConfig(f.keys)
+	if err != nil {
+		return show.refused(command, err)
+	}
+	if c.PolicyConfigured() {
+		return show.refused(command, errPolicy)
+	}
+	boundMemory(c.Profiles[f.profile].Limits.Output)
+	engine, err := docker.Connect(ctx, c.Engine.Host)
+	if err != nil {
+		return show.refused(command, err)
+	}
+	defer engine.Close()
+	defer sweep(ctx, engine, show)()
+	release := startGuard(engine.Host())
+	defer release()
+	x, err := newRunner(c, engine).Start(ctx, command)
+	if err != nil {
+		return show.refused(command, err)
+	}
+	return follow(x, show, kill, release)
+}
+
+// sweep removes what crashes left, beside the command; the function it returns
+// ends that.
+func sweep(ctx context.Context, engine *docker.Engine, show *printer) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan int, 1)
+	go func() {
+		removed, _ := engine.Sweep(ctx) // what fails here, doctor tells
+		done <- removed
+	}()
+	return func() {
+		cancel()
+		if removed := <-done; removed > 0 && show.terminal {
+			show.say(fmt.Sprintf("removed %d containers that an earlier belljar left behind", removed))
+		}
+	}
+}
+
+// boundMemory keeps our own memory small beside what is kept of the output: the
+// collector's default would let garbage grow to as much again. GOMEMLIMIT wins.
+func boundMemory(output int64) {
+	const rest = 16 << 20 // events under way, and everything else
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(rest + output + output/4)
+	}
+}
+
+// errPolicy refuses what this version could only ignore.
+var errPolicy = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "sandbox.yaml has a command policy, which this version does not enforce",
+	Hint: "remove policy.rules and set policy.default to allow"}
+
+// follow shows the command's events until its result, and says when it started.
+func follow(x sandbox.Execution, show *printer, kill <-chan struct{}, started func()) error {
+	for {
+		select {
+		case <-kill:
+			x.Kill()
+			kill = nil
+		case event, more := <-x.Events():
+			if !more {
+				return show.exit()
+			}
+			if event.Type == sandbox.EventStart {
+				started()
+			}
+			if err := show.event(event); err != nil {
+				x.Kill() // nobody reads it any more: the command has no purpose
+			}
+		}
+	}
+}
+
+func (f *runFlags) command(args []string) (sandbox.Command, error) {
+	text, err := script(args)
+	c := sandbox.Command{Script: text, Profile: f.profile, Inherit: os.Environ()}
+	if err != nil {
+		return c, err
+	}
+	if c.Env, err = envs(f.envFile, f.env); err != nil {
+		return c, err
+	}
+	if c.Mounts, err = mounts(f.volumes, f.mounts); err != nil {
+		return c, err
+	}
+	if f.stdin {
+		c.Stdin = io.Reader(os.Stdin)
+	}
+	return c, nil
+}

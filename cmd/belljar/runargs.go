@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"belljar/sandbox"
+)
+
+// usagef is a command line that cannot be understood.
+func usagef(format string, args ...any) error {
+	return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf(format, args...), Hint: "see --help"}
+}
+
+// maxEnvFile bounds a file of variables.
+const maxEnvFile = 1 << 20
+
+// envs are the variables of the files, then those of the flags.
+func envs(files, flags []string) ([]string, error) {
+	var all []string
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err == nil && info.Size() > maxEnvFile {
+			return nil, usagef("--env-file %q is %d bytes long, more than %d", file, info.Size(), maxEnvFile)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, usagef("--env-file: %v", err)
+		}
+		all = append(all, envLines(string(text))...)
+	}
+	return append(all, flags...), nil
+}
+
+// envLines reads docker's form: a K=V or a K a line, # for comments, nothing
+// quoted.
+func envLines(text string) []string {
+	var list []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimLeft(strings.TrimRight(line, "\r\n"), " \t")
+		if line != "" && !strings.HasPrefix(line, "#") {
+			list = append(list, line)
+		}
+	}
+	return list
+}
+
+// mounts reads -v and --mount.
+func mounts(volumes, specs []string) ([]sandbox.Mount, error) {
+	var list []sandbox.Mount
+	for _, v := range volumes {
+		m, err := parseVolume(v)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	for _, s := range specs {
+		m, err := parseMount(s)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+func parseVolume(v string) (sandbox.Mount, error) {
+	parts := strings.Split(v, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return sandbox.Mount{}, usagef("-v %q: write SOURCE:TARGET or SOURCE:TARGET:ro", v)
+	}
+	m := sandbox.Mount{Source: parts[0], Target: parts[1], Writable: true}
+	if len(parts) == 3 {
+		switch parts[2] {
+		case "ro":
+			m.Writable = false
+		case "rw":
+		default:
+			return m, usagef("-v %q: %q is not ro or rw", v, parts[2])
+		}
+	}
+	return absolute(m)
+}
+
+// parseMount reads docker's comma-separated form, of which bind mounts exist.
+func parseMount(s string) (sandbox.Mount, error) {
+	fields, err := csv.NewReader(strings.NewReader(s)).Read()
+	if err != nil {
+		return sandbox.Mount{}, usagef("--mount %q: %v", s, err)
+	}
+	m := sandbox.Mount{Writable: true}
+	for _, field := range fields {
+		key, value, _ := strings.Cut(field, "=")
+		switch key {
+		case "type":
+			if value != "bind" {
+				return m, usagef("--mount %q: type %q is not supported, only bind", s, value)
+			}
+		case "source", "src":
+			m.Source = value
+		case "target", "dst", "destination":
+			m.Target = value
+		case "readonly", "ro":
+			if value != "" && value != "true" && value != "false" {
+				return m, usagef("--mount %q: %s is true or false", s, key)
+			}
+			m.Writable = value == "false"
+		default:
+			return m, usagef("--mount %q: unknown key %q", s, key)
+		}
+	}
+	return absolute(m)
+}
+
+// absolute resolves the source against the working directory, as docker does
+// for names that look like paths. A bare name would be a volume of the engine's.
+func absolute(m sandbox.Mount) (sandbox.Mount, error) {
+	if m.Source == "" || m.Target == "" {
+		return m, usagef("a mount has a source and a target")
+	}
+	if !filepath.IsAbs(m.Source) && !strings.HasPrefix(m.Source, ".") {
+		return m, usagef("mount source %q is not a path: volumes of the engine's are not supported; write ./%[1]s for a directory", m.Source)
+	}
+	source, err := filepath.Abs(m.Source)
+	m.Source = source
+	return m, err
+}
