@@ -1,0 +1,49 @@
+# make run and make test work on a fresh Debian or Ubuntu machine: what they
+# need and do not find they install, as root, or name.
+
+SHELL    := /bin/bash
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+TOOL     := go tool -modfile=tools.mod
+FUZZTIME := 20s
+
+.PHONY: help run build test check adversarial bench fuzz generate clean setup
+
+help: ## Show the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+run: build ## Build, see to an engine, and run a command in a container
+	@scripts/engine start
+	./belljar run 'echo "hello from $$(hostname): uid $$(id -u) on $$(uname -sm)"'
+
+build: setup ## Build ./belljar
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o belljar ./cmd/belljar
+
+test: setup ## Run every test, end to end included, with the race detector
+	scripts/engine with scripts/test
+
+check: setup ## Run all that CI runs: test, formatting, vet, lint, modules
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt would change:" $$out; exit 1; }
+	go mod tidy -diff
+	go vet ./...
+	$(TOOL) golangci-lint run ./...
+	CI=true $(MAKE) test
+
+adversarial: setup ## Try to break out, and say by group which attacks held
+	scripts/engine with scripts/adversarial
+
+bench: build ## Measure against docker in the same run, and the parts
+	scripts/engine with ./belljar bench cold
+	go test -run '^$$' -bench . -benchmem ./...
+
+fuzz: setup ## Run each fuzz target for FUZZTIME
+	scripts/fuzz $(FUZZTIME)
+
+generate: setup ## Make the generated files anew: docs/cli.md, docs/sandbox.schema.json
+	go test ./cmd/belljar -run TestGenerated -update
+
+clean: ## Remove what was built, and the containers that belljar left, if any
+	docker ps -aq --filter label=dev.belljar.managed=true | xargs -r docker rm -f
+	rm -f belljar
+
+setup: ## Install what building and testing need
+	@scripts/setup

@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// tree is a root file system being made.
+type tree struct {
+	b bytes.Buffer
+	w *tar.Writer
+}
+
+func newTree() *tree {
+	t := &tree{}
+	t.w = tar.NewWriter(&t.b)
+	return t
+}
+
+func (t *tree) add(h tar.Header, content []byte) {
+	h.Size = int64(len(content))
+	t.w.WriteHeader(&h)
+	t.w.Write(content)
+}
+
+func (t *tree) link(name, target string) {
+	t.add(tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target}, nil)
+}
+
+func (t *tree) bytes() []byte {
+	t.w.Close()
+	return t.b.Bytes()
+}
+
+// shellTree has a shell and little else, of which one program is root's.
+func shellTree(t *testing.T) *tree {
+	t.Helper()
+	busybox, err := os.ReadFile("/bin/busybox")
+	if err != nil {
+		t.Fatalf("install busybox-static: %v", err)
+	}
+	tree := newTree()
+	for _, dir := range []string{"bin/", "bin/root/", "data/", "tmp/", "work/"} {
+		tree.add(tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o777}, nil)
+	}
+	tree.add(tar.Header{Name: "bin/busybox", Mode: 0o755}, busybox)
+	tree.add(tar.Header{Name: "bin/root/busybox", Mode: 0o6755}, busybox)
+	for _, applet := range strings.Fields("sh cat dd df env grep id ls pwd sleep touch") {
+		tree.link("bin/"+applet, "busybox")
+	}
+	return tree
+}
+
+// imageOf loads an image into the engine until the test ends.
+func imageOf(t *testing.T, tree *tree, config v1.Config) string {
+	t.Helper()
+	image, err := mutate.AppendLayers(empty.Image, static.NewLayer(tree.bytes(), types.DockerUncompressedLayer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture, file.Config = "linux", runtime.GOARCH, config
+	if image, err = mutate.ConfigFile(image, file); err != nil {
+		t.Fatal(err)
+	}
+	tag, err := name.NewTag(fmt.Sprintf("belljar-test/%s:%d", strings.ToLower(filepath.Base(t.Name())), time.Now().UnixNano()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(t.TempDir(), "image.tar")
+	if err := tarball.WriteToFile(archive, tag, image); err != nil {
+		t.Fatal(err)
+	}
+	tool(t, "docker", "load", "-i", archive)
+	t.Cleanup(func() { exec.Command("docker", "rmi", "-f", tag.RepositoryStr()+":"+tag.TagStr()).Run() })
+	return tag.RepositoryStr() + ":" + tag.TagStr()
+}
+
+// I1: a name may come to mean another image; a container is made of what was
+// pinned, and the result says of what.
+func pinnedImage(t *testing.T) {
+	first, second := imageOf(t, shellTree(t), v1.Config{Labels: map[string]string{"a": "1"}}), imageOf(t, shellTree(t), v1.Config{Labels: map[string]string{"a": "2"}})
+	id := func(image string) string { return tool(t, "docker", "inspect", "--format", "{{.Id}}", image) }
+	before := id(first)
+	cmd, _ := begin(t, "pinned", "--image", first)
+	if made := tool(t, "docker", "inspect", "--format", "{{.Config.Image}}", container(t, cmd.Process.Pid)); made != before {
+		t.Errorf("made from %s, not from %s", made, before)
+	}
+	tool(t, "docker", "tag", second, first)
+	cmd.Process.Signal(syscall.SIGTERM)
+	cmd.Wait()
+	if a := ask(t, "--image", first, "true"); a.Container.ImageDigest != id(second) {
+		t.Errorf("%s", a.json)
+	}
+	exec.Command("docker", "rmi", "-f", before).Run()
+}
+
+// I2: an image's maker decides on its files and nothing else.
+func imageConfigOverridden(t *testing.T) {
+	image := imageOf(t, shellTree(t), v1.Config{
+		Entrypoint: []string{"/evil"}, Cmd: []string{"evil"}, User: "0:0", WorkingDir: "/proc/self/fd/8", StopSignal: "SIGWINCH",
+		Env:         []string{"PATH=/evil", "LD_PRELOAD=/evil.so", "ENV=/evil.sh", "HOME=/evil"},
+		Healthcheck: &v1.HealthConfig{Test: []string{"CMD", "/bin/touch", "/tmp/healthy"}, Interval: time.Second},
+		Labels:      map[string]string{"dev.belljar.managed": "false", "dev.belljar.process": "1@1"},
+	})
+	a := ask(t, "--image", image, "id -u; pwd; echo $LD_PRELOAD$ENV; sleep 2; ls /tmp")
+	a.ended(t, 0, "")
+	a.says(t, "65534\n/work\n\n")
+	if env := ask(t, "--image", image, "env").Stdout; strings.Contains(env, "evil") || !strings.Contains(env, "PATH=") {
+		t.Errorf("env %q", env)
+	}
+}
+
+// I3: an image's volume would be on the host's disk, writable and unbounded.
+func imageVolume(t *testing.T) {
+	image := imageOf(t, shellTree(t), v1.Config{Volumes: map[string]struct{}{"/data": {}, "/data/deep": {}}})
+	cmd, _ := begin(t, "volume", "--image", image)
+	if made := tool(t, "docker", "inspect", "--format", "{{len .Mounts}}", container(t, cmd.Process.Pid)); made != "0" {
+		t.Errorf("%s volumes", made)
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	cmd.Wait()
+	a := ask(t, "--image", image, "dd if=/dev/zero of=/data/f bs=1M; ls -l /data/f; grep -c ' /data.* tmpfs' /proc/mounts")
+	a.says(t, ".* 67108864 .*\n2\n.*No space left.*")
+}
+
+// I4: a set-user-ID program of root's is one like any other.
+func setuidPrograms(t *testing.T) {
+	image := imageOf(t, shellTree(t), v1.Config{})
+	ask(t, "--image", image, "ls -l /bin/root/busybox; /bin/root/busybox cat /proc/self/status | grep -E '^(Uid|Gid|CapEff)'").
+		says(t, "-rwsr-sr-x.*Uid:(\t65534){4}\nGid:(\t65534){4}\nCapEff:\t0+\n")
+}
+
+// I5: that there is no shell is the image's fault, not a command's 127.
+func imageWithoutShell(t *testing.T) {
+	tree := newTree()
+	tree.add(tar.Header{Typeflag: tar.TypeDir, Name: "etc/", Mode: 0o755}, nil)
+	ask(t, "--image", imageOf(t, tree, v1.Config{}), "true").ended(t, 125, "image_error")
+}
+
+// I7: no member of an archive lands outside of it (CVE-2014-6407).
+func importTraversal(t *testing.T) {
+	dir := t.TempDir()
+	target := filepath.Join(dir, "planted")
+	up := strings.Repeat("../", 16)
+	for what, plant := range map[string]func(*tree){
+		"dots":          func(x *tree) { x.add(tar.Header{Name: up + target[1:], Mode: 0o644}, []byte("x")) },
+		"absolute":      func(x *tree) { x.add(tar.Header{Name: target, Mode: 0o644}, []byte("x")) },
+		"hard link":     func(x *tree) { x.add(tar.Header{Typeflag: tar.TypeLink, Name: "x", Linkname: up + "etc/shadow"}, nil) },
+		"absolute link": func(x *tree) { x.add(tar.Header{Typeflag: tar.TypeLink, Name: "x", Linkname: "/etc/shadow"}, nil) },
+		"through a link": func(x *tree) {
+			x.link("x", dir)
+			x.add(tar.Header{Name: "x/planted", Mode: 0o644}, []byte("x"))
+		},
+		"through two": func(x *tree) {
+			x.link("y", up)
+			x.link("x", "y"+dir)
+			x.add(tar.Header{Name: "x/planted", Mode: 0o644}, []byte("x"))
+		},
+	} {
+		x := shellTree(t)
+		plant(x)
+		file := filepath.Join(t.TempDir(), "evil.tar")
+		if err := os.WriteFile(file, x.bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tag := fmt.Sprintf("belljar-test/i7:%d", time.Now().UnixNano())
+		out, err := exec.Command(binary, "images", "import", file, "--tag", tag).CombinedOutput()
+		if err == nil { // contained by the engine: then it holds the image's own, not the host's
+			t.Cleanup(func() { exec.Command("docker", "rmi", "-f", tag).Run() })
+			if a := ask(t, "--image", tag, "cat /x"); strings.Contains(a.Stdout, "root:") {
+				t.Errorf("%s: the host's file is in the image", what)
+			}
+		} else if !strings.Contains(string(out), "belljar: ") {
+			t.Errorf("%s: %v: %s", what, err, out)
+		}
+		leftFiles(t, target)
+	}
+}

@@ -1,0 +1,154 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// R1: the bomb goes off, the host still forks, and nothing of it is left.
+func forkBomb(t *testing.T) {
+	a := ask(t, "--timeout", "1s", "b(){ b|b& };b; sleep 60")
+	if a.code != 124 && a.code != 2 || a.Evidence.PidsLimitHits == 0 {
+		t.Errorf("%s", a.json)
+	}
+	tool(t, "true")
+	a.nothingLives(t)
+}
+
+// nothingLives checks that what lingered is gone from the host.
+func (a answer) nothingLives(t *testing.T) {
+	t.Helper()
+	for _, p := range a.Lingering {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p.HostPID))
+		if p.HostPID != 0 && strings.Contains(string(text), a.Container.ID) {
+			t.Errorf("%d %s still runs", p.HostPID, p.Command)
+		}
+	}
+}
+
+// R3: the shell survived its child, and says so; the kill is told all the same.
+func childOutOfMemory(t *testing.T) {
+	a := ask(t, "--memory", "64MiB", "(tail /dev/zero) 2>/dev/null; exit 0")
+	a.ended(t, 0, "")
+	if a.Evidence.OOMKills == 0 {
+		t.Errorf("%s", a.json)
+	}
+}
+
+// R5: /tmp is bounded by its size, or by the memory it is charged to.
+func fullTmp(t *testing.T) {
+	ask(t, "dd if=/dev/zero of=/tmp/f").ended(t, 1, "disk_full")
+	a := ask(t, "--memory", "32MiB", "dd if=/dev/zero of=/tmp/f bs=64k")
+	if a.code == 0 || a.Cause != "oom_killed" && a.Cause != "disk_full" {
+		t.Errorf("%s", a.json)
+	}
+}
+
+// R7: the workspace is in memory and bounded. One of the host's, which the
+// operator allowed to be written, has no quota (see doctor): only a single
+// file's size is bounded.
+func fullWorkspace(t *testing.T) {
+	ask(t, "dd if=/dev/zero of=/work/f bs=1M").ended(t, 1, "disk_full")
+	dir, config := shared(t, "rw")
+	ask(t, "--config", config, "-v", dir+":/work", "truncate -s 10G /work/f; echo $?").says(t, ".*(File too large.*\n1|153)\n.*")
+}
+
+// R9: the limit is the process's own, not the host's.
+func outOfFiles(t *testing.T) {
+	ask(t, append(probe(t), "/probe/probe files")...).says(t, `10\d\d EMFILE\n`)
+}
+
+// R10: orphans are reaped; a parent that never waits pays for its zombies.
+func zombies(t *testing.T) {
+	orphans := ask(t, "i=0; while [ $i -lt 300 ]; do (true &); i=$((i+1)); done 2>/dev/null; sleep 1; ls -d /proc/[0-9]* | wc -l")
+	if len(orphans.Stdout) != len("5\n") {
+		t.Errorf("%s", orphans.json)
+	}
+	a := ask(t, "--pids-limit", "32", "i=0; while [ $i -lt 100 ]; do true & i=$((i+1)); done; exec sleep 1")
+	a.nothingLives(t)
+}
+
+// R11: eight loops get what one was given.
+func busyLoops(t *testing.T) {
+	a := ask(t, "--cpus", "0.5", "for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; sleep 2")
+	if most := 0.5*a.Timing.Total/1000 + 0.3; a.Resources.CPUSeconds > most || a.Resources.CPUSeconds == 0 {
+		t.Errorf("took %g s of CPU in %g ms", a.Resources.CPUSeconds, a.Timing.Total)
+	}
+	if len(a.Lingering) != 8 {
+		t.Errorf("%d loops listed", len(a.Lingering))
+	}
+	a.nothingLives(t)
+}
+
+// R12: no core is written, and no sparse file pretends to terabytes.
+func noCoreNoHugeFile(t *testing.T) {
+	a := ask(t, "kill -SEGV $$")
+	a.ended(t, 139, "signaled")
+	if a.Signal != "SIGSEGV" {
+		t.Errorf("signal %s", a.Signal)
+	}
+	ask(t, "sh -c 'kill -SEGV $$'; ls -A /work /tmp | grep core; ulimit -Hc").says(t, "(Segmentation fault\n)?0\n(Segmentation fault.*)?")
+	ask(t, "truncate -s 10G /tmp/f; echo $?").says(t, ".*(File too large.*\n1|153)\n.*|1\n.*File too large\n")
+}
+
+// R13: the engine keeps nothing of the output, so that its disk does not fill.
+func noEngineLog(t *testing.T) {
+	cmd := exec.Command(binary, "run", "head -c 134217728 /dev/zero; echo end >&2; sleep 100")
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(said, make([]byte, len("end\n"))); err != nil {
+		t.Fatal(err)
+	}
+	if log := tool(t, "docker", "inspect", "--format", "{{.HostConfig.LogConfig.Type}}{{.LogPath}}", container(t, cmd.Process.Pid)); log != "none" {
+		t.Errorf("log %q", log)
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	cmd.Wait()
+}
+
+// R14: more runs at once than processors, each with its own end.
+func crowd(t *testing.T) {
+	var group sync.WaitGroup
+	for i := range 24 {
+		group.Go(func() {
+			out, err := exec.Command(binary, "run", fmt.Sprintf("echo %d; exit %d", i, i)).Output()
+			if code := exitCode(t, err); code != i || string(out) != strconv.Itoa(i)+"\n" {
+				t.Errorf("run %d: exit status %d, output %q", i, code, out)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// leftFiles are what a pattern matches, for what must not have been made.
+func leftFiles(t *testing.T, patterns ...string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		if found, _ := filepath.Glob(pattern); len(found) > 0 {
+			t.Errorf("there is %q", found)
+		}
+	}
+}
+
+// names are the variables in the output of env.
+func names(env string) []string {
+	var list []string
+	for _, m := range regexp.MustCompile(`(?m)^(\w+)=`).FindAllStringSubmatch(env, -1) {
+		list = append(list, m[1])
+	}
+	return list
+}

@@ -1,0 +1,272 @@
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// mark is a file that a command makes in a directory of the host's, so that a
+// test sees how far it is without the engine's help.
+func mark(t *testing.T, what, file string) {
+	t.Helper()
+	eventually(t, what, func() bool {
+		_, err := os.Stat(file)
+		return err == nil
+	})
+}
+
+// F1: the engine dies under a command. Its fate is unknown then, and that is
+// said; what it wrote before is kept.
+func engineKilled(t *testing.T) {
+	d := privateEngine(t)
+	dir, config := shared(t, "rw")
+	p := begun(t, d.use, "--config", config, "-v", dir+":/work", "echo partial; echo partial >&2; sleep 1; touch /work/ready; sleep 1000")
+	mark(t, "command started", dir+"/ready")
+	d.signal(t, syscall.SIGKILL)
+	a := p.wait(t)
+	a.ended(t, 125, "engine_lost")
+	a.says(t, "partial\npartial\n")
+	if a.Status != "fatal" || a.ExitCode >= 0 || a.Signal != "" || a.Evidence.RemoveError == "" || a.Evidence.OOMKills > 0 {
+		t.Errorf("%s", a.json)
+	}
+	d.start(t)
+	if left, err := d.docker("ps", "-q"); left != "" || err != nil {
+		t.Errorf("still runs: %q, %v", left, err)
+	}
+	// The next command does not stumble over what the last one left.
+	askAs(t, d.use, "echo again").says(t, "again\n")
+	if left, err := d.docker("ps", "-aq"); left != "" || err != nil {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+// F3: an engine that does not answer does not keep belljar from ending, and
+// does what it was told once it goes on.
+func engineStopped(t *testing.T) {
+	d := privateEngine(t)
+	dir, config := shared(t, "rw")
+	p := begun(t, d.use, "--config", config, "-v", dir+":/work", "--idle-timeout", "3s", "echo partial; sleep 1; touch /work/ready; sleep 1000")
+	mark(t, "command started", dir+"/ready")
+	d.signal(t, syscall.SIGSTOP)
+	unanswered := begun(t, d.use, "true")
+	a := p.wait(t)
+	a.ended(t, 124, "idle_timeout")
+	a.says(t, "partial\n")
+	if a.Evidence.RemoveError == "" {
+		t.Errorf("that the container is still there is not said: %s", a.json)
+	}
+	unanswered.wait(t).ended(t, 125, "engine_error")
+	d.signal(t, syscall.SIGCONT)
+	eventually(t, "late removal done", func() bool {
+		left, err := d.docker("ps", "-aq")
+		return left == "" && err == nil
+	})
+}
+
+// F3-resumed: a pause of the engine's is no end of the command's.
+func enginePaused(t *testing.T) {
+	d := privateEngine(t)
+	dir, config := shared(t, "rw")
+	p := begun(t, d.use, "--config", config, "-v", dir+":/work", "echo before; touch /work/ready; while [ ! -e /work/go ]; do sleep 0.1; done; echo after; touch /work/done; exit 7")
+	mark(t, "command started", dir+"/ready")
+	d.signal(t, syscall.SIGSTOP)
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mark(t, "command ended", dir+"/done")
+	d.signal(t, syscall.SIGCONT)
+	a := p.wait(t)
+	a.ended(t, 7, "")
+	a.says(t, "before\nafter\n")
+}
+
+// F4: what kills a container from outside is not called a want of memory.
+func shimKilled(t *testing.T) {
+	d := privateEngine(t)
+	dir, config := shared(t, "rw")
+	p := begun(t, d.use, "--config", config, "-v", dir+":/work", "echo partial; sleep 1; touch /work/ready; sleep 1000")
+	mark(t, "command started", dir+"/ready")
+	id, err := d.docker("ps", "-q", "--no-trunc")
+	if err != nil || id == "" {
+		t.Fatalf("no container: %v", err)
+	}
+	syscall.Kill(d.shim(t, id), syscall.SIGKILL)
+	a := p.wait(t)
+	if a.code != 137 && a.code != 125 || a.Cause == "oom_killed" || a.Status == "success" || a.Evidence.OOMKills > 0 {
+		t.Errorf("%s", a.json)
+	}
+	a.says(t, "partial\n")
+}
+
+// F7: the image's absence is told with the way to get it.
+func imageAbsent(t *testing.T) {
+	a := ask(t, "--image", "belljar/nowhere", "--pull", "never", "true")
+	a.ended(t, 125, "image_error")
+	if !strings.Contains(a.Message, "belljar images") {
+		t.Errorf("%s", a.Message)
+	}
+}
+
+// F8: a shell that does not run is not a command that failed, and nothing
+// waits for its end.
+func badShell(t *testing.T) {
+	for what, h := range map[string]tar.Header{
+		"a directory":    {Typeflag: tar.TypeDir, Name: "bin/sh", Mode: 0o755},
+		"not executable": {Name: "bin/sh", Mode: 0o644},
+		"a loop":         {Typeflag: tar.TypeSymlink, Name: "bin/sh", Linkname: "sh"},
+		"no program":     {Name: "bin/sh", Mode: 0o755},
+	} {
+		tree := newTree()
+		tree.add(tar.Header{Typeflag: tar.TypeDir, Name: "bin/", Mode: 0o755}, nil)
+		var content []byte
+		if h.Typeflag == 0 {
+			content = []byte("\x7fELF, but not really")
+		}
+		tree.add(h, content)
+		a := ask(t, "--image", imageOf(t, tree, v1.Config{}), "true")
+		if a.code != 125 || a.Cause != "image_error" {
+			t.Errorf("%s: %s", what, a.json)
+		}
+	}
+}
+
+// F10: whoever removes the container takes the exit status with it.
+func removedFromOutside(t *testing.T) {
+	dir, config := shared(t, "rw")
+	p := begun(t, func(*exec.Cmd) {}, "--config", config, "-v", dir+":/work", "echo partial; sleep 1; touch /work/ready; sleep 1000")
+	mark(t, "command started", dir+"/ready")
+	tool(t, "docker", "rm", "-f", container(t, p.cmd.Process.Pid))
+	a := p.wait(t)
+	switch {
+	case a.code == 125 && a.Cause == "engine_lost":
+	case a.code == 137 && a.Cause == "signaled": // the engine was quick to tell
+	default:
+		t.Errorf("%s", a.json)
+	}
+	a.says(t, "partial\n")
+}
+
+// F11: the stream breaks, the engine lives on. The exit status is asked for, and
+// that output was lost is said.
+func streamCut(t *testing.T) {
+	for what, test := range map[string]struct {
+		script string
+		code   int
+	}{
+		"the command goes on":  {"echo first; sleep 1; echo lost; sleep 2; exit 7", 7},
+		"the command succeeds": {"echo first; sleep 1; echo lost; sleep 2", 0},
+		"in the midst of much": {"echo first; sleep 1; yes lost | head -c 50000000; sleep 2; exit 7", 7},
+	} {
+		socket := proxied(t, socketDir(t), func(passed []byte) bool { return !bytes.Contains(passed, []byte("lost\n")) })
+		a := askAs(t, atEngine(socket), test.script)
+		a.ended(t, test.code, "")
+		if a.Evidence.OutputError == "" || a.Stdout != "first\n" {
+			t.Errorf("%s: that output was lost is not said: %s", what, a.json)
+		}
+	}
+	// Where it does not break, nothing of the kind is said.
+	whole := proxied(t, socketDir(t), nil)
+	for _, script := range []string{"echo first; exit 3", "exec >&- 2>&-; sleep 2; exit 3", "(sleep 5; echo late) & exit 3"} {
+		a := askAs(t, atEngine(whole), script)
+		a.ended(t, 3, "")
+		if a.Evidence.OutputError != "" {
+			t.Errorf("%s: %s", script, a.json)
+		}
+	}
+}
+
+// socketDir is a directory whose name is short enough for a socket's.
+func socketDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "belljar-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// engineDown: no socket, and one that nobody listens at.
+func engineDown(t *testing.T) {
+	dir := socketDir(t)
+	dead := dir + "/dead.sock"
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	listener.Close()
+	for socket, want := range map[string]string{dir + "/none.sock": "there is no such socket (install and start one", dead: "does not answer"} {
+		unusable(t, atEngine(socket), want)
+	}
+}
+
+// unusable is an engine that no command can be run on.
+func unusable(t *testing.T, change func(*exec.Cmd), want string) {
+	t.Helper()
+	p := begun(t, change, "true")
+	a := p.wait(t)
+	a.ended(t, 125, "engine_error")
+	for _, text := range []string{a.Message, p.stderr.String()} {
+		if !strings.Contains(text, want) {
+			t.Errorf("said %q, want %q", text, want)
+		}
+	}
+	if strings.Count(p.stderr.String(), "\n") != 1 || a.Status != "fatal" || a.ExitCode != -2 {
+		t.Errorf("stderr %q, %s", &p.stderr, a.json)
+	}
+}
+
+// engineForbidden: the socket is there, and not for this user.
+func engineForbidden(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT TESTED: becoming another user takes root")
+	}
+	dir := socketDir(t)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(binary) // the test's own directory is closed to others
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir+"/belljar", text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	socket := proxied(t, dir, nil)
+	if err := os.Chmod(socket, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unusable(t, func(c *exec.Cmd) {
+		c.Path, c.Dir = filepath.Join(dir, "belljar"), "/"
+		c.Env = []string{"HOME=/nonexistent", "DOCKER_HOST=unix://" + socket}
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}, "no permission to use the engine's socket unix://"+socket)
+}
+
+// engineVersions: an engine that is too old, and one that is asked for what it
+// does not know.
+func engineVersions(t *testing.T) {
+	socket := socketDir(t) + "/engine.sock"
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.40") })}
+	go old.Serve(listener)
+	defer old.Close()
+	unusable(t, atEngine(socket), "is too old: 1.41 is needed for a full lock-down (use Docker 20.10 or newer")
+	for version, want := range map[string]string{"1.30": "is too old", "9.99": "9.99"} {
+		unusable(t, func(c *exec.Cmd) { c.Env = append(os.Environ(), "DOCKER_API_VERSION="+version) }, want)
+	}
+}

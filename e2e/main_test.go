@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// binary is the belljar under test, built as a user's is.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(runAll(m)) }
+
+func runAll(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "belljar-e2e-*")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "belljar")
+	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/belljar").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building belljar: %v\n%s", err, out)
+		return 1
+	}
+	if engineAnswers() {
+		// The base image, which every test needs, is built once.
+		if out, err := exec.Command(binary, "images", "build", "base").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building the base image: %v\n%s", err, out)
+			return 1
+		}
+	}
+	code := m.Run()
+	if left := orphans(); left != "" {
+		fmt.Fprintf(os.Stderr, "FAIL: containers are left over:\n%s\n", left)
+		return 1
+	}
+	return code
+}
+
+func engineAnswers() bool {
+	return exec.Command("docker", "version", "--format", "{{.Server.Version}}").Run() == nil
+}
+
+// needEngine fails in CI, where a skipped test is a failed one.
+func needEngine(t *testing.T) {
+	t.Helper()
+	if engineAnswers() {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("no Docker engine answers")
+	}
+	t.Skip("no Docker engine answers: see scripts/engine")
+}
+
+// containers are belljar's, of whatever state; "" is none.
+func containers(filters ...string) string {
+	args := []string{"ps", "-a", "--filter", "label=dev.belljar.managed=true", "--format", "{{.ID}} {{.Status}} {{.Labels}}"}
+	for _, f := range filters {
+		args = append(args, "--filter", f)
+	}
+	out, _ := exec.Command("docker", args...).Output()
+	return strings.TrimSpace(string(out))
+}
+
+// orphans are the containers whose belljar is gone: all that these tests start
+// is. Other packages' tests may run beside these.
+func orphans() string {
+	out, err := exec.Command(binary, "ps", "--format", "json").Output()
+	if err != nil {
+		return "" // without an engine there are none
+	}
+	var list struct {
+		Containers []struct {
+			ID       string
+			Orphaned bool
+		}
+	}
+	if err := json.Unmarshal(out, &list); err != nil {
+		return err.Error()
+	}
+	var left []string
+	for _, c := range list.Containers {
+		if c.Orphaned {
+			left = append(left, c.ID)
+		}
+	}
+	return strings.Join(left, "\n")
+}
+
+// eventually polls: what it waits for happens in another process.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for !is() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("still not: %s", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func TestScripts(t *testing.T) {
+	needEngine(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", filepath.Dir(binary)+":"+env.Getenv("PATH"))
+			for _, name := range []string{"DOCKER_HOST", "CI"} {
+				env.Setenv(name, os.Getenv(name))
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status":  status,
+			"nothing": nothing,
+		},
+	})
+}
+
+// status N CMD...: runs a command that must exit with N.
+func status(ts *testscript.TestScript, _ bool, args []string) {
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if exit, ok := err.(*exec.ExitError); ok { //nolint:errorlint // testscript returns it bare
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if fmt.Sprint(code) != args[0] {
+		ts.Fatalf("exit status %d, not %s", code, args[0])
+	}
+}
+
+// nothing stdout|stderr: what was written there is empty.
+func nothing(ts *testscript.TestScript, _ bool, args []string) {
+	if text := ts.ReadFile(args[0]); text != "" {
+		ts.Fatalf("%s has %q", args[0], text)
+	}
+}
