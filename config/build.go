@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"os"
 	"path/filepath"
 
 	"belljar/policy"
@@ -22,17 +23,16 @@ func build(s sources, merged map[string]settings, own ownPaths) (*Config, error)
 	c := &Config{
 		File:      own.file,
 		Engine:    top.Engine,
-		Pool:      top.Pool,
+		Admission: sandbox.Admission{MaxRunning: top.Running, MaxQueued: top.Queue.Length, MaxWait: top.Queue.Wait},
 		Policy:    top.Policy,
 		Serve:     top.Serve,
 		Profiles:  map[string]sandbox.Profile{},
-		OnTimeout: map[string]TimeoutAction{},
+		StateDir:  own.state,
 		settings:  list(s, merged),
 	}
 	limits := own.rules(top)
 	for name, v := range typed {
 		c.Profiles[name] = v.profile(limits)
-		c.OnTimeout[name] = v.OnTimeout
 	}
 	return c, nil
 }
@@ -56,14 +56,18 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 		Network:       v.Network,
 		Runtime:       v.Engine.Runtime,
 		OnOutputLimit: v.OnOutputLimit,
+		OnTimeout:     v.OnTimeout,
+		Pool:          sandbox.PoolSize{Min: v.Pool.Min, Max: v.Pool.Max, MaxAge: v.Pool.MaxAge},
+		Session:       sandbox.SessionLife{Idle: v.Session.Idle, Max: v.Session.Max},
 		Policy:        rules,
 	}
 }
 
 // ownPaths are belljar's own files.
 type ownPaths struct {
-	file string // the configuration's, or ""
-	dirs []string
+	file  string // the configuration's, or ""
+	dirs  []string
+	state string // one of them: for what is remembered, or ""
 }
 
 func belljarPaths(file string, env map[string]string) ownPaths {
@@ -77,6 +81,10 @@ func belljarPaths(file string, env map[string]string) ownPaths {
 		if dir != "" {
 			own.dirs = append(own.dirs, dir)
 		}
+	}
+	own.state = xdgDir(env, "XDG_STATE_HOME", ".local/state")
+	if own.state == "" && os.Getuid() == 0 { // as a system's service
+		own.state = own.dirs[0]
 	}
 	return own
 }

@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"belljar/sandbox"
 )
@@ -40,16 +39,17 @@ type Options struct {
 type Config struct {
 	File string // absolute path of the file that was read, or ""
 
-	Engine Engine
-	Pool   Pool
-	Policy Policy
-	Serve  Serve
+	Engine    Engine
+	Admission sandbox.Admission
+	Policy    Policy
+	Serve     Serve
 
 	// Profiles always holds sandbox.DefaultProfile, the file's top level, from
 	// which the others inherit key by key.
 	Profiles map[string]sandbox.Profile
-	// OnTimeout is what a timeout ends in a session, by profile.
-	OnTimeout map[string]TimeoutAction
+	// StateDir is for what is remembered: the user's, or "" if that cannot be
+	// told.
+	StateDir string
 
 	settings []Setting
 }
@@ -58,12 +58,6 @@ type Config struct {
 type Engine struct {
 	Host    string // empty: DOCKER_HOST, the docker context, then the default socket
 	Runtime string // of the default profile; empty is the engine's default
-}
-
-// Pool is the warm pool.
-type Pool struct {
-	Min, Max int           // containers; a Max of 0 turns it off
-	MaxAge   time.Duration `mapstructure:"max_age"`
 }
 
 // Policy is the policy on commands, taken apart but not yet enforced: whoever
@@ -78,15 +72,6 @@ type Serve struct {
 	Listen    string // "unix:///…" or "tcp://…"
 	TokenFile string `mapstructure:"token_file"` // absolute, or ""
 }
-
-// TimeoutAction says what a timeout ends in a session.
-type TimeoutAction string
-
-// The timeout actions.
-const (
-	EndContainer TimeoutAction = "container"
-	EndCommand   TimeoutAction = "command"
-)
 
 // PolicyConfigured tells whether the policy says anything but "allow".
 func (c *Config) PolicyConfigured() bool {

@@ -37,7 +37,8 @@ func TestDefaults(t *testing.T) {
 		Timeout: 10 * time.Minute, IdleTimeout: 3 * time.Minute, MaxTimeout: time.Hour,
 		Workdir: "/work", User: sandbox.User{UID: 65534, GID: 65534}, Env: []string{"LANG=C.UTF-8"},
 		Limits:  sandbox.Limits{Memory: 512 << 20, CPUs: 1, Pids: 128, Output: 16 << 20, Tmp: 64 << 20, Files: 1024},
-		Network: "none", OnOutputLimit: sandbox.OutputTruncate,
+		Network: "none", OnOutputLimit: sandbox.OutputTruncate, OnTimeout: sandbox.EndContainer,
+		Pool: sandbox.PoolSize{Min: 2, Max: 8, MaxAge: 10 * time.Minute}, Session: sandbox.SessionLife{Idle: 30 * time.Minute, Max: 8 * time.Hour},
 		Policy: policy.Rules{
 			Env:       []string{"CI", "LC_*"},
 			Mounts:    []policy.MountRule{{Source: resolve(dir), Target: "/work", Mode: "ro"}},
@@ -47,11 +48,11 @@ func TestDefaults(t *testing.T) {
 	if d := cmp.Diff(map[string]sandbox.Profile{"default": want}, c.Profiles); d != "" {
 		t.Error(d)
 	}
-	if c.Pool != (Pool{2, 8, 10 * time.Minute}) || c.Serve.Listen != "unix:///run/belljar/belljar.sock" || c.PolicyConfigured() || c.File != "" {
+	if c.Profiles["default"].Pool != (sandbox.PoolSize{Min: 2, Max: 8, MaxAge: 10 * time.Minute}) || c.Profiles["default"].Session != (sandbox.SessionLife{Idle: 30 * time.Minute, Max: 8 * time.Hour}) || c.Admission != (sandbox.Admission{MaxRunning: 32, MaxQueued: 256, MaxWait: time.Minute}) || c.Serve.Listen != "unix:///run/belljar/belljar.sock" || c.PolicyConfigured() || c.File != "" {
 		t.Errorf("%+v", c)
 	}
-	if c.OnTimeout["default"] != EndContainer {
-		t.Error(c.OnTimeout)
+	if c.Profiles["default"].OnTimeout != sandbox.EndContainer {
+		t.Error(c.Profiles["default"].OnTimeout)
 	}
 }
 
@@ -113,14 +114,15 @@ profiles:
 	}
 	want := top
 	want.Timeout, want.IdleTimeout, want.Limits.Pids, want.Env = 5*time.Second, sandbox.NoIdleTimeout, 32, []string{"C=3"}
+	want.OnTimeout = sandbox.EndCommand
 	if d := cmp.Diff(want, quick); d != "" {
 		t.Error(d)
 	}
 	if top.Runtime != "runsc" || top.User != (sandbox.User{UID: 1000, GID: 1000}) || top.Limits.Memory != 1<<30 || top.Limits.Files != 1024 {
 		t.Errorf("%+v", top)
 	}
-	if c.OnTimeout["quick"] != EndCommand || c.OnTimeout["default"] != EndContainer {
-		t.Error(c.OnTimeout)
+	if c.Profiles["quick"].OnTimeout != sandbox.EndCommand || c.Profiles["default"].OnTimeout != sandbox.EndContainer {
+		t.Error(c.Profiles)
 	}
 }
 

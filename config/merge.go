@@ -84,19 +84,28 @@ type values struct {
 	Image         string
 	Pull          sandbox.PullPolicy
 	Timeout       time.Duration
-	IdleTimeout   time.Duration        `mapstructure:"idle_timeout"`
-	MaxTimeout    time.Duration        `mapstructure:"max_timeout"`
-	OnTimeout     TimeoutAction        `mapstructure:"on_timeout"`
-	OnOutputLimit sandbox.OutputAction `mapstructure:"on_output_limit"`
+	IdleTimeout   time.Duration         `mapstructure:"idle_timeout"`
+	MaxTimeout    time.Duration         `mapstructure:"max_timeout"`
+	OnTimeout     sandbox.TimeoutAction `mapstructure:"on_timeout"`
+	OnOutputLimit sandbox.OutputAction  `mapstructure:"on_output_limit"`
 	Workdir       string
 	User          sandbox.User
 	Env           struct{ Set, Allow []string }
 	Mounts        struct{ Allow []mountRule }
 	Limits        sandbox.Limits
 	Network       string
-	Pool          Pool
-	Policy        Policy
-	Serve         Serve
+	Running       int `mapstructure:"max_running"`
+	Queue         struct {
+		Length int
+		Wait   time.Duration
+	}
+	Pool struct {
+		Min, Max int
+		MaxAge   time.Duration `mapstructure:"max_age"`
+	}
+	Session struct{ Idle, Max time.Duration }
+	Policy  Policy
+	Serve   Serve
 }
 
 // decode types the merged settings. A key without a field is an error, so the

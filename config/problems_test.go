@@ -80,7 +80,7 @@ func TestBadFiles(t *testing.T) {
 		{"default profile", "profiles: {default: {}}", "1: profiles.default: the default profile is the top level (set its keys at the top level)"},
 		{"profile's name", "profiles:\n  Build: {}", "2: profiles.Build: not a profile's name (use a-z, 0-9, - and _)"},
 		{"profile's name with a dot", "profiles: {a.b: {}}", `1: profiles."a.b": not a profile's name (use a-z, 0-9, - and _)`},
-		{"profile with a global key", "profiles: {a: {pool: {min: 3}}}", "1: profiles.a.pool: a profile cannot set this key (set it at the top level)"},
+		{"profile with a global key", "profiles: {a: {queue: {length: 3}}}", "1: profiles.a.queue: a profile cannot set this key (set it at the top level)"},
 		{"profile's value", "profiles:\n  a:\n    limits:\n      tmp: 1", "4: profiles.a.limits.tmp: 1 has no unit (write 1MiB)"},
 
 		{"timeout over the most", "timeout: 2h", "1: timeout: timeout 2h is over max_timeout 1h (raise the one or lower the other)"},

@@ -24,6 +24,11 @@ type Command struct {
 	// SetReadDeadline.
 	Stdin io.Reader
 
+	// Session names a container that is kept for further commands. It is made
+	// for the first, and all have the same image, user, limits and mounts.
+	Session  string
+	Parallel bool // do not wait for the session's other parallel commands
+
 	Profile string // "" is DefaultProfile
 	Image   string // a reference, such as "belljar/base"
 	Pull    PullPolicy
@@ -36,6 +41,7 @@ type Command struct {
 	Timeout       time.Duration // bounds the whole command; from MinTimeout to the profile's MaxTimeout
 	IdleTimeout   time.Duration // bounds its silence; NoIdleTimeout turns it off
 	OnOutputLimit OutputAction
+	OnTimeout     TimeoutAction // in a session
 }
 
 const (
@@ -98,6 +104,28 @@ const (
 	OutputEnd      OutputAction = "end"      // end the command with CauseOutputLimit
 )
 
+// TimeoutAction says what is ended in a session where a command passes a timeout
+// or its output limit, or is canceled.
+type TimeoutAction string
+
+// The timeout actions. The empty action is the profile's.
+const (
+	EndContainer TimeoutAction = "container" // everything, and the session is lost
+	EndCommand   TimeoutAction = "command"   // the command's own processes
+)
+
+// PoolSize is how many containers are kept warm. The zero PoolSize is none.
+type PoolSize struct {
+	Min, Max int           // ready at rest, and where they are used up quickly
+	MaxAge   time.Duration // an older one is replaced
+}
+
+// SessionLife bounds a session.
+type SessionLife struct {
+	Idle time.Duration // without a command
+	Max  time.Duration // in all
+}
+
 // Profile is the configured defaults and bounds of a kind of command. All
 // fields are set: see package config.
 type Profile struct {
@@ -113,6 +141,9 @@ type Profile struct {
 	Network       string
 	Runtime       string // "" is the engine's default
 	OnOutputLimit OutputAction
+	OnTimeout     TimeoutAction
+	Pool          PoolSize
+	Session       SessionLife
 	Policy        Policy // nil allows nothing
 }
 

@@ -2,7 +2,11 @@ package sandbox
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -11,6 +15,12 @@ type Engine interface {
 	// Create returns a started container in which nothing but its keeper
 	// runs. Cancelling ctx, or an error, leaves no container behind.
 	Create(ctx context.Context, spec Spec) (Container, error)
+	// Sessions lists this user's session containers that run, whichever
+	// process made them, or those of one name.
+	Sessions(ctx context.Context, name string) ([]Kept, error)
+	// Adopt takes up a container that Sessions listed. One that is gone is a
+	// *Error of CauseEngineLost.
+	Adopt(ctx context.Context, kept Kept) (Container, error)
 }
 
 // Container is one container and what runs in it.
@@ -23,9 +33,17 @@ type Container interface {
 	// Counters reads what the kernel counted so far; after Remove, what it
 	// counted to the end, as far as that was seen.
 	Counters(ctx context.Context) (Counters, error)
+	// Lost is closed once the container is known to have ended or to stand
+	// still, or the engine may have said so unheard. Remove closes it, too.
+	Lost() <-chan struct{}
+	// Kill sends SIGKILL to processes as Processes listed them, and to no other
+	// that got the PID of one since. Those that are gone are no error.
+	Kill(ctx context.Context, list []Process) error
 	// Remove kills everything in the container and returns when it is gone.
 	// A container that is gone already is no error.
 	Remove(ctx context.Context) error
+	// Close lets go of a session's container, which lives on.
+	Close() error
 }
 
 // Running is a started process.
@@ -57,7 +75,9 @@ type Exec struct {
 
 // Spec is a container to make.
 type Spec struct {
-	Command  string // the ID of the command it is for
+	Command  string // the ID of the command it is for, or of none yet: unique
+	Session  string // the session it is for: it outlives our process, up to Deadline
+	Pool     string // the profile whose pool it is for
 	Image    Image
 	User     User // of the commands; the keeper runs as another
 	Workdir  string
@@ -66,6 +86,37 @@ type Spec struct {
 	Network  string
 	Runtime  string
 	Deadline time.Time // when it may be swept away, whoever owns it
+}
+
+// fits tells whether a container made as s is one that was made as other, but
+// for whom it was made.
+func (s Spec) fits(other Spec) bool {
+	return s.Image.ID == other.Image.ID && s.User == other.User && s.Network == other.Network && s.Runtime == other.Runtime &&
+		s.Limits.box() == other.Limits.box() && slices.Equal(s.Mounts, other.Mounts)
+}
+
+// box are the limits that a container has.
+func (l Limits) box() Limits {
+	l.Output = 0
+	return l
+}
+
+// Print is a fingerprint of what a container is made as, but for whom. That
+// of an image is its name: a session keeps the image that it began with.
+func (s Spec) Print() string {
+	text, _ := json.Marshal([]any{s.Image.Reference, s.User, s.Network, s.Runtime, s.Limits.box(), slices.Concat([]Mount{}, s.Mounts)})
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// Kept is a session's container.
+type Kept struct {
+	Session           string
+	ID                string
+	Image             string
+	Print             string // Spec.Print of what it was made as
+	User              User   // of its commands
+	Created, Deadline time.Time
 }
 
 // Counters is what a container used and ran into since it was made.

@@ -1,6 +1,9 @@
 package sandbox
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Error is a failure or a refusal of ours, never a command's.
 type Error struct {
@@ -8,6 +11,8 @@ type Error struct {
 	Message string // what is wrong, with the field named; lower case, no full stop
 	Hint    string // the next step
 	Err     error  // what lies under it, may be nil
+
+	RetryAfter time.Duration // of CauseBusy: when there may be room
 }
 
 func (e *Error) Error() string {

@@ -8,8 +8,8 @@ import (
 // EventType names what an Event tells.
 type EventType string
 
-// The event types. A command's events begin with EventStart, if it started, and
-// end with one EventResult.
+// The event types. A command's events end with one EventResult. Before
+// EventStart, if it started, there are only notices.
 const (
 	EventStart  EventType = "start"
 	EventStdout EventType = "stdout"
@@ -63,7 +63,7 @@ func Run(ctx context.Context, r Runner, c Command) (Result, error) {
 
 // Refused is the result of a command that Start refused with err.
 func Refused(c Command, err error) Result {
-	r := Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile}
+	r := Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session}
 	r.fail(err)
 	return r
 }

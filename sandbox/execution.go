@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 )
 
@@ -22,29 +21,32 @@ const (
 // execution is one command on its way through an Engine. Its result belongs to
 // run until the events are closed.
 type execution struct {
+	local   *Local
+	profile Profile
 	command Command
 	output  *output
 	kill    context.CancelFunc
 	taken   time.Time // when the runner took the command
+	making  time.Time // when its container was looked for
 	result  Result
 	err     error
 }
 
 // start begins c in a goroutine that ends with the execution's events.
-func start(ctx context.Context, c Command, engine Engine, images Images) *execution {
+func start(ctx context.Context, c Command, l *Local, p Profile) *execution {
 	patient, kill := context.WithCancel(context.WithoutCancel(ctx))
 	x := &execution{
-		command: c,
-		output:  newOutput(c.Limits.Output, c.OnOutputLimit),
-		kill:    kill,
-		taken:   time.Now(),
-		result:  Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile},
+		local: l, profile: p, command: c,
+		output: newOutput(c.Limits.Output, c.OnOutputLimit),
+		kill:   kill,
+		taken:  time.Now(),
+		result: Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session},
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(patient, cancel) // a kill is a cancellation too
 	go func() {
 		defer kill()
-		x.run(ctx, patient, engine, images)
+		x.run(ctx, patient)
 	}()
 	return x
 }
@@ -61,8 +63,9 @@ func (x *execution) Wait() (Result, error) {
 
 // run takes the command from its image to its result. Cancelling ctx ends the
 // command; cancelling patient, a context that outlives ctx, hurries that end.
-func (x *execution) run(ctx, patient context.Context, engine Engine, images Images) {
-	err := x.inContainer(ctx, patient, engine, images)
+func (x *execution) run(ctx, patient context.Context) {
+	err := x.admitted(ctx, patient)
+	x.local.admission.leave()
 	if err != nil && ctx.Err() != nil && CauseOf(err) != CauseEngineLost {
 		err = &Error{Cause: CauseCanceled, Message: "canceled before the command started"}
 	}
@@ -76,6 +79,31 @@ func (x *execution) run(ctx, patient context.Context, engine Engine, images Imag
 	x.result.Timing.FirstOutput = x.output.first
 	x.result.Timing.Total = time.Since(x.taken)
 	x.tell()
+}
+
+// admitted waits for the command's turn, in its session and at all, and runs it.
+func (x *execution) admitted(ctx, patient context.Context) error {
+	bounds := x.local.Admission
+	waiting, cancel := context.WithTimeoutCause(ctx, bounds.MaxWait, errMaxWait)
+	defer cancel()
+	var session *sessionTurn
+	if x.command.Session != "" {
+		var err error
+		if session, err = x.local.sessions.turn(waiting, x); err != nil {
+			return err
+		}
+		defer session.end()
+	}
+	if err := x.local.admission.turn(waiting, bounds); err != nil {
+		return err
+	}
+	began := time.Now()
+	x.local.house.running.Add(1)
+	defer func() {
+		x.local.house.running.Add(-1)
+		x.local.admission.end(time.Since(began))
+	}()
+	return x.inContainer(ctx, patient, session)
 }
 
 // tell sends the last events. Nothing waits for the command any more, so these
@@ -93,44 +121,58 @@ func (x *execution) tell() {
 	close(o.events)
 }
 
-// inContainer makes the container, runs the command in it and removes it. An
-// error means that the command's fate is not set in the result.
-func (x *execution) inContainer(ctx, patient context.Context, engine Engine, images Images) error {
-	image, err := images.Resolve(ctx, x.command.Image, x.command.Pull)
+// inContainer finds the command a place, runs it there and leaves. An error
+// means that the command's fate is not set in the result.
+func (x *execution) inContainer(ctx, patient context.Context, session *sessionTurn) error {
+	image, err := x.local.Images.Resolve(ctx, x.command.Image, x.command.Pull)
 	if err != nil {
 		return err
 	}
-	making := time.Now()
-	x.result.Timing.Queued = making.Sub(x.taken)
-	box, err := x.create(ctx, engine, image)
+	x.making = time.Now()
+	x.result.Timing.Queued = x.making.Sub(x.taken)
+	place, err := x.place(ctx, image, session)
 	if err != nil {
 		return err
 	}
-	x.result.Container = box.Info()
-	remove := sync.OnceFunc(func() { x.remove(patient, box) })
-	defer func() { remove(); x.recount(patient, box) }()
+	x.result.Container = place.info()
+	defer place.leave(patient)
 
 	waitCtx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
-	running, err := x.exec(ctx, box)
+	p, err := x.begin(ctx, waitCtx, place)
 	if err != nil {
 		return err
 	}
-	x.result.Timing.Start = time.Since(making)
-	x.output.begin(x.command.IdleTimeout)
+	return x.supervise(ctx, patient, place, p, giveUp)
+}
+
+// begin starts the command, by a gate that waits for it or by an exec, and its
+// clocks. Cancelling waitCtx gives up waiting for its end.
+func (x *execution) begin(ctx, waitCtx context.Context, place *place) (process, error) {
+	if g := place.gate; g != nil {
+		if !g.deliver(x.command, x.output) {
+			return process{}, &Error{Cause: CauseEngineLost, Message: "the container ended before its command started", Hint: "was it removed from outside?"}
+		}
+		context.AfterFunc(waitCtx, g.giveUp)
+		x.clocks()
+		return process{g.running.Exited(), g.exited}, nil
+	}
+	running, err := x.exec(ctx, place.box)
+	if err != nil {
+		return process{}, err
+	}
+	x.clocks()
 	exited := make(chan exit, 1)
 	go func() {
 		status, err := running.Wait(waitCtx)
 		exited <- exit{status, err}
 	}()
-	return x.supervise(ctx, patient, box, process{running.Exited(), exited}, remove, giveUp)
+	return process{running.Exited(), exited}, nil
 }
 
-func (x *execution) create(ctx context.Context, engine Engine, image Image) (Container, error) {
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
-	defer cancel()
-	box, err := engine.Create(ctx, x.command.spec(image))
-	return box, late(ctx, err, "making the container")
+func (x *execution) clocks() {
+	x.result.Timing.Start = time.Since(x.making)
+	x.output.begin(x.command.IdleTimeout)
 }
 
 // late says what took too long, where that is why it failed.
@@ -150,14 +192,4 @@ func (x *execution) exec(ctx context.Context, box Container) (Running, error) {
 		Stdout: streamWriter{x.output, stdout}, Stderr: streamWriter{x.output, stderr},
 	})
 	return running, late(ctx, err, "starting the command")
-}
-
-// remove ends everything in the container. No cancellation stops it: that is
-// when it is needed most.
-func (x *execution) remove(ctx context.Context, box Container) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
-	defer cancel()
-	if err := box.Remove(ctx); err != nil {
-		x.result.Evidence.RemoveError = fmt.Sprintf("container %s may still be there: %v", box.Info().ID, err)
-	}
 }

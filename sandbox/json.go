@@ -19,6 +19,7 @@ type resultHead struct {
 	Dir      string `json:"dir"`
 	Profile  string `json:"profile"`
 	Session  string `json:"session"`
+	Lost     string `json:"session_lost,omitempty"`
 	Status   Status `json:"status"`
 	Cause    Cause  `json:"cause"`
 	Message  string `json:"message"`
@@ -67,7 +68,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 // that is valid UTF-8 without NULs is a string, any other is base64.
 func (r Result) WriteJSON(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	head, err := marshal(resultHead{r.ID, r.Command, r.Dir, r.Profile, "", r.Status, r.Cause, r.Message, r.ExitCode, r.Signal})
+	head, err := marshal(resultHead{r.ID, r.Command, r.Dir, r.Profile, r.Session, r.SessionLost, r.Status, r.Cause, r.Message, r.ExitCode, r.Signal})
 	if err != nil {
 		return err
 	}

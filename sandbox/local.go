@@ -3,21 +3,111 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
-// Local is the Runner that runs commands on an Engine.
+// Local is the Runner that runs commands on an Engine. Its fields are set
+// before its first use.
 type Local struct {
-	Engine   Engine
-	Images   Images
-	Profiles map[string]Profile
+	Engine    Engine
+	Images    Images
+	Profiles  map[string]Profile
+	Admission Admission
+	StateDir  string       // where sessions are remembered; without one there are none
+	Log       *slog.Logger // what goes on beside the commands; nil is nowhere
+
+	once      sync.Once
+	house     *house
+	admission admission
+	sessions  sessions
+
+	mu    sync.Mutex
+	warm  bool
+	pools map[string]*pool
+}
+
+// Warm keeps containers ready from now on, as the profiles say: for the default
+// profile at once, for others from their first command on. Close ends that.
+func (l *Local) Warm() {
+	l.open()
+	l.mu.Lock()
+	l.warm = true
+	l.mu.Unlock()
+	l.pool(DefaultProfile, l.Profiles[DefaultProfile])
+	l.house.all.Go(l.expireSessions)
+}
+
+// Close removes what is kept ready and waits until nothing goes on any more.
+// Sessions stay. It comes after the last command's end.
+func (l *Local) Close() {
+	l.open()
+	l.house.close()
+	l.house.all.Wait()
+	l.sessions.close()
+}
+
+func (l *Local) isWarm() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.warm
+}
+
+func (l *Local) open() {
+	l.once.Do(func() {
+		l.house = newHouse(l.Engine, l.Images, l.Log)
+		l.Admission = l.Admission.withDefaults()
+	})
+}
+
+// pool is the profile's, nil where it has none.
+func (l *Local) pool(name string, p Profile) *pool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.warm || p.Pool.Max == 0 {
+		return nil
+	}
+	if l.pools[name] == nil {
+		if l.pools == nil {
+			l.pools = map[string]*pool{}
+		}
+		l.pools[name] = l.house.startPool(l.house.ctx, name, p)
+	}
+	return l.pools[name]
+}
+
+// Pools tells how the pools are doing, by profile.
+func (l *Local) Pools() []PoolStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []PoolStatus
+	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
+		list = append(list, l.pools[name].look())
+	}
+	return list
+}
+
+// Reload changes the profiles for commands that start from now on. Containers
+// kept ready for a profile that changed, or is gone, are drained.
+func (l *Local) Reload(profiles map[string]Profile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Profiles = profiles
+	for name, pool := range l.pools {
+		if p, ok := profiles[name]; !ok || !p.sameBox(pool.profile) {
+			pool.stop()
+			delete(l.pools, name)
+		}
+	}
 }
 
 // Start implements Runner.
 func (l *Local) Start(ctx context.Context, c Command) (Execution, error) {
+	l.open()
 	p, err := l.profile(c.Profile)
 	if err != nil {
 		return nil, err
@@ -26,19 +116,27 @@ func (l *Local) Start(ctx context.Context, c Command) (Execution, error) {
 	if err := c.validate(p); err != nil {
 		return nil, err
 	}
+	if c.Session != "" && l.StateDir == "" {
+		return nil, invalid("set Local.StateDir", "session %q: there is no place to remember sessions", c.Session)
+	}
 	if c.Env, err = environ(c, p); err != nil {
 		return nil, err
 	}
 	if c.Mounts, err = resolveMounts(c.Mounts, p.Policy); err != nil {
 		return nil, err
 	}
-	return start(ctx, c, l.Engine, l.Images), nil
+	if err := l.admission.enter(l.Admission); err != nil {
+		return nil, err
+	}
+	return start(ctx, c, l, p), nil
 }
 
 func (l *Local) profile(name string) (Profile, error) {
 	if name == "" {
 		name = DefaultProfile
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	p, ok := l.Profiles[name]
 	if !ok {
 		known := strings.Join(slices.Sorted(maps.Keys(l.Profiles)), ", ")
@@ -60,6 +158,8 @@ func (c Command) withDefaults(p Profile) Command {
 	setDefault(&c.Timeout, p.Timeout)
 	setDefault(&c.IdleTimeout, p.IdleTimeout)
 	setDefault(&c.OnOutputLimit, p.OnOutputLimit)
+	setDefault(&c.OnTimeout, p.OnTimeout)
+	setDefault(&c.OnTimeout, EndContainer)
 	setDefault(&c.Limits.Memory, p.Limits.Memory)
 	setDefault(&c.Limits.CPUs, p.Limits.CPUs)
 	setDefault(&c.Limits.Pids, p.Limits.Pids)
@@ -90,4 +190,15 @@ func (c Command) spec(image Image) Spec {
 		Runtime:  c.Runtime,
 		Deadline: time.Now().Add(c.Timeout + removeTimeout + createTimeout),
 	}
+}
+
+// spec is a container for commands that ask for nothing of their own.
+func (p Profile) spec(image Image) Spec {
+	return Spec{Image: image, User: p.User, Workdir: p.Workdir, Limits: p.Limits, Network: p.Network, Runtime: p.Runtime}
+}
+
+// sameBox tells whether what was kept ready for other will do for p.
+func (p Profile) sameBox(other Profile) bool {
+	return p.Pool == other.Pool && p.Image == other.Image && p.Pull == other.Pull && p.Workdir == other.Workdir && p.MaxTimeout <= other.MaxTimeout &&
+		p.spec(Image{}).fits(other.spec(Image{}))
 }

@@ -1,6 +1,9 @@
 package sandbox
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Status is a result in one word.
 type Status string
@@ -32,6 +35,7 @@ const (
 	CauseDenied      Cause = "denied"
 	CauseInvalid     Cause = "invalid_command" // unusable as asked: empty, too long, a bad mount, …
 	CauseImage       Cause = "image_error"
+	CauseBusy        Cause = "busy"         // too many commands run and wait: see Error.RetryAfter
 	CauseEngine      Cause = "engine_error" // the engine refused or failed
 	CauseEngineLost  Cause = "engine_lost"  // the engine or the container went away: the exit status is unknown
 )
@@ -48,6 +52,7 @@ type Result struct {
 	Command string
 	Dir     string
 	Profile string
+	Session string
 
 	Status   Status
 	Cause    Cause
@@ -55,9 +60,14 @@ type Result struct {
 	ExitCode int    // the command's own, ExitEnded or ExitNeverRan
 	Signal   string // "SIGKILL", with CauseSignaled and CauseOOMKilled
 
+	// SessionLost says why the container that the session had is gone, with
+	// its files and processes, where this command learned it. The command
+	// itself may have had a new one.
+	SessionLost string
+
 	Stdout, Stderr Output
 
-	Lingering []Process // what still ran when the command ended, apart from the container's own
+	Lingering []Process // what still ran when the command ended, apart from the container's own; in a session, of all its commands
 	Evidence  Evidence
 	Resources Resources
 	Timing    Timing
@@ -85,25 +95,41 @@ type Process struct {
 	PID            int    `json:"pid"`                // inside the container; 0 where only the host's is known
 	PPID           int    `json:"ppid"`               // inside the container; 0 is outside it
 	PGID           int    `json:"pgid"`               // inside the container
+	SID            int    `json:"-"`                  // inside the container; 0 where only the host's is known
+	StartTicks     int64  `json:"-"`                  // when it started; with PID it names one process
 	HostPID        int    `json:"host_pid,omitempty"` // on the engine's host, where known to be right
 	User           string `json:"user"`
 	State          string `json:"state"` // as ps(1): R, S, D, T, Z
 	ElapsedSeconds int64  `json:"elapsed_seconds"`
 	RSSBytes       int64  `json:"rss_bytes"`
 	Command        string `json:"command"`
+	CommandID      string `json:"command_id,omitempty"` // the command that started it, where known
 }
 
 // Evidence is what the kernel and the engine counted. Absent sources count 0;
 // Source says which there were.
 type Evidence struct {
-	OOMKills      int      `json:"oom_kills"`              // processes the kernel killed for want of memory
-	PidsLimitHits int      `json:"pids_limit_hits"`        // forks refused
-	DiskFull      []string `json:"disk_full,omitempty"`    // writable directories without free space or inodes at the end
-	KilledBy      string   `json:"killed_by,omitempty"`    // "belljar", "oom" or "outside"
-	Source        string   `json:"source,omitempty"`       // "cgroup", "events" or "cgroup,events"
-	OutputError   string   `json:"output_error,omitempty"` // why output may be missing
-	ListError     string   `json:"list_error,omitempty"`   // why Lingering could not be known
-	RemoveError   string   `json:"remove_error,omitempty"` // why the container may still be there
+	OOMKills      int       `json:"oom_kills"`              // processes the kernel killed for want of memory
+	PidsLimitHits int       `json:"pids_limit_hits"`        // forks refused
+	DiskFull      []string  `json:"disk_full,omitempty"`    // writable directories without free space or inodes at the end
+	KilledBy      string    `json:"killed_by,omitempty"`    // "belljar", "oom" or "outside"
+	Source        string    `json:"source,omitempty"`       // "cgroup", "events" or "cgroup,events"
+	Killed        []Process `json:"killed,omitempty"`       // in a session that goes on: the command's processes that were killed, and seen gone
+	OutputError   string    `json:"output_error,omitempty"` // why output may be missing
+	ListError     string    `json:"list_error,omitempty"`   // why Lingering could not be known
+	RemoveError   string    `json:"remove_error,omitempty"` // why the container may still be there
+}
+
+// maxKilled bounds the processes that are told of.
+const maxKilled = 256
+
+func (e *Evidence) killed(list []Process) {
+	for _, p := range list {
+		same := func(k Process) bool { return k.PID == p.PID && k.HostPID == p.HostPID && k.StartTicks == p.StartTicks }
+		if len(e.Killed) < maxKilled && !slices.ContainsFunc(e.Killed, same) {
+			e.Killed = append(e.Killed, p)
+		}
+	}
 }
 
 // Resources is what the container used, its keeper's share included. Zero is
@@ -116,10 +142,10 @@ type Resources struct {
 // Timing is measured from the moment the runner took the command, except for
 // FirstOutput, which counts from the command's start and is 0 without output.
 type Timing struct {
-	Queued      time.Duration // until the image and container were being made
-	Start       time.Duration // making the container and starting the command
+	Queued      time.Duration // until there was a turn and an image
+	Start       time.Duration // taking or making the container and starting the command
 	FirstOutput time.Duration
-	Total       time.Duration // until the result was known and the container gone
+	Total       time.Duration // until the result was known and the container gone; one of the pool's goes after it
 }
 
 // ContainerInfo says where a command ran.

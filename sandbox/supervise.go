@@ -18,18 +18,18 @@ type exit struct {
 }
 
 // supervise waits for the command's end or ends it, and writes its fate into
-// the result. It returns when the command's output has come to its end. remove
-// removes the container, which makes p.exited ready; should it not, giveUp does.
-func (x *execution) supervise(ctx, patient context.Context, box Container, p process, remove, giveUp func()) error {
+// the result. It returns when the command's output has come to its end. Ending
+// the command makes p.exited ready; should it not, giveUp does.
+func (x *execution) supervise(ctx, patient context.Context, place *place, p process, giveUp func()) error {
 	defer x.output.idle.hold()
 	e, end := x.await(ctx, p)
 	if end.cause == "" {
-		return x.exited(ctx, patient, box, p, e, remove, giveUp)
+		return x.exited(ctx, patient, place, p, e, giveUp)
 	}
 	close(x.output.ending)
-	x.look(patient, box)
+	x.look(patient, place)
 	x.result.ended(end)
-	remove()
+	place.end(patient)
 	defer time.AfterFunc(drainTimeout, giveUp).Stop()
 	<-p.exited // its status is that of our kill
 	return nil
@@ -37,19 +37,20 @@ func (x *execution) supervise(ctx, patient context.Context, box Container, p pro
 
 // exited records a command that ended of itself. Where e is nil only the
 // process has: what it left behind holds its streams, and goes with the
-// container, as it would if the command were the container's main process.
+// container, as it would if the command were the container's main process. In a
+// session it stays, and the engine cuts the streams after a while.
 //
 // Cancelling ctx no longer ends the command, but what it said need not be read
 // then, nor an engine waited for that does not tell its status.
-func (x *execution) exited(ctx, patient context.Context, box Container, p process, e *exit, remove, giveUp func()) error {
+func (x *execution) exited(ctx, patient context.Context, place *place, p process, e *exit, giveUp func()) error {
 	if e != nil && e.err != nil {
 		return e.err
 	}
-	x.look(patient, box)
+	x.look(patient, place)
 	if e == nil {
-		if len(x.result.Lingering) > 0 {
-			remove()
-			x.recount(patient, box)
+		if len(x.result.Lingering) > 0 && !place.keeps {
+			place.end(patient)
+			x.recount(patient, place)
 		}
 		ending := x.output.ending
 		stop := context.AfterFunc(ctx, func() {
@@ -101,14 +102,14 @@ func (x *execution) await(ctx context.Context, p process) (*exit, ending) {
 
 // look records what runs and what was counted, while the container is there to
 // be asked.
-func (x *execution) look(ctx context.Context, box Container) {
+func (x *execution) look(ctx context.Context, place *place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var err error
-	if x.result.Lingering, err = box.Processes(ctx); err != nil {
+	if x.result.Lingering, err = place.list(ctx); err != nil {
 		x.result.Evidence.ListError = err.Error()
 	}
-	counters, err := box.Counters(ctx)
+	counters, err := place.counters(ctx)
 	if err != nil {
 		return // Evidence.Source stays empty, which says so
 	}
@@ -117,10 +118,10 @@ func (x *execution) look(ctx context.Context, box Container) {
 }
 
 // recount adds what was counted while the container went.
-func (x *execution) recount(ctx context.Context, box Container) {
+func (x *execution) recount(ctx context.Context, place *place) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 	defer cancel()
-	last, err := box.Counters(ctx)
+	last, err := place.counters(ctx)
 	if err != nil {
 		return
 	}

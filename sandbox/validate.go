@@ -19,7 +19,7 @@ func invalid(hint, format string, args ...any) error {
 // before anything is made. The engine reports both as the command's failure.
 func (c Command) validate(p Profile) error {
 	checks := []func() error{
-		c.checkID, c.checkScript, c.checkDir, c.checkUser, c.checkNetwork, c.checkLimits,
+		c.checkID, c.checkScript, c.checkDir, c.checkUser, c.checkNetwork, c.checkLimits, c.checkSession,
 		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
 		func() error {
 			if c.IdleTimeout == NoIdleTimeout {
@@ -70,6 +70,27 @@ func (c Command) checkDir() error {
 	// runtime's, and so the host's file system (CVE-2024-21626).
 	if slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool { return within(dir, path.Clean(c.Dir)) }) {
 		return invalid("choose one such as /work", "working directory %q is in the kernel's own file systems", c.Dir)
+	}
+	return nil
+}
+
+func (c Command) checkSession() error {
+	if c.Session == "" && c.Parallel {
+		return invalid("name one, or leave parallel out", "a parallel command without a session")
+	}
+	if c.OnTimeout != EndContainer && c.OnTimeout != EndCommand {
+		return invalid("use container or command", "on_timeout %q is unknown", c.OnTimeout)
+	}
+	if c.Session == "" {
+		return nil
+	}
+	return checkSession(c.Session)
+}
+
+// checkSession refuses what could not be a label's value and a file's name.
+func checkSession(name string) error {
+	if name == "" || len(name) > 64 || strings.Trim(name, idChars) != "" || strings.Trim(name[:1], "._-") == "" {
+		return invalid("at most 64 of A-Z a-z 0-9 _ . -, the first a letter or digit", "session name %.80q", name)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"belljar/config"
 	"belljar/images"
@@ -33,7 +34,7 @@ Then:        belljar run 'echo hello'`,
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: err.Error(), Hint: "see " + c.CommandPath() + " --help"}
 	})
-	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), versionCmd())
+	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), versionCmd())
 	return cmd
 }
 
@@ -78,7 +79,12 @@ func newStore(engine *docker.Engine) *images.Store {
 	return s
 }
 
-// newRunner is the Runner of this host's engine.
+// newRunner is the Runner of this host's engine. It is closed after its last
+// command.
 func newRunner(c *config.Config, engine *docker.Engine) *sandbox.Local {
-	return &sandbox.Local{Engine: engine, Images: newStore(engine), Profiles: c.Profiles}
+	l := &sandbox.Local{Engine: engine, Images: newStore(engine), Profiles: c.Profiles, Admission: c.Admission}
+	if engine.Dir = c.StateDir; c.StateDir != "" {
+		l.StateDir = filepath.Join(c.StateDir, "sessions")
+	}
+	return l
 }

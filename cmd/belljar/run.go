@@ -27,12 +27,18 @@ The exit status is the command's own, or
        failed, or a usage error  130  canceled
                                  137  killed: SIGKILL, memory, output limit
 
-Ctrl-C cancels the command; twice kills it at once.`
+Ctrl-C cancels the command; twice kills it at once.
+
+With --session NAME the container is kept: files and background processes carry
+over to the next command, and nothing else does. Commands in a session run one at
+a time. A timeout, or Ctrl-C, ends the session's container, unless --on-timeout
+command is given; the next command is told, and gets a new one.`
 
 const runExamples = `  belljar run 'echo out; echo err >&2; exit 3'
   belljar run -- ls -la '/a b'
   belljar run --idle-timeout 30s --memory 1GiB -v "$PWD:/work:ro" 'make test'
   tar c . | belljar run -i 'tar x && ls'
+  belljar run --session dev 'python3 -m http.server >log 2>&1 &'
   belljar run --format json 'sleep 100 & echo started' | jq .lingering`
 
 // runFlags are run's flags. Those that are keys of sandbox.yaml go through the
@@ -46,6 +52,10 @@ type runFlags struct {
 	mounts  []string
 	stdin   bool
 	format  string
+
+	session  string
+	parallel bool
+	existing bool // the session must be there already
 }
 
 func runCmd(g *globals) *cobra.Command {
@@ -59,12 +69,21 @@ func runCmd(g *globals) *cobra.Command {
 			return runRun(cmd.Context(), g, f, args)
 		},
 	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.session, "session", "", "run in the container of session `NAME`, which is kept for further commands")
+	completeRun(cmd, g)
+	return cmd
+}
+
+// add adds the flags of all commands that run one.
+func (f *runFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows COMMAND is the command's
 	for _, k := range []struct{ name, short, key, value, usage string }{
 		{"timeout", "", "timeout", "DURATION", "end the command after this long, such as 10m"},
 		{"idle-timeout", "", "idle_timeout", "DURATION", "end it after this long without output; 0 is never"},
 		{"max-output", "", "limits.output", "SIZE", "keep this much of its output for the result, such as 16MiB"},
+		{"on-timeout", "", "on_timeout", "WHAT", "in a session, a timeout ends its container, or only the command"},
 		{"on-output-limit", "", "on_output_limit", "ACTION", "past that, truncate what is kept, or end the command"},
 		{"memory", "m", "limits.memory", "SIZE", "memory and swap together, such as 512MiB"},
 		{"cpus", "", "limits.cpus", "NUMBER", "CPUs it may use"},
@@ -85,8 +104,7 @@ func runCmd(g *globals) *cobra.Command {
 	flags.StringArrayVar(&f.mounts, "mount", nil, "the same as `type=bind,source=S,target=T[,readonly]`")
 	flags.BoolVarP(&f.stdin, "interactive", "i", false, "pass stdin on to the command")
 	flags.StringVar(&f.format, "format", "text", "`FORMAT`: text (the streams as they are), json (one result) or ndjson (events)")
-	completeRun(cmd, g)
-	return cmd
+	flags.BoolVar(&f.parallel, "parallel", false, "do not wait for the session's other parallel commands")
 }
 
 // keyFlag is a flag that sets a key of the configuration.
@@ -139,10 +157,17 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 		return show.refused(command, err)
 	}
 	defer engine.Close()
-	defer sweep(ctx, engine, show)()
 	release := startGuard(engine.Host())
 	defer release()
-	x, err := newRunner(c, engine).Start(ctx, command)
+	runner := newRunner(c, engine)
+	defer runner.Close()
+	defer sweep(ctx, engine, runner, show)()
+	if f.existing {
+		if err := haveSession(ctx, runner, f.session); err != nil {
+			return show.refused(command, err)
+		}
+	}
+	x, err := runner.Start(ctx, command)
 	if err != nil {
 		return show.refused(command, err)
 	}
@@ -151,11 +176,12 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 
 // sweep removes what crashes left, beside the command; the function it returns
 // ends that.
-func sweep(ctx context.Context, engine *docker.Engine, show *printer) (stop func()) {
+func sweep(ctx context.Context, engine *docker.Engine, runner *sandbox.Local, show *printer) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan int, 1)
 	go func() {
 		removed, _ := engine.Sweep(ctx) // what fails here, doctor tells
+		runner.ExpireSessions(ctx)
 		done <- removed
 	}()
 	return func() {
@@ -202,7 +228,7 @@ func follow(x sandbox.Execution, show *printer, kill <-chan struct{}, started fu
 
 func (f *runFlags) command(args []string) (sandbox.Command, error) {
 	text, err := script(args)
-	c := sandbox.Command{Script: text, Profile: f.profile, Inherit: os.Environ()}
+	c := sandbox.Command{Script: text, Profile: f.profile, Session: f.session, Parallel: f.parallel, Inherit: os.Environ()}
 	if err != nil {
 		return c, err
 	}

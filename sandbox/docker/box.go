@@ -63,8 +63,21 @@ func (b *box) Remove(ctx context.Context) error {
 		}
 	}
 	b.engine.events.remove(b.id)
-	b.removed = err == nil
+	if b.removed = err == nil; b.removed {
+		b.watch.update(func(s *seen) { s.destroyed = true })
+	}
 	return err
+}
+
+// Lost implements sandbox.Container.
+func (b *box) Lost() <-chan struct{} { return b.watch.lost }
+
+// Close implements sandbox.Container. Whoever still waits for a process in it
+// asks the engine from now on.
+func (b *box) Close() error {
+	b.engine.events.remove(b.id)
+	b.watch.update(func(s *seen) { s.blind = true })
+	return nil
 }
 
 // add remembers an exec, whose connection Remove closes.
@@ -91,10 +104,10 @@ func (b *box) remove(ctx context.Context) error {
 	if b.stdin.Conn != nil {
 		b.stdin.Close()
 	}
-	if b.wait(ctx, killAfter) {
+	if b.spec.Session == "" && b.wait(ctx, killAfter) {
 		return nil
 	}
-	// The keeper did not see its stdin end: stopped, frozen, or never started.
+	// A session's keeper has no such stdin, or the keeper did not see its stdin end: stopped, frozen, or never started.
 	if err := b.engine.client.ContainerKill(ctx, b.id, "KILL"); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 		return fmt.Errorf("killing: %w", err)
 	}

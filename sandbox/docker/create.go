@@ -34,7 +34,7 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	if err != nil {
 		return nil, err
 	}
-	e.subscribe.Do(func() { e.events.start(e.owner) })
+	e.subscribe.Do(e.events.start)
 
 	// A cancelled request does not stop the engine from making what it asked
 	// for: let it finish, so that there is something to remove.
@@ -42,7 +42,13 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	defer cancel()
 	name := "belljar-" + strings.ToLower(spec.Command)
 	config := containerConfig(spec, e.owner.labels(spec))
+	alone := e.withoutNetwork(spec, config, host)
 	made, err := e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
+	if alone != nil && errdefs.IsInvalidArgument(err) {
+		alone() // the engine does not see the file, or something else is wrong
+		made, err = e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
+		e.noHosts.Store(err == nil)
+	}
 	if err != nil {
 		// An engine that refused made nothing, and the name may be another
 		// container's; of one that did not answer that is not known.
@@ -124,12 +130,10 @@ func outlive(ctx context.Context, d time.Duration) (context.Context, context.Can
 // start attaches to the keeper's stdin before there is a keeper, so that there
 // is no moment in which it runs without us.
 func (b *box) start(ctx context.Context) error {
-	var err error
-	b.stdin, err = hijack(ctx, func(ctx context.Context) (types.HijackedResponse, error) {
-		return b.engine.client.ContainerAttach(ctx, b.id, container.AttachOptions{Stream: true, Stdin: true})
-	})
-	if err != nil {
-		return engineError(err, "attaching to the container's keeper").hint("see: belljar doctor")
+	if b.spec.Session == "" {
+		if err := b.hold(ctx); err != nil {
+			return err
+		}
 	}
 	if err := b.engine.client.ContainerStart(ctx, b.id, container.StartOptions{}); err != nil {
 		return startError(err, b.spec)
@@ -143,6 +147,18 @@ func (b *box) start(ctx context.Context) error {
 	if name, err := b.forgedGroup(); name != "" || err != nil {
 		return engineError(err, "image %q has an /etc/group that cannot be trusted: a group is named %q, like a number", b.spec.Image.Reference, name).
 			as(sandbox.CauseImage).hint("remove that group from the image")
+	}
+	return nil
+}
+
+// hold attaches to the keeper's stdin, which keeps the container.
+func (b *box) hold(ctx context.Context) error {
+	var err error
+	b.stdin, err = hijack(ctx, func(ctx context.Context) (types.HijackedResponse, error) {
+		return b.engine.client.ContainerAttach(ctx, b.id, container.AttachOptions{Stream: true, Stdin: true})
+	})
+	if err != nil {
+		return engineError(err, "attaching to the container's keeper").hint("see: belljar doctor")
 	}
 	return nil
 }

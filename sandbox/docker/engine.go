@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/versions"
@@ -18,12 +19,17 @@ const minAPI = "1.41"
 // Engine makes containers through the Docker API. It is safe for concurrent
 // use.
 type Engine struct {
+	// Dir is for a file that containers share; see withoutNetwork. "" does
+	// without. It is set before the first container is made.
+	Dir string
+
 	client *client.Client
 	ping   types.Ping
 	owner  owner
 	events *eventStream
 
 	subscribe sync.Once
+	noHosts   atomic.Bool // the engine does not see that file
 }
 
 // Connect finds the engine at host, or, where host is empty, where the docker

@@ -24,11 +24,12 @@ func newEventStream(c *client.Client) *eventStream {
 	return &eventStream{client: c, watch: map[string]*watch{}}
 }
 
-// start subscribes to the events of this owner's containers, until close.
-func (s *eventStream) start(o owner) {
+// start subscribes to the events of all of belljar's containers, until close: a
+// session's may have been made by another process.
+func (s *eventStream) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop, s.done = stop, make(chan struct{})
-	filter := managed(labelHost+"="+o.host, labelProcess+"="+o.process)
+	filter := managed()
 	messages, errs := s.client.Events(ctx, events.ListOptions{Filters: filter})
 	go func() {
 		defer close(s.done)
@@ -92,10 +93,12 @@ type watch struct {
 	mu      sync.Mutex
 	seen    seen
 	changed chan struct{} // closed and replaced whenever seen changes
+	lost    chan struct{} // closed once the container is of no use, or may be
+	useless bool          // it is closed
 }
 
 func newWatch() *watch {
-	return &watch{changed: make(chan struct{}), seen: seen{exits: map[string]int{}}}
+	return &watch{changed: make(chan struct{}), lost: make(chan struct{}), seen: seen{exits: map[string]int{}}}
 }
 
 type seen struct {
@@ -104,6 +107,7 @@ type seen struct {
 	status    int // of its init, once it died
 	destroyed bool
 	oom       int
+	paused    bool
 	blind     bool // events may have been missed
 }
 
@@ -121,6 +125,8 @@ func (w *watch) see(m events.Message) {
 			s.status, _ = strconv.Atoi(m.Actor.Attributes["exitCode"])
 		case events.ActionDestroy:
 			s.destroyed = true
+		case events.ActionPause:
+			s.paused = true
 		}
 	})
 }
@@ -129,6 +135,10 @@ func (w *watch) update(change func(*seen)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change(&w.seen)
+	if s := w.seen; !w.useless && (s.died || s.destroyed || s.paused || s.blind) {
+		w.useless = true
+		close(w.lost)
+	}
 	close(w.changed)
 	w.changed = make(chan struct{})
 }

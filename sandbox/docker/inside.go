@@ -60,7 +60,7 @@ func parseInside(parts []string, keeper int) []sandbox.Process {
 			continue
 		}
 		p := stat.process(up, status.uid, []byte(files[2]))
-		p.PID, p.PPID, p.PGID = stat.pid, stat.ppid, stat.pgrp
+		p.PID, p.PPID, p.PGID, p.SID = stat.pid, stat.ppid, stat.pgrp, stat.sid
 		list = append(list, p)
 	}
 	slices.SortFunc(list, byPID)

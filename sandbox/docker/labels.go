@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"fmt"
 	"time"
 
 	"belljar/sandbox"
@@ -16,17 +17,32 @@ const (
 	labelProcess  = "dev.belljar.process"
 	labelDeadline = "dev.belljar.deadline"
 	labelImage    = "dev.belljar.image"
+	labelDigest   = "dev.belljar.digest"
+	labelPool     = "dev.belljar.pool"    // the profile that it is kept warm for
+	labelSession  = "dev.belljar.session" // its name
+	labelOwner    = "dev.belljar.owner"   // whose sessions' names are told apart
+	labelPrint    = "dev.belljar.print"   // sandbox.Spec.Print
+	labelUser     = "dev.belljar.user"    // UID:GID of the commands
 )
 
 func (o owner) labels(spec sandbox.Spec) map[string]string {
-	return map[string]string{
+	l := map[string]string{
 		labelManaged:  "true",
 		labelCommand:  spec.Command,
 		labelHost:     o.host,
 		labelProcess:  o.process,
 		labelDeadline: spec.Deadline.UTC().Format(time.RFC3339),
 		labelImage:    spec.Image.Reference,
+		labelDigest:   spec.Image.Digest,
 	}
+	if spec.Pool != "" {
+		l[labelPool] = spec.Pool
+	}
+	if spec.Session != "" {
+		l[labelSession], l[labelOwner], l[labelPrint] = spec.Session, o.name, spec.Print()
+		l[labelUser] = fmt.Sprintf("%d:%d", spec.User.UID, spec.User.GID)
+	}
+	return l
 }
 
 // managed filters for belljar's containers, and the further labels given.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"belljar/sandbox"
 
@@ -20,6 +21,11 @@ import (
 // keeper is a container's main process. It needs nothing but sh, and ends when
 // its stdin does, which the engine closes when our connection goes.
 var keeper = []string{"sh", "-c", "while IFS= read -r _; do :; done"}
+
+// sessionKeeper is a session's: nobody holds it, and it ends by itself.
+func sessionKeeper(deadline time.Time) []string {
+	return []string{"sh", "-c", fmt.Sprintf("exec sleep %d", max(1, int(time.Until(deadline).Seconds())))}
+}
 
 const (
 	// keeperUID is who the keeper runs as, and otherUID where commands are
@@ -51,7 +57,7 @@ var seccompProfile = sync.OnceValues(func() (string, error) {
 
 // containerConfig overrides all that an image could set.
 func containerConfig(spec sandbox.Spec, labels map[string]string) *container.Config {
-	return &container.Config{
+	config := &container.Config{
 		Image:       spec.Image.ID,
 		User:        fmt.Sprintf("%d:%[1]d", keeperFor(spec.User)),
 		Env:         environ(spec.Image),
@@ -65,6 +71,10 @@ func containerConfig(spec sandbox.Spec, labels map[string]string) *container.Con
 		StopSignal:  "SIGKILL",
 		Labels:      labels,
 	}
+	if spec.Session != "" {
+		config.Entrypoint, config.OpenStdin, config.StdinOnce, config.AttachStdin = sessionKeeper(spec.Deadline), false, false, false
+	}
+	return config
 }
 
 // environ unsets the image's variables: a name without a value does. PATH, which

@@ -31,6 +31,7 @@ func connect(t *testing.T) *docker.Engine {
 	if err != nil {
 		t.Fatalf("CI needs an engine: %v", err)
 	}
+	engine.Dir = t.TempDir()
 	before := containers(t, engine)
 	t.Cleanup(func() {
 		for id, name := range containers(t, engine) {

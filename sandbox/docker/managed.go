@@ -15,6 +15,8 @@ import (
 type Managed struct {
 	ID       string            `json:"id"`
 	Command  string            `json:"command_id"`
+	Pool     string            `json:"pool,omitempty"`    // the profile that it was kept warm for
+	Session  string            `json:"session,omitempty"` // its name
 	Image    string            `json:"image"`
 	State    string            `json:"state"` // as docker ps: created, running, paused, …
 	Created  time.Time         `json:"created"`
@@ -36,9 +38,10 @@ func (e *Engine) List(ctx context.Context) ([]Managed, error) {
 	for _, c := range found {
 		deadline, _ := time.Parse(time.RFC3339, c.Labels[labelDeadline])
 		list = append(list, Managed{
-			ID: c.ID, Command: c.Labels[labelCommand], Image: c.Labels[labelImage], State: c.State,
+			ID: c.ID, Command: c.Labels[labelCommand], Pool: c.Labels[labelPool], Session: c.Labels[labelSession], Image: c.Labels[labelImage], State: c.State,
 			Created: time.Unix(c.Created, 0), Deadline: deadline, Owner: c.Labels[labelProcess],
-			Orphaned: e.owner.gone(c.Labels[labelHost], c.Labels[labelProcess]),
+			// A session outlives whoever made it, once it is there.
+			Orphaned: (c.Labels[labelSession] == "" || c.State == "created") && e.owner.gone(c.Labels[labelHost], c.Labels[labelProcess]),
 		})
 	}
 	return list, nil

@@ -12,14 +12,17 @@ import (
 type owner struct {
 	host    string // boot ID and PID namespace: within one, PIDs can be compared
 	process string // PID and start time
+	name    string // the user and this host's name: who has sessions, also after a restart
 }
 
 func thisProcess() owner {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	hostname, _ := os.Hostname()
 	namespace, _ := os.Readlink("/proc/self/ns/pid")
 	return owner{
 		host:    strings.TrimSpace(string(boot)) + "/" + strings.Trim(namespace, "pid:[]"),
 		process: processName(os.Getpid()),
+		name:    fmt.Sprintf("%d@%s", os.Getuid(), hostname),
 	}
 }
 

@@ -23,6 +23,7 @@ const maxArgs = 4096
 // stat is what is needed of /proc/PID/stat, with the reader's PIDs.
 type stat struct {
 	pid, ppid, pgrp int
+	sid             int
 	comm, state     string
 	startTicks      int64
 	rssPages        int64
@@ -51,7 +52,7 @@ func parseStat(text []byte) (stat, error) {
 	number := func(i int) int64 { n, _ := strconv.ParseInt(fields[i], 10, 64); return n }
 	return stat{
 		pid: pid, comm: string(text[open+1 : end]), state: fields[0],
-		ppid: int(number(1)), pgrp: int(number(2)), startTicks: number(19), rssPages: number(21),
+		ppid: int(number(1)), pgrp: int(number(2)), sid: int(number(3)), startTicks: number(19), rssPages: number(21),
 	}, nil
 }
 
@@ -63,7 +64,7 @@ func (s stat) runs() bool { return s.state != "Z" && s.state != "X" }
 // process is what does not depend on whose PIDs they are.
 func (s stat) process(up time.Duration, uid int, args []byte) sandbox.Process {
 	return sandbox.Process{
-		User: userName(uid), State: s.state,
+		User: userName(uid), State: s.state, StartTicks: s.startTicks,
 		ElapsedSeconds: int64(up.Seconds()) - s.startTicks/clockTicks,
 		RSSBytes:       s.rssPages * int64(os.Getpagesize()),
 		Command:        commandLine(args, s.comm),
@@ -73,8 +74,8 @@ func (s stat) process(up time.Duration, uid int, args []byte) sandbox.Process {
 // status is what is needed of /proc/PID/status: the IDs inside the process's
 // own PID namespace.
 type status struct {
-	uid       int
-	pid, pgid int
+	uid            int
+	pid, pgid, sid int
 }
 
 func readStatus(pid int) (status, error) {
@@ -100,6 +101,8 @@ func parseStatus(text string) status {
 			s.pid, _ = strconv.Atoi(fields[len(fields)-1])
 		case "NSpgid":
 			s.pgid, _ = strconv.Atoi(fields[len(fields)-1])
+		case "NSsid":
+			s.sid, _ = strconv.Atoi(fields[len(fields)-1])
 		}
 	}
 	return s
@@ -141,6 +144,6 @@ func readProcess(pid int, up time.Duration) (p sandbox.Process, uid int, ok bool
 	}
 	args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	p = stat.process(up, inside.uid, args)
-	p.PID, p.PPID, p.PGID, p.HostPID = inside.pid, stat.ppid, inside.pgid, pid
+	p.PID, p.PPID, p.PGID, p.SID, p.HostPID = inside.pid, stat.ppid, inside.pgid, inside.sid, pid
 	return p, inside.uid, true
 }

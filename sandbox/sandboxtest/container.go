@@ -11,10 +11,11 @@ import (
 
 // Container is a fake container.
 type Container struct {
-	engine *Engine
-	id     string
-	spec   sandbox.Spec
-	killed chan struct{} // closed when everything in it is killed
+	engine  *Engine
+	id      string
+	spec    sandbox.Spec
+	lost    chan struct{} // closed when it ended, or stands still
+	created time.Time
 
 	mu       sync.Mutex
 	procs    []*Proc // that run
@@ -22,6 +23,7 @@ type Container struct {
 	counters sandbox.Counters
 	files    map[string]string // for the suite's scripts
 	gone     bool
+	useless  bool // lost is closed
 }
 
 // Info implements sandbox.Container.
@@ -35,6 +37,9 @@ func (c *Container) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, 
 		return nil, err
 	}
 	play := c.engine.play(x.Script)
+	if isGate(x.Script) {
+		play = c.engine.gate
+	}
 	if play == nil {
 		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the fake engine has no part for script " + x.Script, Hint: "set Engine.Script"}
 	}
@@ -42,7 +47,7 @@ func (c *Container) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, 
 		play = func(*Proc) int { return 126 }
 	}
 	in := newStdin(x.Stdin)
-	p, err := c.start("sh -c "+x.Script, x, newPipe(x.Stdout, x.Stderr), in, play)
+	p, err := c.start("sh -c "+x.Script, 0, x, newPipe(x.Stdout, x.Stderr), in, play)
 	if err != nil {
 		in.stop()
 		return nil, err
@@ -60,7 +65,7 @@ func (c *Container) Processes(ctx context.Context) ([]sandbox.Process, error) {
 	var list []sandbox.Process
 	for _, p := range c.procs {
 		list = append(list, sandbox.Process{
-			PID: p.pid, PPID: 1, PGID: p.pid, User: "nobody", State: "S",
+			PID: p.pid, PPID: 1, PGID: p.pid, SID: p.sid, StartTicks: int64(p.pid), User: "nobody", State: "S",
 			ElapsedSeconds: int64(time.Since(p.begun).Seconds()), RSSBytes: 4096, Command: p.command,
 		})
 	}
@@ -77,6 +82,42 @@ func (c *Container) Counters(ctx context.Context) (sandbox.Counters, error) {
 	return c.counters, nil
 }
 
+// Lost implements sandbox.Container.
+func (c *Container) Lost() <-chan struct{} { return c.lost }
+
+// Close implements sandbox.Container.
+func (c *Container) Close() error { return nil }
+
+// Kill implements sandbox.Container.
+func (c *Container) Kill(ctx context.Context, list []sandbox.Process) error {
+	if err := c.engine.OnKill.strike(ctx); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.procs {
+		if slices.ContainsFunc(list, func(l sandbox.Process) bool { return l.PID == p.pid }) {
+			p.kill()
+		}
+	}
+	return nil
+}
+
+// Stop makes the container stand still, as docker pause does: it is lost, but
+// not gone.
+func (c *Container) Stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lose()
+}
+
+func (c *Container) lose() {
+	if !c.useless {
+		close(c.lost)
+	}
+	c.useless = true
+}
+
 // Remove implements sandbox.Container. It returns when all goroutines of the
 // container's processes have ended.
 func (c *Container) Remove(ctx context.Context) error {
@@ -90,9 +131,9 @@ func (c *Container) Remove(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends everything in the container, as somebody else with access to the
+// End ends everything in the container, as somebody else with access to the
 // engine could. The exit statuses are lost with it.
-func (c *Container) Kill() {
+func (c *Container) End() {
 	c.mu.Lock()
 	c.counters.KilledBy = "outside"
 	for _, p := range c.procs {
@@ -106,24 +147,29 @@ func (c *Container) Kill() {
 func (c *Container) end() []*Proc {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.gone {
-		close(c.killed)
-	}
 	c.gone = true
+	c.lose()
+	for _, p := range c.procs {
+		p.kill()
+	}
 	return slices.Clone(c.procs)
 }
 
-func (c *Container) start(command string, x sandbox.Exec, out *pipe, in *stdin, play func(*Proc) int) (*Proc, error) {
+func (c *Container) start(command string, sid int, x sandbox.Exec, out *pipe, in *stdin, play func(*Proc) int) (*Proc, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
 		return nil, lost("the container ended before its command started")
 	}
 	c.lastPID++
+	killed := make(chan struct{})
 	p := &Proc{
-		Exec: x, Killed: c.killed,
-		box: c, pid: 6 + c.lastPID, command: command, begun: time.Now(),
+		Exec: x, Killed: killed, kill: sync.OnceFunc(func() { close(killed) }),
+		box: c, pid: 6 + c.lastPID, sid: sid, command: command, begun: time.Now(),
 		out: out, in: in, holding: true, status: 137, done: make(chan struct{}), lost: make(chan error, 1),
+	}
+	if sid == 0 {
+		p.sid = p.pid
 	}
 	p.Stdin, p.Stdout, p.Stderr = procReader{p}, procWriter{p, x.Stdout}, procWriter{p, x.Stderr}
 	out.hold()

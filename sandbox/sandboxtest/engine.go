@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"belljar/sandbox"
 )
@@ -49,7 +50,10 @@ type Engine struct {
 	// Script plays every command and returns its exit status.
 	Script func(p *Proc) int
 
-	OnCreate, OnExec, OnProcesses, OnCounters, OnRemove Fault
+	OnCreate, OnExec, OnProcesses, OnCounters, OnKill, OnRemove, OnAdopt Fault
+	// OnAnswer strikes where a gate is asked whether it is there. It says
+	// nothing any more where that fails.
+	OnAnswer Fault
 
 	mu    sync.Mutex
 	made  []sandbox.Spec
@@ -65,12 +69,45 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	defer e.mu.Unlock()
 	e.made = append(e.made, spec)
 	c := &Container{
-		engine: e, id: fmt.Sprintf("fake%d", len(e.made)), spec: spec,
-		killed: make(chan struct{}), files: map[string]string{},
+		engine: e, id: fmt.Sprintf("fake%d", len(e.made)), spec: spec, created: time.Now(),
+		lost: make(chan struct{}), files: map[string]string{},
 		counters: sandbox.Counters{Evidence: sandbox.Evidence{Source: "script"}},
 	}
 	e.boxes = append(e.boxes, c)
 	return c, nil
+}
+
+// Sessions implements sandbox.Engine.
+func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, error) {
+	var list []sandbox.Kept
+	for _, c := range e.Left() {
+		if s := c.spec; s.Session != "" && (name == "" || s.Session == name) && !isClosed(c.lost) {
+			list = append(list, sandbox.Kept{Session: s.Session, ID: c.id, Image: s.Image.Reference, Print: s.Print(), User: s.User, Created: c.created, Deadline: s.Deadline})
+		}
+	}
+	return list, ctx.Err()
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// Adopt implements sandbox.Engine.
+func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Container, error) {
+	if err := e.OnAdopt.strike(ctx); err != nil {
+		return nil, err
+	}
+	for _, c := range e.Left() {
+		if c.id == kept.ID && !isClosed(c.lost) {
+			return c, nil
+		}
+	}
+	return nil, lost("the session's container is gone")
 }
 
 // strike is the fault's turn. A call whose context has ended fails anyway.

@@ -20,7 +20,9 @@ type Proc struct {
 	Killed <-chan struct{} // closed when the process is killed
 
 	box     *Container
+	kill    func()
 	pid     int
+	sid     int
 	command string
 	begun   time.Time
 	out     *pipe
@@ -45,11 +47,16 @@ func (p *Proc) Sleep(d time.Duration) {
 
 // Start starts a background process with the same output, which lives on when
 // p ends.
-func (p *Proc) Start(command string, play func(p *Proc) int) {
+func (p *Proc) Start(command string, play func(p *Proc) int) { p.begin(command, p.sid, play) }
+
+// Daemon starts one in a session of its own, as setsid(1) does.
+func (p *Proc) Daemon(command string, play func(p *Proc) int) { p.begin(command, 0, play) }
+
+func (p *Proc) begin(command string, sid int, play func(p *Proc) int) {
 	p.live()
 	x := p.Exec
 	x.Stdin, x.Stdout, x.Stderr = nil, p.out.stdout, p.out.stderr
-	if _, err := p.box.start(command, x, p.out, newStdin(nil), play); err != nil {
+	if _, err := p.box.start(command, sid, x, p.out, newStdin(nil), play); err != nil {
 		runtime.Goexit()
 	}
 }
@@ -78,9 +85,9 @@ func (p *Proc) Lose(err error) {
 	}
 }
 
-// KillContainer is Container.Kill, which ends p too.
+// KillContainer is Container.End, which ends p too.
 func (p *Proc) KillContainer() {
-	p.box.Kill()
+	p.box.End()
 	p.live()
 }
 

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"belljar/sandbox"
+
+	"github.com/spf13/cobra"
+)
+
+const sessionHelp = `A session is a container that is kept for further commands: their files and
+background processes carry over, and nothing else does. The first command makes
+it, with belljar run --session NAME; session.idle and session.max in sandbox.yaml
+bound its life. It outlives belljar, and is found again.`
+
+func sessionCmd(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "session",
+		Short: "List and remove sessions, and run commands in them",
+		Long:  sessionHelp,
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(sessionListCmd(g), sessionRemoveCmd(g), sessionExecCmd(g))
+	return cmd
+}
+
+func sessionListCmd(g *globals) *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List sessions, and what runs in them",
+		Long: `List this user's sessions on this engine.
+
+  USED  when a command last started or ended
+  ENDS  when the session ends without a further command
+  RUNS  what its commands left running; "-" is none, "?" is not known
+
+A session that was lost says why; its next command is told, too.`,
+		Example: `  belljar session ls
+  belljar session ls --format json | jq '.sessions[].runs'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := textOrJSON(format); err != nil {
+				return err
+			}
+			list, err := withRunner(cmd.Context(), g, func(l *sandbox.Local) ([]sandbox.SessionInfo, error) {
+				if _, err := l.ExpireSessions(cmd.Context()); err != nil {
+					return nil, err
+				}
+				return l.Sessions(cmd.Context())
+			})
+			if err != nil {
+				return err
+			}
+			if format == "json" {
+				return writeJSON(cmd.OutOrStdout(), struct {
+					Sessions []sandbox.SessionInfo `json:"sessions"`
+				}{append([]sandbox.SessionInfo{}, list...)})
+			}
+			return writeSessions(cmd.OutOrStdout(), list, time.Now())
+		},
+	}
+	formatFlag(cmd, &format)
+	return cmd
+}
+
+func withRunner[T any](ctx context.Context, g *globals, do func(*sandbox.Local) (T, error)) (T, error) {
+	engine, c, err := g.connect(ctx)
+	if err != nil {
+		return *new(T), err
+	}
+	defer engine.Close()
+	runner := newRunner(c, engine)
+	defer runner.Close()
+	return do(runner)
+}
+
+func writeSessions(w io.Writer, list []sandbox.SessionInfo, now time.Time) error {
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "SESSION\tCONTAINER\tIMAGE\tAGE\tUSED\tENDS\tRUNS")
+	for _, s := range list {
+		used, end, running := duration(now.Sub(s.LastUsed))+" ago", s.IdleEnd, cut(runs(s.Runs), 60)
+		if s.Deadline.Before(end) {
+			end = s.Deadline
+		}
+		ending := ends(end, now)
+		if s.Lost != "" {
+			ending, running = "lost", cut(s.Lost, 100)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", oneLine(s.Name), orDash(short(s.Container)), orDash(s.Image), duration(now.Sub(s.Created)), used, ending, running)
+	}
+	return table.Flush()
+}
+
+func sessionRemoveCmd(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "rm NAME...",
+		Short:   "End sessions, with all that runs in them",
+		Example: "  belljar session rm dev",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			_, err := withRunner(cmd.Context(), g, func(l *sandbox.Local) (any, error) {
+				for _, name := range names {
+					if err := l.RemoveSession(cmd.Context(), name); err != nil {
+						return nil, err
+					}
+				}
+				return nil, nil
+			})
+			return err
+		},
+	}
+	completeSessions(cmd, g)
+	return cmd
+}
+
+func sessionExecCmd(g *globals) *cobra.Command {
+	f := &runFlags{keys: map[string]string{}, existing: true}
+	cmd := &cobra.Command{
+		Use:   "exec [flags] NAME [--] COMMAND [ARG...]",
+		Short: "Run a command in a session that exists",
+		Long: `Run a command in a session, as belljar run --session NAME does, but refuse to
+where there is no such session.`,
+		Example: "  belljar session exec dev 'cat log'",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.session = args[0]
+			rest := args[1:]
+			if len(rest) > 0 && rest[0] == "--" {
+				rest = rest[1:]
+			}
+			return runRun(cmd.Context(), g, f, rest)
+		},
+	}
+	f.add(cmd)
+	completeSessions(cmd, g)
+	return cmd
+}
+
+// haveSession refuses a session that is not there.
+func haveSession(ctx context.Context, l *sandbox.Local, name string) error {
+	list, err := l.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list, func(s sandbox.SessionInfo) bool { return s.Name == name })
+	switch {
+	case i < 0:
+		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no session %q", name), Hint: "begin it: belljar run --session " + name + " COMMAND"}
+	case list[i].Lost != "":
+		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("session %q was lost: %s", name, list[i].Lost), Hint: "begin it anew: belljar run --session " + name + " COMMAND"}
+	}
+	return nil
+}
+
+// completeSessions completes the names of sessions.
+func completeSessions(cmd *cobra.Command, g *globals) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		list, err := withRunner(cmd.Context(), g, func(l *sandbox.Local) ([]sandbox.SessionInfo, error) { return l.Sessions(cmd.Context()) })
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, s := range list {
+			if !slices.Contains(args, s.Name) {
+				names = append(names, s.Name)
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}

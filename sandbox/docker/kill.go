@@ -1,0 +1,59 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"belljar/sandbox"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kill implements sandbox.Container: from this host where it sees the processes
+// and may, else by kill(1) in the container, as the commands' user.
+func (b *box) Kill(ctx context.Context, list []sandbox.Process) error {
+	var inside []string
+	for _, p := range list {
+		if b.group != nil && killHere(p) {
+			continue
+		}
+		if p.PID == 0 {
+			return fmt.Errorf("killing process %d: the engine does not tell its PID in the container", p.HostPID)
+		}
+		inside = append(inside, strconv.Itoa(p.PID))
+	}
+	if len(inside) == 0 {
+		return nil
+	}
+	killing, err := b.Exec(ctx, sandbox.Exec{
+		// One that is gone is no error, and what is not is seen in the next list.
+		Script: "kill -9 " + strings.Join(inside, " "), Dir: "/", User: b.spec.User, Stdout: io.Discard, Stderr: io.Discard,
+	})
+	if err != nil {
+		return fmt.Errorf("killing from inside: %w", err)
+	}
+	if _, err := killing.Wait(ctx); err != nil {
+		return fmt.Errorf("killing from inside: %w", err)
+	}
+	return nil
+}
+
+// killHere kills a process of this host, and tells whether it is dead or dying.
+// The PID may have passed to another process since it was listed: its start
+// tells, and from then on the descriptor holds.
+func killHere(p sandbox.Process) bool {
+	fd, err := unix.PidfdOpen(p.HostPID, 0)
+	if err != nil {
+		return err == unix.ESRCH
+	}
+	defer unix.Close(fd)
+	now, err := readStat(p.HostPID)
+	if err != nil || now.startTicks != p.StartTicks {
+		return true
+	}
+	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	return err == nil || err == unix.ESRCH
+}

@@ -1,0 +1,67 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"belljar/sandbox"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+)
+
+// Sessions implements sandbox.Engine.
+func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	label := labelSession
+	if name != "" {
+		label += "=" + name
+	}
+	filter := managed(label, labelOwner+"="+e.owner.name)
+	filter.Add("status", "running")
+	filter.Add("status", "paused")
+	found, err := e.client.ContainerList(ctx, container.ListOptions{Filters: filter})
+	if err != nil {
+		return nil, engineError(err, "looking for sessions").hint("see: belljar doctor")
+	}
+	var list []sandbox.Kept
+	for _, c := range found {
+		k := sandbox.Kept{Session: c.Labels[labelSession], ID: c.ID, Image: c.Labels[labelImage], Print: c.Labels[labelPrint], Created: time.Unix(c.Created, 0)}
+		k.Deadline, _ = time.Parse(time.RFC3339, c.Labels[labelDeadline])
+		fmt.Sscanf(c.Labels[labelUser], "%d:%d", &k.User.UID, &k.User.GID)
+		list = append(list, k)
+	}
+	return list, nil
+}
+
+// Adopt implements sandbox.Engine.
+func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Container, error) {
+	e.subscribe.Do(e.events.start)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	b := &box{engine: e, id: kept.ID, watch: e.events.add(kept.ID)}
+	about, err := e.client.ContainerInspect(ctx, kept.ID)
+	if err != nil || !about.State.Running || about.State.Paused {
+		b.Close()
+		switch {
+		case err == nil && about.State.Paused:
+			return nil, engineError(nil, "the container of session %q is paused", kept.Session).hint("docker unpause " + kept.ID)
+		case err == nil, errdefs.IsNotFound(err):
+			return nil, engineError(nil, "the container of session %q is gone", kept.Session).as(sandbox.CauseEngineLost).hint("run the command again")
+		}
+		return nil, engineError(err, "inspecting the container of session %q", kept.Session).hint("see: belljar doctor")
+	}
+	b.spec = sandbox.Spec{
+		Session: kept.Session, User: kept.User, Deadline: kept.Deadline,
+		Image: sandbox.Image{Reference: kept.Image, ID: about.Image, Digest: about.Config.Labels[labelDigest]},
+	}
+	for _, m := range about.HostConfig.Mounts {
+		b.spec.Mounts = append(b.spec.Mounts, sandbox.Mount{Source: m.Source, Target: m.Target, Writable: !m.ReadOnly})
+	}
+	b.runtime, b.init = about.HostConfig.Runtime, about.State.Pid
+	fmt.Sscanf(about.Config.User, "%d", &b.keeper)
+	b.findGroup()
+	return b, nil
+}

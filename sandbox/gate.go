@@ -1,0 +1,344 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// gateScript is a gate: a shell that waits in a container, attached, so that a
+// command need not be started there but only be told. It says its PID, answers
+// empty lines, and evals the first other line. Its newline is $1, since all it
+// is told is one line; a line without an end is not obeyed.
+const gateScript = `set -- '
+'
+echo $$
+until IFS= read -r l || exit 1; [ "$l" ]; do echo; done
+eval "$l"`
+
+const (
+	// gateTimeout is how long a gate may take to answer.
+	gateTimeout = 2 * time.Second
+
+	// maxDelivery bounds what a gate is told, in bytes: it reads them one by
+	// one, and an exec is quicker with more.
+	maxDelivery = 128 << 10
+
+	// maxWord is more than a gate has to say.
+	maxWord = 32
+
+	// gateNoDir is what a gate says that cannot enter the directory.
+	gateNoDir = "n"
+)
+
+// gate is a process that waits for its command.
+type gate struct {
+	running Running
+	pid     int // in the container, which is also its session's ID
+	in      *gateStdin
+	words   chan string   // what it says before it has a command
+	exited  chan exit     // ready when it ended and its streams did
+	over    chan struct{} // closed then
+	giveUp  context.CancelFunc
+
+	mu     sync.Mutex
+	broken bool    // said what no gate says
+	to     *output // nil: it has no command yet
+	line   []byte  // of what it says, without an end so far
+	began  bool    // it said that it obeys: what follows is the command's
+	noDir  bool    // it said that it cannot enter dir
+	dir    string
+}
+
+// openGate starts a gate. Cancelling ctx gives up the start; the gate itself
+// ends with its container, or by close.
+func openGate(ctx context.Context, box Container, user User) (*gate, error) {
+	g := &gate{
+		in:    &gateStdin{lines: make(chan []byte, 2), stop: make(chan struct{})},
+		words: make(chan string, 1), exited: make(chan exit, 1), over: make(chan struct{}),
+	}
+	running, err := box.Exec(ctx, Exec{Script: gateScript, Dir: "/", User: user, Stdin: g.in, Stdout: gateStdout{g}, Stderr: gateStderr{g}})
+	if err != nil {
+		return nil, err
+	}
+	g.running = running
+	waitCtx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	g.giveUp = giveUp
+	go func() {
+		defer close(g.over)
+		defer giveUp()
+		status, err := running.Wait(waitCtx)
+		if err == nil && g.noDir {
+			err = &Error{Cause: CauseEngine, Message: fmt.Sprintf("the container has no directory %q that the command could enter", g.dir), Hint: "check that it is in the image or mounted: -w DIR"}
+		}
+		g.exited <- exit{status, err}
+	}()
+	word, err := g.hear(ctx)
+	if err == nil {
+		g.pid, err = strconv.Atoi(word)
+	}
+	if err != nil {
+		g.close()
+		return nil, &Error{Cause: CauseEngine, Message: "a shell that waits for its command said no PID", Err: err, Hint: "see: belljar doctor"}
+	}
+	return g, nil
+}
+
+// hear waits for what the gate says next.
+func (g *gate) hear(ctx context.Context) (string, error) {
+	select {
+	case word := <-g.words:
+		return word, nil
+	case <-g.over:
+		return "", fmt.Errorf("it ended")
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// answers tells whether the gate is there: it answers now.
+func (g *gate) answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	if !g.in.say([]byte("\n")) {
+		return false
+	}
+	word, err := g.hear(ctx)
+	return err == nil && word == ""
+}
+
+// deliver hands the command over. From then on it may run, and it is told to no
+// other gate. False means that it was not told.
+func (g *gate) deliver(c Command, to *output) bool {
+	text, ok := delivery(c)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !ok || g.broken || len(g.line) > 0 || len(g.words) > 0 {
+		return false
+	}
+	g.to, g.dir = to, c.Dir
+	return g.in.say([]byte(text)) && g.in.end(c.Stdin)
+}
+
+// close ends a gate that has no command, and joins what waits for it.
+func (g *gate) close() {
+	g.in.end(nil)
+	g.join()
+}
+
+// join waits until the gate's end is known, which is near.
+func (g *gate) join() {
+	select {
+	case <-g.over:
+	case <-time.After(drainTimeout):
+		g.giveUp()
+		<-g.over
+	}
+}
+
+// gateStdout takes a gate's words, and then its command's output.
+type gateStdout struct{ *gate }
+
+func (w gateStdout) Write(p []byte) (int, error) {
+	n := len(p)
+	if p = w.gate.listen(p); len(p) > 0 {
+		streamWriter{w.to, stdout}.Write(p)
+	}
+	return n, nil
+}
+
+// listen takes the gate's own words from what it writes, and returns the rest.
+func (g *gate) listen(p []byte) []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for !g.began && len(p) > 0 {
+		word, rest, ended := bytes.Cut(p, []byte("\n"))
+		g.line = append(g.line, word[:min(len(word), maxWord)]...)
+		p = rest
+		if len(g.line) >= maxWord {
+			g.broken = true
+		}
+		if !ended || g.broken {
+			return nil
+		}
+		word, g.line = g.line, nil
+		switch {
+		case g.to != nil:
+			g.began, g.noDir = true, string(word) == gateNoDir
+		case len(g.words) < cap(g.words):
+			g.words <- string(word)
+		default:
+			g.broken = true
+		}
+	}
+	return p
+}
+
+// gateStderr drops what a shell says that has no command: that is no command's.
+type gateStderr struct{ *gate }
+
+func (w gateStderr) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	to := w.to
+	w.mu.Unlock()
+	if to != nil {
+		streamWriter{to, stderr}.Write(p)
+	}
+	return len(p), nil
+}
+
+// gateStdin is a gate's stdin: lines for it, then the command's own.
+type gateStdin struct {
+	lines chan []byte
+	rest  []byte
+	stop  chan struct{} // closed when the engine wants no more
+
+	mu      sync.Mutex
+	stopped bool
+	over    bool      // the last line is told
+	stdin   io.Reader // the command's, may be nil
+}
+
+func (s *gateStdin) say(line []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.over {
+		return false
+	}
+	select {
+	case s.lines <- line:
+		return true
+	default:
+		return false
+	}
+}
+
+// end has stdin read after the lines.
+func (s *gateStdin) end(stdin io.Reader) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.over {
+		return false
+	}
+	s.over, s.stdin = true, stdin
+	close(s.lines)
+	return true
+}
+
+// Read implements io.Reader, for the engine.
+func (s *gateStdin) Read(p []byte) (int, error) {
+	for len(s.rest) == 0 {
+		select {
+		case line, more := <-s.lines:
+			if more {
+				s.rest = line
+				continue
+			}
+			if s.stdin == nil {
+				return 0, io.EOF
+			}
+			return s.stdin.Read(p)
+		case <-s.stop:
+			return 0, os.ErrDeadlineExceeded
+		}
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+// SetReadDeadline ends a Read: the engine wants no more. What the command's own
+// stdin cannot do is left to the engine.
+func (s *gateStdin) SetReadDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !t.IsZero() && !s.stopped {
+		s.stopped = true
+		close(s.stop)
+	}
+	if s.stdin == nil {
+		return nil
+	}
+	if deadline, ok := s.stdin.(interface{ SetReadDeadline(time.Time) error }); ok {
+		return deadline.SetReadDeadline(t)
+	}
+	return os.ErrNoDeadline
+}
+
+// delivery is what a gate is told so that it becomes exactly the command that
+// an exec would start: in that directory, with those variables, and with none of
+// its own. It is one line. The gate says a word before the command runs. False
+// means that no gate can be told this command.
+func delivery(c Command) (string, bool) {
+	var b strings.Builder
+	b.WriteString("{ cd -P ")
+	quoteWord(&b, c.Dir)
+	// What cd and the shell itself would leave in the environment.
+	b.WriteString(" || { echo " + gateNoDir + "; exit 126; }; unset PWD OLDPWD SHLVL; export")
+	for _, kv := range c.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		if !exportable(name) {
+			return "", false
+		}
+		b.WriteByte(' ')
+		b.WriteString(name)
+		b.WriteByte('=')
+		quoteWord(&b, value)
+	}
+	if len(c.Env) == 0 {
+		b.WriteString(" PATH") // without a name it lists
+	}
+	b.WriteString("; } 2>/dev/null; echo; exec sh -c ")
+	quoteWord(&b, c.Script)
+	if c.Stdin == nil {
+		b.WriteString(" </dev/null")
+	}
+	b.WriteByte('\n')
+	return b.String(), b.Len() <= maxDelivery
+}
+
+// exportable tells whether a shell can set a variable of that name, and sets it
+// as it is: not one that is no name to it, and none that is its own.
+func exportable(name string) bool {
+	for i, r := range name {
+		letter := r == '_' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != "" && !shellsOwn[name] && !strings.HasPrefix(name, "BASH")
+}
+
+// shellsOwn are variables that dash, busybox or bash set, keep from being set,
+// or act on when they are.
+var shellsOwn = map[string]bool{
+	"_": true, "UID": true, "EUID": true, "PPID": true, "GROUPS": true, "SHELLOPTS": true, "SHLVL": true, "FUNCNAME": true, "FUNCNEST": true,
+	"DIRSTACK": true, "HISTCMD": true, "LINENO": true, "OPTIND": true, "RANDOM": true, "SRANDOM": true, "SECONDS": true,
+	"EPOCHSECONDS": true, "EPOCHREALTIME": true, "COMP_WORDBREAKS": true, "POSIXLY_CORRECT": true,
+}
+
+// quoteWord writes one word for a POSIX shell whose $1 is a newline.
+func quoteWord(b *strings.Builder, word string) {
+	b.WriteByte('\'')
+	for word != "" {
+		i := strings.IndexAny(word, "'\n")
+		if i < 0 {
+			b.WriteString(word)
+			break
+		}
+		b.WriteString(word[:i])
+		if word[i] == '\'' {
+			b.WriteString(`'\''`)
+		} else {
+			b.WriteString(`'"$1"'`)
+		}
+		word = word[i+1:]
+	}
+	b.WriteByte('\'')
+}

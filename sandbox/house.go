@@ -1,0 +1,72 @@
+package sandbox
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// removeTries is how often a container is removed that nobody waits for,
+	// with a pause that begins with removePause and doubles.
+	removeTries = 6
+	removePause = time.Second
+)
+
+// house is what goes on beside the commands: containers are kept warm, and
+// removed when nobody waits for that.
+type house struct {
+	engine  Engine
+	images  Images
+	log     *slog.Logger
+	makers  chan struct{}   // one for each warm container that is being made
+	cold    atomic.Int32    // commands that make their own: pools hold back
+	running atomic.Int32    // commands
+	ctx     context.Context // cancelled by Close, after which nothing is tried again
+	close   context.CancelFunc
+	all     sync.WaitGroup // everything that goes on
+}
+
+func newHouse(engine Engine, images Images, log *slog.Logger) *house {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	// Warm containers are made by a part of the processors, so that running
+	// commands have the rest.
+	makers := make(chan struct{}, max(1, runtime.NumCPU()/2))
+	ctx, stop := context.WithCancel(context.Background())
+	return &house{engine: engine, images: images, log: log, makers: makers, ctx: ctx, close: stop}
+}
+
+// discard removes a container that nobody waits for, and joins its gate.
+func (h *house) discard(box Container, gate *gate) {
+	h.all.Go(func() {
+		h.remove(box)
+		if gate != nil {
+			gate.join()
+		}
+	})
+}
+
+func (h *house) remove(box Container) {
+	for pause := removePause; ; pause *= 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
+		err := box.Remove(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		h.log.Warn("a container may still be there", "container", box.Info().ID, "error", err)
+		if pause >= removePause<<removeTries {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-h.ctx.Done():
+			return
+		}
+	}
+}

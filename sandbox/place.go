@@ -1,0 +1,139 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// place is where one command runs, and what becomes of it afterwards.
+type place struct {
+	box    Container
+	gate   *gate // that waits for the command; nil: it is started by an exec
+	warm   bool
+	reused bool
+	keeps  bool     // what the command leaves running stays, with the container
+	ended  bool     // end was called
+	before Counters // what was counted before the command
+
+	// list is what runs, with the commands that started it.
+	list func(ctx context.Context) ([]Process, error)
+	// end ends the command, so that its exit becomes ready. The result says why.
+	end func(ctx context.Context)
+	// leave is the last: the command ended.
+	leave func(ctx context.Context)
+}
+
+func (p *place) info() ContainerInfo {
+	info := p.box.Info()
+	info.Warm, info.Reused = p.warm, p.reused
+	return info
+}
+
+// counters are the command's own.
+func (p *place) counters(ctx context.Context) (Counters, error) {
+	c, err := p.box.Counters(ctx)
+	c.OOMKills = max(0, c.OOMKills-p.before.OOMKills)
+	c.PidsLimitHits = max(0, c.PidsLimitHits-p.before.PidsLimitHits)
+	c.CPUSeconds = max(0, c.CPUSeconds-p.before.CPUSeconds)
+	return c, err
+}
+
+// place is the session's container, a warm one, or one that is made now.
+func (x *execution) place(ctx context.Context, image Image, session *sessionTurn) (*place, error) {
+	if session != nil {
+		return session.place(ctx, image)
+	}
+	spec := x.command.spec(image)
+	if p := x.warm(ctx, spec); p != nil {
+		return p, nil
+	}
+	x.local.house.cold.Add(1)
+	defer x.local.house.cold.Add(-1)
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	box, err := x.local.Engine.Create(ctx, spec)
+	if err != nil {
+		return nil, late(ctx, err, "making the container")
+	}
+	return x.alone(box), nil
+}
+
+// alone is a container for this command only.
+func (x *execution) alone(box Container) *place {
+	p := &place{box: box}
+	p.list = func(ctx context.Context) ([]Process, error) {
+		list, err := box.Processes(ctx)
+		for i := range list {
+			list[i].CommandID = x.command.ID
+		}
+		return list, err
+	}
+	p.end = func(ctx context.Context) {
+		if !p.ended {
+			p.ended = true
+			x.remove(ctx, box)
+		}
+	}
+	p.leave = func(ctx context.Context) {
+		p.end(ctx)
+		x.recount(ctx, p)
+	}
+	return p
+}
+
+// warm is a place in a container of the profile's pool, nil where none fits or
+// answers.
+func (x *execution) warm(ctx context.Context, spec Spec) *place {
+	pool := x.local.pool(x.command.Profile, x.profile)
+	if pool == nil {
+		return nil
+	}
+	if _, ok := delivery(x.command); !ok {
+		return nil
+	}
+	for {
+		m := pool.take(spec)
+		if m == nil {
+			return nil
+		}
+		if m.gate.answers(ctx) {
+			return x.pooled(pool, m)
+		}
+		pool.lose(m, "it did not answer")
+	}
+}
+
+// pooled is alone, but its container was there before, and goes when nobody
+// waits for that any more.
+func (x *execution) pooled(pool *pool, m *member) *place {
+	p := x.alone(m.box)
+	p.gate, p.warm = m.gate, true
+	list := p.list
+	p.list = func(ctx context.Context) ([]Process, error) {
+		all, err := list(ctx)
+		// The command's first process began as its gate.
+		ran := int64(time.Since(x.output.started).Seconds())
+		for i := range all {
+			all[i].ElapsedSeconds = min(all[i].ElapsedSeconds, ran)
+		}
+		return all, err
+	}
+	p.leave = func(ctx context.Context) {
+		x.recount(ctx, p)
+		if !p.ended {
+			pool.discard(m.box, m.gate)
+		}
+	}
+	return p
+}
+
+// remove ends everything in the container. No cancellation stops it: that is
+// when it is needed most.
+func (x *execution) remove(ctx context.Context, box Container) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	if err := box.Remove(ctx); err != nil {
+		x.result.Evidence.RemoveError = fmt.Sprintf("container %s may still be there: %v", box.Info().ID, err)
+	}
+}

@@ -1,0 +1,160 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// record is what is remembered of a session between commands and between
+// processes: one file each. It outlives the container, to tell of its loss.
+type record struct {
+	Session   string        `json:"session"`
+	Container string        `json:"container"` // "" before the first command
+	Image     string        `json:"image"`
+	Created   time.Time     `json:"created"`
+	LastUsed  time.Time     `json:"last_used"` // the start or end of a command
+	Deadline  time.Time     `json:"deadline"`  // of its container
+	Idle      time.Duration `json:"idle"`
+	Lost      string        `json:"lost,omitempty"` // why the container is gone
+	Started   started       `json:"started"`
+}
+
+// gone says why there is no container any more.
+func (r *record) gone(now time.Time) string {
+	switch {
+	case r.Lost != "":
+		return r.Lost
+	case now.After(r.Deadline):
+		return fmt.Sprintf("its time was over at %s", r.Deadline.Format(time.RFC3339))
+	}
+	return "its container was removed from outside, or ended with the engine"
+}
+
+// idle tells whether its idle time is over.
+func (r *record) idle(now time.Time) bool { return now.Sub(r.LastUsed) >= r.Idle }
+
+// recordStore keeps one session's record. The lock file is one for all: each
+// session has two bytes of it, at a place that its name gives.
+type recordStore struct{ dir, name string }
+
+func (s recordStore) file() string { return filepath.Join(s.dir, s.name+".json") }
+
+// change reads the record, and writes what becomes of it, alone among all
+// processes. A record that is removed is one without a session.
+func (s recordStore) change(ctx context.Context, change func(r *record) error) error {
+	lock, err := s.lock(ctx, 1, true)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	r, err := s.read()
+	if err != nil {
+		return err
+	}
+	if err := change(r); err != nil {
+		return err
+	}
+	return s.write(r)
+}
+
+func (s recordStore) read() (*record, error) {
+	r := &record{}
+	text, err := os.ReadFile(s.file())
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, r)
+	}
+	if err != nil {
+		return nil, &Error{Cause: CauseEngine, Message: fmt.Sprintf("reading what is known of session %q", s.name), Err: err, Hint: "remove it: belljar session rm " + s.name}
+	}
+	return r, nil
+}
+
+// write replaces the file as a whole, so that a crash leaves the old one.
+func (s recordStore) write(r *record) error {
+	if r.Session == "" {
+		if err := os.Remove(s.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.file()+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(s.file()+".new", s.file())
+}
+
+// lockTurn waits for the session's turn: alone, or with others that are not.
+func (s recordStore) lockTurn(ctx context.Context, alone bool) (*os.File, error) {
+	return s.lock(ctx, 0, alone)
+}
+
+// ofdSetLock is F_OFD_SETLK (fcntl(2)): a lock of the open file, so that it
+// counts among goroutines, too.
+const ofdSetLock = 37
+
+func (s recordStore) lock(ctx context.Context, which int64, alone bool) (*os.File, error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, &Error{Cause: CauseEngine, Message: "making the directory for sessions", Err: err, Hint: "set XDG_STATE_HOME to one that can be written"}
+	}
+	file, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, &Error{Cause: CauseEngine, Message: "opening the sessions' lock", Err: err, Hint: "set XDG_STATE_HOME to a directory that can be written"}
+	}
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		err := s.tryLock(file, which, alone)
+		if err == nil {
+			return file, nil
+		}
+		if !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EACCES) {
+			file.Close()
+			return nil, &Error{Cause: CauseEngine, Message: "locking the session", Err: err}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			file.Close()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (s recordStore) tryLock(file *os.File, which int64, alone bool) error {
+	hash := fnv.New32a()
+	hash.Write([]byte(s.name))
+	lock := syscall.Flock_t{Type: syscall.F_RDLCK, Start: 2*int64(hash.Sum32()) + which, Len: 1}
+	if alone {
+		lock.Type = syscall.F_WRLCK
+	}
+	return syscall.FcntlFlock(file.Fd(), ofdSetLock, &lock)
+}
+
+// recorded are the names of all sessions that are remembered.
+func recorded(dir string) ([]string, error) {
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, f := range files {
+		if name, ok := strings.CutSuffix(f.Name(), ".json"); ok {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}

@@ -1,0 +1,195 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// forgetLost is how long the loss of a session that nobody uses is remembered.
+const forgetLost = 24 * time.Hour
+
+// SessionInfo is a session as it is now.
+type SessionInfo struct {
+	Name      string    `json:"name"`
+	Container string    `json:"container"` // "" of one that is lost
+	Image     string    `json:"image"`
+	Created   time.Time `json:"created"`
+	LastUsed  time.Time `json:"last_used"`
+	IdleEnd   time.Time `json:"idle_end"`       // when it ends without a command
+	Deadline  time.Time `json:"deadline"`       // when it ends in any case
+	Lost      string    `json:"lost,omitempty"` // why its container is gone
+	Runs      []Process `json:"runs"`           // nil where that is not known
+}
+
+// Sessions lists this user's sessions and what runs in them, by name.
+func (l *Local) Sessions(ctx context.Context) ([]SessionInfo, error) {
+	kept, err := l.Engine.Sessions(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	names, err := recorded(l.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range kept {
+		names = append(names, k.Session)
+	}
+	slices.Sort(names)
+	var list []SessionInfo
+	for _, name := range slices.Compact(names) {
+		info, err := l.session(ctx, name, kept)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, info)
+	}
+	return list, nil
+}
+
+func (l *Local) session(ctx context.Context, name string, kept []Kept) (SessionInfo, error) {
+	r, err := recordStore{l.StateDir, name}.read()
+	if err != nil {
+		return SessionInfo{}, err
+	}
+	info := SessionInfo{Name: name, Image: r.Image, Created: r.Created, LastUsed: r.LastUsed, Deadline: r.Deadline, IdleEnd: r.LastUsed.Add(r.Idle)}
+	i := slices.IndexFunc(kept, func(k Kept) bool { return k.Session == name })
+	if i < 0 {
+		info.Lost = r.gone(time.Now())
+		return info, nil
+	}
+	k := kept[i]
+	info.Container, info.Image, info.Created, info.Deadline = k.ID, k.Image, k.Created, k.Deadline
+	if info.LastUsed.IsZero() {
+		info.LastUsed = k.Created
+	}
+	box, err := l.Engine.Adopt(ctx, k)
+	if err != nil {
+		return info, nil // it went just now: what runs is not known
+	}
+	defer box.Close()
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	if list, err := box.Processes(ctx); err == nil {
+		info.Runs = append([]Process{}, list...)
+		r.Started.attribute(info.Runs, nil)
+	}
+	return info, nil
+}
+
+// RemoveSession ends a session, with all that runs in it.
+func (l *Local) RemoveSession(ctx context.Context, name string) error {
+	l.open()
+	if err := checkSession(name); err != nil {
+		return err
+	}
+	found, err := l.endSession(ctx, name)
+	store := recordStore{l.StateDir, name}
+	lock, lockErr := store.lock(ctx, 1, true)
+	if lockErr != nil {
+		return errors.Join(err, lockErr)
+	}
+	defer lock.Close()
+	if r, readErr := store.read(); readErr != nil || r.Session != "" {
+		found = true
+	}
+	if err == nil {
+		err = store.write(&record{})
+	}
+	if err == nil && !found {
+		return invalid("see: belljar session ls", "no session %q", name)
+	}
+	return err
+}
+
+// endSession removes the session's container, and tells whether there was one.
+func (l *Local) endSession(ctx context.Context, name string) (bool, error) {
+	kept, err := l.Engine.Sessions(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	for _, k := range kept {
+		box, err := l.Engine.Adopt(ctx, k)
+		if err != nil {
+			continue // it went just now
+		}
+		removeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+		err = box.Remove(removeCtx)
+		cancel()
+		box.Close()
+		if err != nil {
+			return true, err
+		}
+	}
+	return len(kept) > 0, nil
+}
+
+// ExpireSessions removes the containers of sessions whose idle time is over, of
+// whichever process, and forgets those that were lost long ago. It returns how
+// many it removed.
+func (l *Local) ExpireSessions(ctx context.Context) (int, error) {
+	names, err := recorded(l.StateDir)
+	removed, errs := 0, []error{err}
+	for _, name := range names {
+		ended, err := l.expireSession(ctx, recordStore{l.StateDir, name})
+		if ended {
+			removed++
+		}
+		errs = append(errs, err)
+	}
+	return removed, errors.Join(errs...)
+}
+
+func (l *Local) expireSession(ctx context.Context, store recordStore) (ended bool, err error) {
+	r, err := store.read()
+	if err != nil || !r.idle(time.Now()) {
+		return false, err
+	}
+	now, cancel := context.WithCancel(ctx)
+	cancel() // a session whose turn is taken is not idle
+	turn, err := store.lockTurn(now, true)
+	if err != nil {
+		return false, nil
+	}
+	defer turn.Close()
+	err = store.change(ctx, func(r *record) error {
+		switch {
+		case !r.idle(time.Now()):
+		case r.Lost == "":
+			if ended, err = l.endSession(ctx, store.name); ended && err == nil {
+				r.Lost = fmt.Sprintf("no command for %v", r.Idle)
+			} else if err == nil {
+				r.Lost = r.gone(time.Now())
+			}
+		case time.Since(r.LastUsed) > forgetLost:
+			*r = record{}
+		}
+		return err
+	})
+	return ended, err
+}
+
+// expireSessions does so from time to time.
+func (l *Local) expireSessions() {
+	for {
+		if _, err := l.ExpireSessions(l.house.ctx); err != nil && l.house.ctx.Err() == nil {
+			l.house.log.Warn("sessions cannot be looked through", "error", err)
+		}
+		select {
+		case <-time.After(expirePause):
+		case <-l.house.ctx.Done():
+			return
+		}
+	}
+}
+
+// close lets go of all sessions, which live on.
+func (s *sessions) close() {
+	for _, session := range s.all() {
+		session.use <- struct{}{}
+		session.drop(nil)
+		<-session.use
+	}
+}
