@@ -32,7 +32,7 @@ adversarial: setup ## Try to break out, and say by group which attacks held
 	scripts/engine with scripts/adversarial
 
 bench: build ## Measure against docker in the same run, and the parts
-	scripts/engine with ./belljar bench cold
+	scripts/engine with ./belljar bench
 	go test -run '^$$' -bench . -benchmem ./...
 
 fuzz: setup ## Run each fuzz target for FUZZTIME

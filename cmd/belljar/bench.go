@@ -2,184 +2,156 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"runtime"
 	"slices"
-	"text/tabwriter"
-	"time"
+	"strings"
 
 	"belljar/sandbox"
-	"belljar/sandbox/docker"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
-func benchCmd(g *globals) *cobra.Command {
-	var count int
-	var format string
-	cmd := &cobra.Command{
-		Use:   "bench cold",
-		Short: "Measure belljar against docker on this host",
-		Long: `Measure belljar against the docker command on this host: both sides in one run,
-alternating, with the same image and lock-down.
+const benchHelp = `Measure belljar against the docker command on this host: both sides in one run,
+taking turns, with the same image and lock-down. Without a ROW all are measured,
+which takes a few minutes.
 
-  cold   belljar run true, beside docker run --rm: the whole processes, wall time`,
-		Example:   "  belljar bench cold\n  belljar bench cold -n 50 --format json",
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{"cold"},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if count < 1 || (format != "text" && format != "json") {
-				return usagef("bench needs -n of 1 or more, and --format text or json")
-			}
-			report, err := benchCold(cmd.Context(), g, count)
+  cold          belljar run beside docker run --rm, as whole processes
+  warm          a command in a fresh container of the warm pool, from the call to
+                its result, beside docker run --rm; the pool is at rest before each
+  session       a command in a session beside docker exec in a container that runs
+  kill          from a timeout until the container is gone and the result is there,
+                beside docker kill until docker run has ended; measured n/4 times,
+                at least 5
+  output        256 MiB to /dev/null beside docker run, as whole processes; 3 times
+  throughput_1  commands that each make a container, by 1, 2, 4 or 8 callers at once,
+                beside as many loops of docker run --rm; "throughput" is all four
+
+Docker's side is always the whole docker command, as scripts use it. A ratio is
+belljar's figure divided by docker's: of milliseconds less is better, of commands
+or bytes per second more is.
+
+The default profile of the configuration is what is measured: its image, user,
+limits, network and runtime. Nothing else should go on on the host meanwhile.
+Ctrl-C ends it with the measurement that is under way, and leaves nothing.`
+
+const benchExamples = `  belljar bench
+  belljar bench warm session -n 200
+  belljar bench throughput --runtime runsc
+  belljar bench --format json | jq '.rows[] | {name, ratio_p50}'`
+
+// benchTest is a row of the table, and how to measure it.
+type benchTest struct {
+	name    string
+	measure func(ctx context.Context, b *bench) (benchRow, error)
+}
+
+var benchTests = []benchTest{
+	{"cold", benchCold},
+	{"warm", benchWarm},
+	{"session", benchSession},
+	{"kill", benchKill},
+	{"output", benchOutput},
+	{"throughput_1", benchThroughput(1)},
+	{"throughput_2", benchThroughput(2)},
+	{"throughput_4", benchThroughput(4)},
+	{"throughput_8", benchThroughput(8)},
+}
+
+// benchFlags are bench's flags.
+type benchFlags struct {
+	count   int
+	runtime string
+	format  string
+}
+
+func benchCmd(g *globals) *cobra.Command {
+	f := &benchFlags{}
+	names := append(benchNames(benchTests), "throughput")
+	cmd := &cobra.Command{
+		Use:       "bench [ROW...]",
+		Short:     "Measure belljar against docker on this host",
+		Long:      benchHelp,
+		Example:   benchExamples,
+		Args:      cobra.ArbitraryArgs, // selectTests has the better words
+		ValidArgs: names,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tests, err := selectTests(args)
 			if err != nil {
 				return err
 			}
-			return report.write(cmd.OutOrStdout(), format)
+			if f.count < 1 {
+				return usagef("-n %d is less than 1", f.count)
+			}
+			if err := textOrJSON(f.format); err != nil {
+				return err
+			}
+			ctx, _, stop := interruptible(cmd.Context())
+			defer stop()
+			report, err := runBench(ctx, g, f, tests)
+			if err != nil && ctx.Err() != nil {
+				err = &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled", Err: err}
+			}
+			return report.finish(cmd.OutOrStdout(), f.format, err)
 		},
 	}
-	cmd.Flags().IntVarP(&count, "count", "n", 20, "measure each side this `NUMBER` of times")
-	cmd.Flags().StringVar(&format, "format", "text", "`text|json`")
+	cmd.Flags().IntVarP(&f.count, "count", "n", 20, "measure each side this `NUMBER` of times")
+	cmd.Flags().StringVar(&f.runtime, "runtime", "", "OCI runtime of both sides, such as runsc: its `NAME`")
+	formatFlag(cmd, &f.format)
 	return cmd
 }
 
-// benchReport is what bench prints.
-type benchReport struct {
-	Host benchHost  `json:"host"`
-	Rows []benchRow `json:"rows"`
+func benchNames(tests []benchTest) []string {
+	names := make([]string, len(tests))
+	for i, test := range tests {
+		names[i] = test.name
+	}
+	return names
 }
 
-type benchHost struct {
-	OS     string `json:"os"`
-	Arch   string `json:"arch"`
-	CPUs   int    `json:"cpus"`
-	Engine string `json:"engine"`
-	Image  string `json:"image"`
-}
-
-type benchRow struct {
-	Name     string  `json:"name"`
-	N        int     `json:"n"`
-	P50      float64 `json:"p50_ms"`
-	P95      float64 `json:"p95_ms"`
-	P99      float64 `json:"p99_ms"`
-	Peer     string  `json:"peer"`
-	PeerP50  float64 `json:"peer_p50_ms"`
-	PeerP95  float64 `json:"peer_p95_ms"`
-	RatioP50 float64 `json:"ratio_p50"`
-	RatioP95 float64 `json:"ratio_p95"`
-}
-
-// benchCold times both processes count times after one round that warms the
-// engine's caches. They alternate, so that the host's moods hit both.
-func benchCold(ctx context.Context, g *globals, count int) (*benchReport, error) {
-	engine, c, err := g.connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer engine.Close()
-	p := c.Profiles[sandbox.DefaultProfile]
-	image, err := newStore(engine).Resolve(ctx, p.Image, p.Pull)
-	if err != nil {
-		return nil, err
-	}
-	peer, cleanup, err := dockerRun(engine, p, image)
-	if err != nil {
-		return nil, err
-	}
-	defer cleanup()
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding belljar itself: %w", err)
-	}
-	own := []string{self, "run", "true"}
-	if g.configPath != "" {
-		own = []string{self, "--config", g.configPath, "run", "true"}
-	}
-	var ours, theirs []time.Duration
-	for i := range count + 1 {
-		a, errA := timed(ctx, own)
-		b, errB := timed(ctx, peer)
-		if errA != nil || errB != nil {
-			return nil, fmt.Errorf("measuring: %w", errors.Join(errA, errB))
-		}
-		if i > 0 {
-			ours, theirs = append(ours, a), append(theirs, b)
+// selectTests are the tests that were asked for, each once, in the table's order.
+func selectTests(asked []string) ([]benchTest, error) {
+	names := benchNames(benchTests)
+	for _, name := range asked {
+		if name != "throughput" && !slices.Contains(names, name) {
+			return nil, usagef("bench has no row %q: there are %s, and throughput for the last four", name, strings.Join(names, ", "))
 		}
 	}
-	about, err := engine.About(ctx)
+	if len(asked) == 0 {
+		return benchTests, nil
+	}
+	var tests []benchTest
+	for _, test := range benchTests {
+		group, _, _ := strings.Cut(test.name, "_")
+		if slices.Contains(asked, test.name) || slices.Contains(asked, group) {
+			tests = append(tests, test)
+		}
+	}
+	return tests, nil
+}
+
+// runBench measures the tests one after the other. The report has those that
+// were finished, with every error.
+func runBench(ctx context.Context, g *globals, f *benchFlags, tests []benchTest) (report benchReport, err error) {
+	b, end, err := newBench(ctx, g, f)
 	if err != nil {
-		return nil, err
+		return report, err
 	}
-	host := benchHost{runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), about.Version, image.ID}
-	return &benchReport{Host: host, Rows: []benchRow{newBenchRow("cold", "docker run", ours, theirs)}}, nil
-}
-
-// dockerRun is the peer's command line.
-func dockerRun(engine *docker.Engine, p sandbox.Profile, image sandbox.Image) ([]string, func(), error) {
-	profile, err := docker.SeccompProfile()
-	if err != nil {
-		return nil, nil, err
+	defer func() { err = end(err) }()
+	if report.Host, err = b.host(ctx); err != nil {
+		return report, err
 	}
-	file, err := os.CreateTemp("", "belljar-seccomp-*.json")
-	if err != nil {
-		return nil, nil, fmt.Errorf("writing the seccomp profile: %w", err)
+	for _, test := range tests {
+		if term.IsTerminal(int(os.Stderr.Fd())) {
+			fmt.Fprintf(os.Stderr, "belljar: measuring %s\n", test.name)
+		}
+		row, err := test.measure(ctx, b)
+		if err != nil {
+			return report, fmt.Errorf("measuring %s: %w", test.name, err)
+		}
+		row.Name = test.name
+		report.Rows = append(report.Rows, row)
 	}
-	remove := func() { os.Remove(file.Name()) }
-	if _, err := io.WriteString(file, profile); err != nil {
-		remove()
-		return nil, nil, fmt.Errorf("writing the seccomp profile: %w", err)
-	}
-	file.Close()
-	args, err := docker.RunArgs(sandbox.Spec{Image: image, User: p.User, Workdir: p.Workdir, Limits: p.Limits, Network: p.Network, Runtime: p.Runtime}, file.Name())
-	return append(append([]string{"docker", "--host", engine.Host()}, args...), "-c", "true"), remove, err
-}
-
-func timed(ctx context.Context, argv []string) (time.Duration, error) {
-	begun := time.Now()
-	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
-	took := time.Since(begun)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w: %s", argv[0], err, printable(string(out)))
-	}
-	return took, nil
-}
-
-func newBenchRow(name, peer string, ours, theirs []time.Duration) benchRow {
-	r := benchRow{Name: name, N: len(ours), Peer: peer,
-		P50: percentile(ours, 50), P95: percentile(ours, 95), P99: percentile(ours, 99),
-		PeerP50: percentile(theirs, 50), PeerP95: percentile(theirs, 95)}
-	r.RatioP50, r.RatioP95 = r.P50/r.PeerP50, r.P95/r.PeerP95
-	return r
-}
-
-// percentile is the value that p of a hundred do not exceed, in milliseconds:
-// the nearest rank, so that it was measured; the median of an even number is
-// the mean of its middle two.
-func percentile(d []time.Duration, p int) float64 {
-	s := slices.Sorted(slices.Values(d))
-	if n := len(s); p == 50 && n%2 == 0 {
-		return (s[n/2-1] + s[n/2]).Seconds() * 500
-	}
-	return s[(len(s)*p+99)/100-1].Seconds() * 1000
-}
-
-func (b *benchReport) write(w io.Writer, format string) error {
-	if format == "json" {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(b)
-	}
-	fmt.Fprintf(w, "%s/%s, %d CPUs, engine %s\n\n", b.Host.OS, b.Host.Arch, b.Host.CPUs, b.Host.Engine)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\tn\tp50 ms\tp95 ms\tpeer\tp50 ms\tp95 ms\tratio p50\tratio p95\t")
-	for _, r := range b.Rows {
-		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.1f\t%s\t%.1f\t%.1f\t%.2f\t%.2f\t\n", r.Name, r.N, r.P50, r.P95, r.Peer, r.PeerP50, r.PeerP95, r.RatioP50, r.RatioP95)
-	}
-	return t.Flush()
+	return report, nil
 }

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/docker/go-units"
+)
+
+// benchReport is what bench prints.
+type benchReport struct {
+	Host benchHost  `json:"host"`
+	Rows []benchRow `json:"rows"`
+}
+
+// benchHost is the engine's host, but for Arch, which is our own.
+type benchHost struct {
+	OS          string `json:"os"`
+	Arch        string `json:"arch"`
+	Kernel      string `json:"kernel"`
+	CPUs        int    `json:"cpus"`
+	CPUModel    string `json:"cpu_model"`
+	MemoryBytes int64  `json:"memory_bytes"`
+	Engine      string `json:"engine"`
+	Runtime     string `json:"runtime"`
+	Storage     string `json:"storage_driver"`
+	Cgroup      string `json:"cgroup_version"`
+	Image       string `json:"image"`
+}
+
+// benchRow compares two sides. PerSecond counts commands, of "output" bytes; a
+// ratio is ours divided by the peer's.
+type benchRow struct {
+	Name          string  `json:"name"`
+	N             int     `json:"n"`
+	P50           float64 `json:"p50_ms"`
+	P95           float64 `json:"p95_ms"`
+	P99           float64 `json:"p99_ms"`
+	PerSecond     float64 `json:"per_second"`
+	Peer          string  `json:"peer"`
+	PeerP50       float64 `json:"peer_p50_ms"`
+	PeerP95       float64 `json:"peer_p95_ms"`
+	PeerPerSecond float64 `json:"peer_per_second"`
+	RatioP50      float64 `json:"ratio_p50"`
+	RatioP95      float64 `json:"ratio_p95"`
+}
+
+// measured is one side of a row.
+type measured struct {
+	took      []time.Duration
+	perSecond float64
+}
+
+// oneByOne is what a single caller measured.
+func oneByOne(took []time.Duration) measured {
+	var sum time.Duration
+	for _, d := range took {
+		sum += d
+	}
+	return measured{took, float64(len(took)) / sum.Seconds()}
+}
+
+// newBenchRow is the zero row without measurements, as after an error.
+func newBenchRow(peer string, ours, theirs measured) benchRow {
+	if len(ours.took) == 0 || len(theirs.took) == 0 {
+		return benchRow{}
+	}
+	r := benchRow{
+		N:   len(ours.took),
+		P50: percentile(ours.took, 50), P95: percentile(ours.took, 95), P99: percentile(ours.took, 99), PerSecond: ours.perSecond,
+		Peer: peer, PeerP50: percentile(theirs.took, 50), PeerP95: percentile(theirs.took, 95), PeerPerSecond: theirs.perSecond,
+	}
+	r.RatioP50, r.RatioP95 = r.P50/r.PeerP50, r.P95/r.PeerP95
+	return r
+}
+
+// percentile is the value that p of a hundred do not exceed, in milliseconds:
+// the nearest rank, so that it was measured; the median of an even number is
+// the mean of its middle two.
+func percentile(d []time.Duration, p int) float64 {
+	s := slices.Sorted(slices.Values(d))
+	if n := len(s); p == 50 && n%2 == 0 {
+		return (s[n/2-1] + s[n/2]).Seconds() * 500
+	}
+	return s[(len(s)*p+99)/100-1].Seconds() * 1000
+}
+
+// finish writes what there is. A table is for people, who want to see what was
+// measured before the error came; JSON is whole, or there is none.
+func (b benchReport) finish(w io.Writer, format string, err error) error {
+	switch {
+	case format == "json" && err == nil:
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(b)
+	case format == "text" && len(b.Rows) > 0:
+		return errors.Join(err, b.table(w))
+	}
+	return err
+}
+
+func (b benchReport) table(w io.Writer) error {
+	h := b.Host
+	model := ""
+	if h.CPUModel != "" {
+		model = " (" + oneLine(h.CPUModel) + ")"
+	}
+	fmt.Fprintf(w, "%s, %s, kernel %s\n", oneLine(h.OS), h.Arch, oneLine(h.Kernel))
+	fmt.Fprintf(w, "%d CPUs%s, %s memory\n", h.CPUs, model, units.BytesSize(float64(h.MemoryBytes)))
+	fmt.Fprintf(w, "engine %s, runtime %s, storage %s, cgroup v%s\n", oneLine(h.Engine), oneLine(h.Runtime), oneLine(h.Storage), oneLine(h.Cgroup))
+	fmt.Fprintf(w, "image %s\n\n", oneLine(h.Image))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\tn\tp50 ms\tp95 ms\tp99 ms\tper s\tpeer\tp50 ms\tp95 ms\tper s\tratio p50\tp95\tper s\t")
+	for _, r := range b.Rows {
+		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.1f\t%.1f\t%s\t%s\t%.1f\t%.1f\t%s\t%.3f\t%.3f\t%.3f\t\n", r.Name, r.N, r.P50, r.P95, r.P99, r.rate(r.PerSecond),
+			r.Peer, r.PeerP50, r.PeerP95, r.rate(r.PeerPerSecond), r.RatioP50, r.RatioP95, r.PerSecond/r.PeerPerSecond)
+	}
+	return t.Flush()
+}
+
+// rate is a number per second for people.
+func (r benchRow) rate(perSecond float64) string {
+	if r.Name == "output" {
+		return fmt.Sprintf("%.0f MiB", perSecond/(1<<20))
+	}
+	return fmt.Sprintf("%.1f", perSecond)
+}

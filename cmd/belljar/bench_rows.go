@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+)
+
+func benchCold(ctx context.Context, b *bench) (benchRow, error) {
+	ours, theirs, err := alternate(ctx, b.count, wholeProcess(append(slices.Clone(b.own), trivial)), wholeProcess(b.peer.run(trivial)))
+	return newBenchRow("docker run", ours, theirs), err
+}
+
+// benchWarm measures a pool at rest.
+func benchWarm(ctx context.Context, b *bench) (benchRow, error) {
+	pool := b.config.Profiles[sandbox.DefaultProfile].Pool
+	pool.Min = max(1, pool.Min) // a configuration without a pool is measured as well
+	pool.Max = max(pool.Min, pool.Max)
+	pool.MaxAge = max(time.Hour, pool.MaxAge)
+	l := b.local(pool)
+	defer l.Close()
+	l.Warm()
+	var last string
+	ours := func(ctx context.Context) (time.Duration, error) {
+		if err := b.rest(ctx, l, last); err != nil {
+			return 0, err
+		}
+		return timedRun(ctx, l, sandbox.Command{Script: trivial}, func(r sandbox.Result) error {
+			if last = r.Container.ID; !r.Container.Warm {
+				return errors.New("the pool was at rest, and yet the command got no warm container")
+			}
+			return nil
+		})
+	}
+	theirs := func(ctx context.Context) (time.Duration, error) {
+		if err := b.rest(ctx, l, last); err != nil {
+			return 0, err
+		}
+		return wholeProcess(b.peer.run(trivial))(ctx)
+	}
+	a, t, err := alternate(ctx, b.count, ours, theirs)
+	return newBenchRow("docker run", a, t), err
+}
+
+const (
+	restTimeout = time.Minute            // for a pool to come to rest
+	restPoll    = 5 * time.Millisecond   // between two looks at it
+	restCalm    = 10 * time.Millisecond  // that it is left alone then
+	gatePause   = 100 * time.Millisecond // for a session to open its next gate
+)
+
+// rest waits until the pool does nothing, and the last container it gave out is
+// gone: what it makes and removes would burden whoever is measured.
+func (b *bench) rest(ctx context.Context, l *sandbox.Local, last string) error {
+	for begun := time.Now(); ; {
+		s := l.Pools()[0]
+		if s.Error != "" {
+			return fmt.Errorf("filling the pool: %s", s.Error)
+		}
+		if s.Ready >= s.Target && s.Making == 0 {
+			list, err := b.engine.List(ctx)
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(list, func(m docker.Managed) bool { return m.ID == last }) {
+				return pause(ctx, restCalm)
+			}
+		}
+		if time.Since(begun) > restTimeout {
+			return fmt.Errorf("the pool did not come to rest within %v: %d of %d containers are ready", restTimeout, s.Ready, s.Target)
+		}
+		if err := pause(ctx, restPoll); err != nil {
+			return err
+		}
+	}
+}
+
+// benchSession measures both sides in a container that each has already.
+func benchSession(ctx context.Context, b *bench) (row benchRow, err error) {
+	l := b.local(sandbox.PoolSize{})
+	defer l.Close()
+	l.Warm() // or the next command's gate is not opened ahead
+	c := sandbox.Command{Script: trivial, Session: "bench-" + b.peer.id}
+	defer func() { err = errors.Join(err, removeSession(ctx, l, c.Session), b.peer.clear(ctx)) }()
+	if _, err := timedRun(ctx, l, c, nil); err != nil {
+		return row, err
+	}
+	name := b.peer.name("exec")
+	stay := fmt.Sprintf("exec sleep %d", int(b.peer.life.Seconds()))
+	if _, err := wholeProcess(b.peer.run(stay, "-d", "--name", name))(ctx); err != nil {
+		return row, err
+	}
+	ours := func(ctx context.Context) (time.Duration, error) {
+		if err := pause(ctx, gatePause); err != nil {
+			return 0, err
+		}
+		return timedRun(ctx, l, c, func(r sandbox.Result) error {
+			if !r.Container.Reused {
+				return fmt.Errorf("the session was lost: %s", r.SessionLost)
+			}
+			return nil
+		})
+	}
+	theirs := func(ctx context.Context) (time.Duration, error) {
+		if err := pause(ctx, gatePause); err != nil {
+			return 0, err
+		}
+		return wholeProcess(b.peer.command("exec", name, "sh", "-c", trivial))(ctx)
+	}
+	a, t, err := alternate(ctx, b.count, ours, theirs)
+	return newBenchRow("docker exec", a, t), err
+}
+
+func removeSession(ctx context.Context, l *sandbox.Local, name string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	err := l.RemoveSession(ctx, name)
+	if sandbox.CauseOf(err) == sandbox.CauseInvalid {
+		return nil // it never came to be
+	}
+	return err
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"belljar/config"
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+)
+
+// trivial is the command that is measured: what remains is the cost around it.
+const trivial = "true"
+
+// bench is what all tests have in common.
+type bench struct {
+	engine *docker.Engine
+	config *config.Config
+	image  sandbox.Image
+	peer   *peer
+	own    []string // belljar run, up to its flags
+	count  int
+}
+
+// newBench gets both sides ready. The function it returns ends them: it joins
+// what goes wrong then with the error that it is given.
+func newBench(ctx context.Context, g *globals, f *benchFlags) (*bench, func(error) error, error) {
+	flags := map[string]string{}
+	if f.runtime != "" {
+		flags["engine.runtime"] = f.runtime
+	}
+	c, err := g.loadConfig(flags)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.PolicyConfigured() {
+		return nil, nil, errPolicy
+	}
+	own, err := ownCommand(g, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	engine, err := docker.Connect(ctx, c.Engine.Host)
+	if err != nil {
+		return nil, nil, err
+	}
+	release := startGuard(engine.Host())
+	b := &bench{engine: engine, config: c, own: own, count: f.count}
+	if err := b.prepare(ctx); err != nil {
+		release()
+		engine.Close()
+		return nil, nil, err
+	}
+	return b, func(err error) error {
+		err = errors.Join(err, b.peer.close(ctx))
+		release()
+		engine.Close()
+		return err
+	}, nil
+}
+
+func ownCommand(g *globals, f *benchFlags) ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding belljar itself: %w", err)
+	}
+	own := []string{self, "run"}
+	if g.configPath != "" {
+		own = append(own, "--config", g.configPath)
+	}
+	if f.runtime != "" {
+		own = append(own, "--runtime", f.runtime)
+	}
+	return own, nil
+}
+
+// prepare sees to the image and the peer, and runs one command: an engine that
+// cannot says so here, in its own words.
+func (b *bench) prepare(ctx context.Context) error {
+	p := b.config.Profiles[sandbox.DefaultProfile]
+	var err error
+	if b.image, err = newStore(b.engine).Resolve(ctx, p.Image, p.Pull); err != nil {
+		return err
+	}
+	l := b.local(sandbox.PoolSize{})
+	defer l.Close()
+	if _, err := timedRun(ctx, l, sandbox.Command{Script: trivial}, nil); err != nil {
+		return err
+	}
+	b.peer, err = newPeer(b.engine.Host(), p, b.image, b.count)
+	return err
+}
+
+// local is a Runner of the bench's own. Its bounds are not the configured ones:
+// docker has none.
+func (b *bench) local(pool sandbox.PoolSize) *sandbox.Local {
+	l := newRunner(b.config, b.engine)
+	l.Admission = sandbox.Admission{}
+	p := l.Profiles[sandbox.DefaultProfile]
+	p.Pool = pool
+	p.Session.Idle = min(p.Session.Idle, 5*time.Minute) // should nobody live to remove it
+	l.Profiles = maps.Clone(l.Profiles)
+	l.Profiles[sandbox.DefaultProfile] = p
+	return l
+}
+
+// host is what the figures depend on.
+func (b *bench) host(ctx context.Context) (benchHost, error) {
+	about, err := b.engine.About(ctx)
+	if err != nil {
+		return benchHost{}, err
+	}
+	h := benchHost{
+		OS: about.OS, Arch: runtime.GOARCH, Kernel: about.Kernel, CPUs: about.CPUs, MemoryBytes: about.Memory,
+		Engine: about.Version, Runtime: cmp.Or(b.config.Profiles[sandbox.DefaultProfile].Runtime, about.Runtime),
+		Storage: about.Storage, Cgroup: about.CgroupVersion, Image: b.image.ID,
+	}
+	if about.Local {
+		text, _ := os.ReadFile("/proc/cpuinfo")
+		h.CPUModel = cpuModel(string(text))
+	}
+	return h, nil
+}
+
+// cpuModel is "" where the kernel does not tell, as on most ARMs.
+func cpuModel(cpuinfo string) string {
+	for line := range strings.Lines(cpuinfo) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.Join(strings.Fields(value), " ")
+		}
+	}
+	return ""
+}
