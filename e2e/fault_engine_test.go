@@ -160,6 +160,14 @@ func (d *dockerd) processes() []int {
 	return pids
 }
 
+// runs tells whether one of these processes was started like that.
+func (d *dockerd) runs(command string) bool {
+	return slices.ContainsFunc(d.processes(), func(pid int) bool {
+		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return strings.Contains(strings.ReplaceAll(string(args), "\x00", " "), command)
+	})
+}
+
 // shim is the PID of the process that holds a container.
 func (d *dockerd) shim(t *testing.T, container string) int {
 	t.Helper()

@@ -121,6 +121,11 @@ func TestScripts(t *testing.T) {
 			for _, name := range []string{"DOCKER_HOST", "CI"} {
 				env.Setenv(name, os.Getenv(name))
 			}
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+			// Others use the engine, too. A script that fails does not remove it.
+			session := fmt.Sprintf("e2e-%d", time.Now().UnixNano())
+			env.Setenv("SESSION", session)
+			env.Defer(func() { removeSession(session) })
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -128,6 +133,19 @@ func TestScripts(t *testing.T) {
 			"nothing": nothing,
 		},
 	})
+}
+
+// removeSession removes what is left of one, by its label.
+func removeSession(name string) {
+	if ids := containersOf(name); len(ids) > 0 {
+		exec.Command("docker", append([]string{"rm", "-f"}, ids...)...).Run()
+	}
+}
+
+// containersOf are the IDs of a session's containers.
+func containersOf(session string) []string {
+	out, _ := exec.Command("docker", "ps", "-aq", "--filter", "label=dev.belljar.session="+session).Output()
+	return strings.Fields(string(out))
 }
 
 // status N CMD...: runs a command that must exit with N.

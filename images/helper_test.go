@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -157,6 +159,12 @@ func (f *fakeEngine) ImageInspect(_ context.Context, ref string, _ ...client.Ima
 		return found, fmt.Errorf("no such image: %w", cerrdefs.ErrNotFound)
 	}
 	return found, f.err
+}
+
+func (f *fakeEngine) Events(context.Context, events.ListOptions) (<-chan events.Message, <-chan error) {
+	errs := make(chan error, 1)
+	errs <- errors.New("no events")
+	return nil, errs
 }
 
 func (f *fakeEngine) ImageList(context.Context, image.ListOptions) ([]image.Summary, error) {

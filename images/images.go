@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 )
@@ -37,6 +38,7 @@ type Client interface {
 	ImageList(ctx context.Context, options image.ListOptions) ([]image.Summary, error)
 	ImageLoad(ctx context.Context, archive io.Reader, opts ...client.ImageLoadOption) (image.LoadResponse, error)
 	ImagePull(ctx context.Context, reference string, options image.PullOptions) (io.ReadCloser, error)
+	Events(ctx context.Context, options events.ListOptions) (<-chan events.Message, <-chan error)
 }
 
 // Store is the images of one engine. It is a sandbox.Images.

@@ -1,19 +1,28 @@
 package sandbox
 
+import (
+	"maps"
+	"slices"
+)
+
 // started says which commands of a session started what runs in it.
 type started struct {
 	// Leaders are the commands by the session ID, as setsid(2) has it, of their
 	// first process: an exec begins one, and no process can join another's.
 	Leaders map[int]string `json:"leaders,omitempty"`
+	// Cold are commands that run of which no first process is known.
+	Cold []string `json:"cold,omitempty"`
+	// Waiting are the session IDs of gates that have no command yet.
+	Waiting []int `json:"waiting,omitempty"`
 	// Known are processes that were told before, which may since have left
 	// both their session and their parent.
 	Known []knownProcess `json:"known,omitempty"`
 }
 
 type knownProcess struct {
-	PID        int    `json:"pid"`
+	PID        int    `json:"pid"` // 0 where only the host's is known
 	StartTicks int64  `json:"start"`
-	Command    string `json:"command"`
+	Command    string `json:"command"` // "" where that was not known
 }
 
 // lead says that the command's first process leads the session with that ID.
@@ -22,6 +31,28 @@ func (s *started) lead(sid int, command string) {
 		s.Leaders = map[int]string{}
 	}
 	s.Leaders[sid] = command
+	s.Waiting = slices.DeleteFunc(s.Waiting, func(waiting int) bool { return waiting == sid })
+}
+
+// wait says that a gate leads the session with that ID.
+func (s *started) wait(sid int) { s.Waiting = append(s.Waiting, sid) }
+
+// commands is the list without gates that wait. Those that are gone are
+// forgotten.
+func (s *started) commands(list []Process) []Process {
+	waits := func(p Process) bool { return p.PID != 0 && slices.Contains(s.Waiting, p.SID) }
+	s.Waiting = slices.DeleteFunc(s.Waiting, func(sid int) bool {
+		return !slices.ContainsFunc(list, func(p Process) bool { return p.PID != 0 && p.SID == sid })
+	})
+	return slices.DeleteFunc(list, waits)
+}
+
+// join says that a command runs whose first process is not known, and part that
+// it ended: what it left is listed by then.
+func (s *started) join(command string) { s.Cold = append(s.Cold, command) }
+
+func (s *started) part(command string) {
+	s.Cold = slices.DeleteFunc(s.Cold, func(id string) bool { return id == command })
 }
 
 // attribute sets CommandID in the list, from the session a process is in, from
@@ -31,42 +62,57 @@ func (s *started) lead(sid int, command string) {
 // active are the commands that run now, or did until this moment. What is told
 // is remembered, and what is gone forgotten.
 func (s *started) attribute(list []Process, active map[string]bool) {
-	known := map[[2]int64]string{}
+	known := map[knownProcess]string{}
 	for _, k := range s.Known {
-		known[[2]int64{int64(k.PID), k.StartTicks}] = k.Command
+		known[knownProcess{k.PID, k.StartTicks, ""}] = k.Command
 	}
 	byPID := map[int]*Process{}
 	for i := range list {
 		p := &list[i]
-		byPID[p.PID] = p
 		if p.PID == 0 {
 			continue // only the host's is known: nothing to go by
 		}
-		if p.CommandID = known[[2]int64{int64(p.PID), p.StartTicks}]; p.CommandID == "" {
+		byPID[p.PID] = p
+		if p.CommandID = known[knownProcess{p.PID, p.StartTicks, ""}]; p.CommandID == "" {
 			p.CommandID = s.Leaders[p.SID]
 		}
 	}
-	s.inherit(list, byPID)
-	candidates := map[string]bool{}
-	for id := range active {
-		candidates[id] = true
-	}
-	for _, p := range list {
-		candidates[p.CommandID] = true
-	}
-	delete(candidates, "")
-	if len(candidates) == 1 {
+	inherit(list, byPID)
+	if only := s.only(active); only != "" {
 		for i := range list {
-			for id := range candidates {
-				list[i].CommandID = id
-			}
+			list[i].CommandID = only
 		}
 	}
-	s.remember(list, active)
+	s.remember(list)
+}
+
+// only is the one command that could have started anything that runs now: one
+// that runs, or that had something running when it was last listed.
+func (s *started) only(active map[string]bool) string {
+	could := maps.Clone(active)
+	if could == nil {
+		could = map[string]bool{}
+	}
+	for _, id := range s.Leaders {
+		could[id] = true
+	}
+	for _, id := range s.Cold {
+		could[id] = true
+	}
+	for _, k := range s.Known {
+		could[k.Command] = true
+	}
+	if len(could) > 1 {
+		return ""
+	}
+	for id := range could {
+		return id
+	}
+	return ""
 }
 
 // inherit passes commands on from parents to children.
-func (s *started) inherit(list []Process, byPID map[int]*Process) {
+func inherit(list []Process, byPID map[int]*Process) {
 	for again := true; again; {
 		again = false
 		for i := range list {
@@ -78,19 +124,15 @@ func (s *started) inherit(list []Process, byPID map[int]*Process) {
 	}
 }
 
-func (s *started) remember(list []Process, active map[string]bool) {
+func (s *started) remember(list []Process) {
 	s.Known = nil
 	sessions := map[int]bool{}
 	for _, p := range list {
 		sessions[p.SID] = true
-		if p.CommandID != "" && p.PID != 0 {
-			s.Known = append(s.Known, knownProcess{p.PID, p.StartTicks, p.CommandID})
+		if k := (knownProcess{p.PID, p.StartTicks, p.CommandID}); !slices.Contains(s.Known, k) {
+			s.Known = append(s.Known, k)
 		}
 	}
 	// A number may be another session's once nobody is in this one.
-	for leader, id := range s.Leaders {
-		if !sessions[leader] && !active[id] {
-			delete(s.Leaders, leader)
-		}
-	}
+	maps.DeleteFunc(s.Leaders, func(leader int, _ string) bool { return !sessions[leader] })
 }

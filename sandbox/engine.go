@@ -130,6 +130,11 @@ type Images interface {
 	// Resolve pins a reference, fetching or building the image as the policy
 	// says. An error is a *Error of CauseImage that says how to get the image.
 	Resolve(ctx context.Context, reference string, pull PullPolicy) (Image, error)
+	// Watch calls changed when it begins to see what becomes of images, with
+	// each change, and, with false, when it cannot see it any more, until ctx
+	// is cancelled. An image resolved since stays what its reference means
+	// until the next call.
+	Watch(ctx context.Context, changed func(watching bool))
 }
 
 // Image is a pinned image.

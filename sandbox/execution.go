@@ -29,6 +29,7 @@ type execution struct {
 	taken   time.Time // when the runner took the command
 	making  time.Time // when its container was looked for
 	result  Result
+	notices []string // to be told with the result
 	err     error
 }
 
@@ -106,6 +107,10 @@ func (x *execution) admitted(ctx, patient context.Context) error {
 	return x.inContainer(ctx, patient, session)
 }
 
+func (x *execution) notice(format string, args ...any) {
+	x.notices = append(x.notices, fmt.Sprintf(format, args...))
+}
+
 // tell sends the last events. Nothing waits for the command any more, so these
 // may wait for their reader.
 func (x *execution) tell() {
@@ -115,7 +120,10 @@ func (x *execution) tell() {
 		o.emit(Event{Type: EventNotice, Data: fmt.Appendf(nil, "%d bytes of output were not shown: nobody read them while the command was being ended", o.unshown)})
 	}
 	if e := x.result.Evidence.RemoveError; e != "" {
-		o.emit(Event{Type: EventNotice, Data: []byte(e)})
+		x.notice("%s", e)
+	}
+	for _, text := range x.notices {
+		o.emit(Event{Type: EventNotice, Data: []byte(text)})
 	}
 	o.emit(Event{Type: EventResult, Result: &x.result})
 	close(o.events)
@@ -124,7 +132,7 @@ func (x *execution) tell() {
 // inContainer finds the command a place, runs it there and leaves. An error
 // means that the command's fate is not set in the result.
 func (x *execution) inContainer(ctx, patient context.Context, session *sessionTurn) error {
-	image, err := x.local.Images.Resolve(ctx, x.command.Image, x.command.Pull)
+	image, err := x.local.house.images.Resolve(ctx, x.command.Image, x.command.Pull)
 	if err != nil {
 		return err
 	}
@@ -150,8 +158,8 @@ func (x *execution) inContainer(ctx, patient context.Context, session *sessionTu
 // clocks. Cancelling waitCtx gives up waiting for its end.
 func (x *execution) begin(ctx, waitCtx context.Context, place *place) (process, error) {
 	if g := place.gate; g != nil {
-		if !g.deliver(x.command, x.output) {
-			return process{}, &Error{Cause: CauseEngineLost, Message: "the container ended before its command started", Hint: "was it removed from outside?"}
+		if !g.deliver(place.told, x.command, x.output) {
+			return process{}, errNotStarted()
 		}
 		context.AfterFunc(waitCtx, g.giveUp)
 		x.clocks()

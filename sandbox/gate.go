@@ -15,16 +15,26 @@ import (
 // gateScript is a gate: a shell that waits in a container, attached, so that a
 // command need not be started there but only be told. It says its PID, answers
 // empty lines, and evals the first other line. Its newline is $1, since all it
-// is told is one line; a line without an end is not obeyed.
+// is told is one line; a line without an end is not obeyed. Its third file is
+// /dev/null, which it need not look for then.
 const gateScript = `set -- '
 '
+exec 3<>/dev/null
 echo $$
 until IFS= read -r l || exit 1; [ "$l" ]; do echo; done
 eval "$l"`
 
+// Waits tells whether the process, by what it says of itself, is a shell that
+// waits for a command.
+func (p Process) Waits() bool { return p.Command == "sh -c "+gateScript }
+
 const (
 	// gateTimeout is how long a gate may take to answer.
 	gateTimeout = 2 * time.Second
+
+	// gateTries is how many gates a command asks before it goes cold: a pool
+	// may make them faster than they prove mute.
+	gateTries = 3
 
 	// maxDelivery bounds what a gate is told, in bytes: it reads them one by
 	// one, and an exec is quicker with more.
@@ -74,8 +84,8 @@ func openGate(ctx context.Context, box Container, user User) (*gate, error) {
 		defer close(g.over)
 		defer giveUp()
 		status, err := running.Wait(waitCtx)
-		if err == nil && g.noDir {
-			err = &Error{Cause: CauseEngine, Message: fmt.Sprintf("the container has no directory %q that the command could enter", g.dir), Hint: "check that it is in the image or mounted: -w DIR"}
+		if err == nil {
+			err = g.failure()
 		}
 		g.exited <- exit{status, err}
 	}()
@@ -88,6 +98,25 @@ func openGate(ctx context.Context, box Container, user User) (*gate, error) {
 		return nil, &Error{Cause: CauseEngine, Message: "a shell that waits for its command said no PID", Err: err, Hint: "see: belljar doctor"}
 	}
 	return g, nil
+}
+
+// failure is why the command did not run, nil if it did. A status is the
+// command's only if the gate said that it obeys.
+func (g *gate) failure() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.noDir:
+		return &Error{Cause: CauseEngine, Message: fmt.Sprintf("the container has no directory %q that the command could enter", g.dir), Hint: "check that it is in the image or mounted: -w DIR"}
+	case g.to != nil && !g.began:
+		return errNotStarted()
+	}
+	return nil
+}
+
+// errNotStarted is of a container that went before its command began.
+func errNotStarted() error {
+	return &Error{Cause: CauseEngineLost, Message: "the container ended before its command started", Hint: "was it removed from outside?"}
 }
 
 // hear waits for what the gate says next.
@@ -115,15 +144,18 @@ func (g *gate) answers(ctx context.Context) bool {
 
 // deliver hands the command over. From then on it may run, and it is told to no
 // other gate. False means that it was not told.
-func (g *gate) deliver(c Command, to *output) bool {
-	text, ok := delivery(c)
+func (g *gate) deliver(text string, c Command, to *output) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !ok || g.broken || len(g.line) > 0 || len(g.words) > 0 {
+	if g.broken || len(g.line) > 0 || len(g.words) > 0 {
 		return false
 	}
 	g.to, g.dir = to, c.Dir
-	return g.in.say([]byte(text)) && g.in.end(c.Stdin)
+	if g.in.say([]byte(text)) && g.in.end(c.Stdin) {
+		return true
+	}
+	g.to = nil
+	return false
 }
 
 // close ends a gate that has no command, and joins what waits for it.
@@ -147,7 +179,7 @@ type gateStdout struct{ *gate }
 
 func (w gateStdout) Write(p []byte) (int, error) {
 	n := len(p)
-	if p = w.gate.listen(p); len(p) > 0 {
+	if p = w.listen(p); len(p) > 0 {
 		streamWriter{w.to, stdout}.Write(p)
 	}
 	return n, nil
@@ -158,6 +190,9 @@ func (g *gate) listen(p []byte) []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for !g.began && len(p) > 0 {
+		if g.broken {
+			return nil
+		}
 		word, rest, ended := bytes.Cut(p, []byte("\n"))
 		g.line = append(g.line, word[:min(len(word), maxWord)]...)
 		p = rest
@@ -294,12 +329,12 @@ func delivery(c Command) (string, bool) {
 	if len(c.Env) == 0 {
 		b.WriteString(" PATH") // without a name it lists
 	}
-	b.WriteString("; } 2>/dev/null; echo; exec sh -c ")
+	b.WriteString("; } 2>&3; echo; exec sh -c ")
 	quoteWord(&b, c.Script)
 	if c.Stdin == nil {
-		b.WriteString(" </dev/null")
+		b.WriteString(" <&3")
 	}
-	b.WriteByte('\n')
+	b.WriteString(" 3>&-\n")
 	return b.String(), b.Len() <= maxDelivery
 }
 
@@ -320,7 +355,7 @@ func exportable(name string) bool {
 var shellsOwn = map[string]bool{
 	"_": true, "UID": true, "EUID": true, "PPID": true, "GROUPS": true, "SHELLOPTS": true, "SHLVL": true, "FUNCNAME": true, "FUNCNEST": true,
 	"DIRSTACK": true, "HISTCMD": true, "LINENO": true, "OPTIND": true, "RANDOM": true, "SRANDOM": true, "SECONDS": true,
-	"EPOCHSECONDS": true, "EPOCHREALTIME": true, "COMP_WORDBREAKS": true, "POSIXLY_CORRECT": true,
+	"EPOCHSECONDS": true, "EPOCHREALTIME": true, "COMP_WORDBREAKS": true, "EXECIGNORE": true, "PIPESTATUS": true, "POSIXLY_CORRECT": true,
 }
 
 // quoteWord writes one word for a POSIX shell whose $1 is a newline.

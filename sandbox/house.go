@@ -20,7 +20,7 @@ const (
 // removed when nobody waits for that.
 type house struct {
 	engine  Engine
-	images  Images
+	images  *knownImages
 	log     *slog.Logger
 	makers  chan struct{}   // one for each warm container that is being made
 	cold    atomic.Int32    // commands that make their own: pools hold back
@@ -38,7 +38,7 @@ func newHouse(engine Engine, images Images, log *slog.Logger) *house {
 	// commands have the rest.
 	makers := make(chan struct{}, max(1, runtime.NumCPU()/2))
 	ctx, stop := context.WithCancel(context.Background())
-	return &house{engine: engine, images: images, log: log, makers: makers, ctx: ctx, close: stop}
+	return &house{engine: engine, images: &knownImages{Images: images}, log: log, makers: makers, ctx: ctx, close: stop}
 }
 
 // discard removes a container that nobody waits for, and joins its gate.

@@ -23,12 +23,14 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func full() sandbox.Result {
 	return sandbox.Result{
 		ID: "01JTEST", Command: "make <test> && echo \"done\"", Dir: "/work", Profile: "default",
+		Session: "build", SessionLost: "command 01JLAST: still running after 1m0s (timeout)",
 		Status: sandbox.StatusError, Cause: sandbox.CauseOOMKilled, Message: "killed for want of memory", ExitCode: 137, Signal: "SIGKILL",
 		Stdout:    sandbox.Output{Head: []byte("first\t\u00fc\u2028\n"), Tail: []byte("last \x1b[0m\n"), Dropped: 100, Total: 120},
 		Stderr:    sandbox.Output{Head: []byte("\xff\x00\x01"), Total: 3},
-		Lingering: []sandbox.Process{{PID: 7, PPID: 1, PGID: 7, HostPID: 4711, User: "nobody", State: "S", ElapsedSeconds: 3, RSSBytes: 1409024, Command: "sleep 100"}},
+		Lingering: []sandbox.Process{{PID: 7, PPID: 1, PGID: 7, HostPID: 4711, User: "nobody", State: "S", ElapsedSeconds: 3, RSSBytes: 1409024, Command: "sleep 100", CommandID: "01JFIRST"}},
 		Evidence: sandbox.Evidence{OOMKills: 1, PidsLimitHits: 2, DiskFull: []string{"/tmp"}, KilledBy: "oom", Source: "cgroup,events",
-			ListError: "not listed", RemoveError: "not removed"},
+			Killed:      []sandbox.Process{{PID: 9, PPID: 7, PGID: 9, SID: 9, StartTicks: 4711, User: "nobody", State: "D", Command: "make", CommandID: "01JTEST"}},
+			OutputError: "cut", ListError: "not listed", RemoveError: "not removed"},
 		Resources: sandbox.Resources{CPUSeconds: 0.01, MaxMemoryBytes: 1409024},
 		Timing:    sandbox.Timing{Queued: 100 * time.Microsecond, Start: 1900 * time.Microsecond, FirstOutput: 3 * time.Millisecond, Total: 6100 * time.Microsecond},
 		Container: sandbox.ContainerInfo{ID: "c1", Image: "belljar/base", ImageDigest: "sha256:1", Runtime: "runc", Warm: true, Reused: true},
@@ -76,7 +78,7 @@ const contract = `id command dir profile session status cause message exit_code 
 stdout stderr stdout_encoding stderr_encoding stdout_bytes stderr_bytes truncated dropped_bytes binary
 lingering evidence resources timing container`
 
-const optional = `stdout_gap stderr_gap`
+const optional = `session_lost stdout_gap stderr_gap`
 
 func TestJSONKeys(t *testing.T) {
 	for _, r := range []sandbox.Result{{}, full()} {

@@ -38,6 +38,7 @@ func (l *Local) Warm() {
 	l.mu.Lock()
 	l.warm = true
 	l.mu.Unlock()
+	l.house.all.Go(func() { l.house.images.watch(l.house.ctx) })
 	l.pool(DefaultProfile, l.Profiles[DefaultProfile])
 	l.house.all.Go(l.expireSessions)
 }
@@ -60,6 +61,7 @@ func (l *Local) isWarm() bool {
 func (l *Local) open() {
 	l.once.Do(func() {
 		l.house = newHouse(l.Engine, l.Images, l.Log)
+		l.house.images.told = l.imagesChanged
 		l.Admission = l.Admission.withDefaults()
 	})
 }
@@ -78,6 +80,14 @@ func (l *Local) pool(name string, p Profile) *pool {
 		l.pools[name] = l.house.startPool(l.house.ctx, name, p)
 	}
 	return l.pools[name]
+}
+
+func (l *Local) imagesChanged() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, pool := range l.pools {
+		pool.imagesChanged()
+	}
 }
 
 // Pools tells how the pools are doing, by profile.
@@ -117,7 +127,7 @@ func (l *Local) Start(ctx context.Context, c Command) (Execution, error) {
 		return nil, err
 	}
 	if c.Session != "" && l.StateDir == "" {
-		return nil, invalid("set Local.StateDir", "session %q: there is no place to remember sessions", c.Session)
+		return nil, invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", c.Session)
 	}
 	if c.Env, err = environ(c, p); err != nil {
 		return nil, err

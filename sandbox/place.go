@@ -9,7 +9,8 @@ import (
 // place is where one command runs, and what becomes of it afterwards.
 type place struct {
 	box    Container
-	gate   *gate // that waits for the command; nil: it is started by an exec
+	gate   *gate  // that waits for the command; nil: it is started by an exec
+	told   string // what the gate is told
 	warm   bool
 	reused bool
 	keeps  bool     // what the command leaves running stays, with the container
@@ -89,26 +90,33 @@ func (x *execution) warm(ctx context.Context, spec Spec) *place {
 	if pool == nil {
 		return nil
 	}
-	if _, ok := delivery(x.command); !ok {
+	told, ok := delivery(x.command)
+	if !ok {
 		return nil
 	}
-	for {
+	for range gateTries {
 		m := pool.take(spec)
 		if m == nil {
 			return nil
 		}
 		if m.gate.answers(ctx) {
-			return x.pooled(pool, m)
+			pool.proved()
+			return x.pooled(pool, m, told)
+		}
+		if ctx.Err() != nil {
+			pool.discard(m.box, m.gate)
+			return nil
 		}
 		pool.lose(m, "it did not answer")
 	}
+	return nil
 }
 
 // pooled is alone, but its container was there before, and goes when nobody
 // waits for that any more.
-func (x *execution) pooled(pool *pool, m *member) *place {
+func (x *execution) pooled(pool *pool, m *member, told string) *place {
 	p := x.alone(m.box)
-	p.gate, p.warm = m.gate, true
+	p.gate, p.told, p.warm = m.gate, told, true
 	list := p.list
 	p.list = func(ctx context.Context) ([]Process, error) {
 		all, err := list(ctx)

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +13,10 @@ const (
 	// at first and at most.
 	refillPause     = time.Second
 	refillPauseMost = 30 * time.Second
+
+	// youngest is how long a container must be of use so that it is none of
+	// those that cannot be made.
+	youngest = 5 * time.Second
 
 	// yieldCold is how long a pool holds back for commands that make their own
 	// containers, and yieldWarm for those that are short: making a container
@@ -32,6 +37,7 @@ type pool struct {
 	over    chan struct{} // closed when what it made is being removed
 
 	mu     sync.Mutex
+	stale  bool      // some image changed: this one may have
 	image  Image     // of the containers that are ready
 	ready  []*member // the oldest first
 	making int
@@ -39,6 +45,7 @@ type pool struct {
 	missed time.Time // when last there was none, or one less was to be ready
 	pause  time.Duration
 	retry  time.Time // when to make one again, after a failure
+	told   string    // the failure that was logged last
 	status PoolStatus
 }
 
@@ -134,6 +141,7 @@ func (p *pool) drain(n int) {
 func (p *pool) keep(ctx context.Context) {
 	defer close(p.over)
 	for {
+		p.check(ctx)
 		next := time.NewTimer(p.tend(ctx))
 		select {
 		case <-ctx.Done():
@@ -149,12 +157,40 @@ func (p *pool) keep(ctx context.Context) {
 	}
 }
 
+// imagesChanged has the pool look whether its own did.
+func (p *pool) imagesChanged() {
+	p.mu.Lock()
+	p.stale = true
+	p.mu.Unlock()
+	p.changed()
+}
+
+// check drains what was made of an image that its name no longer means. One that
+// went away is none, and is not fetched only for that.
+func (p *pool) check(ctx context.Context) {
+	p.mu.Lock()
+	stale := p.stale && len(p.ready) > 0
+	p.stale = false
+	p.mu.Unlock()
+	if !stale {
+		return
+	}
+	if image, err := p.images.Resolve(ctx, p.profile.Image, PullNever); err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.use(image)
+	}
+}
+
 // tend drains what is too old, and has made what is missing. It returns how
 // long that will do.
 func (p *pool) tend(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, life := time.Now(), p.profile.Pool.MaxAge
+	if len(p.ready) > 0 && now.Sub(p.ready[0].born) >= youngest {
+		p.works()
+	}
 	if now.Sub(p.missed) >= life && p.target > p.profile.Pool.Min {
 		p.target, p.missed = p.target-1, now
 	}
@@ -189,7 +225,7 @@ func (p *pool) add(ctx context.Context) {
 		}
 		return
 	}
-	p.pause, p.status.Error = 0, ""
+	p.status.Error = ""
 	p.status.Made++
 	if ctx.Err() != nil {
 		p.discard(m.box, m.gate)
@@ -200,13 +236,26 @@ func (p *pool) add(ctx context.Context) {
 	p.all.Go(func() { p.watch(ctx, m) })
 }
 
+// proved says that a container was of use.
+func (p *pool) proved() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.works()
+}
+
+func (p *pool) works() { p.pause, p.told = 0, "" }
+
 func (p *pool) failed(err error) {
+	p.status.Error = err.Error()
+	if time.Now().Before(p.retry) {
+		return // tried at the same time as one that failed
+	}
 	p.pause = min(max(2*p.pause, refillPause), refillPauseMost)
 	p.retry = time.Now().Add(p.pause)
-	if p.status.Error != err.Error() {
+	if p.told != err.Error() {
 		p.log.Warn("cannot make a warm container", "profile", p.name, "error", err)
 	}
-	p.status.Error = err.Error()
+	p.told = err.Error()
 }
 
 // make makes a container with a gate, when there is room to.
@@ -281,6 +330,9 @@ func (p *pool) watch(ctx context.Context, m *member) {
 func (p *pool) lose(m *member, why string) {
 	p.mu.Lock()
 	p.status.Lost++
+	if time.Since(m.born) < youngest {
+		p.failed(fmt.Errorf("a warm container is of no use: %s", why))
+	}
 	p.mu.Unlock()
 	p.log.Warn("a warm container is replaced", "profile", p.name, "container", m.box.Info().ID, "reason", why)
 	p.discard(m.box, m.gate)

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,11 +34,15 @@ func (r *record) gone(now time.Time) string {
 	switch {
 	case r.Lost != "":
 		return r.Lost
-	case now.After(r.Deadline):
+	case r.over(now):
 		return fmt.Sprintf("its time was over at %s", r.Deadline.Format(time.RFC3339))
 	}
 	return "its container was removed from outside, or ended with the engine"
 }
+
+// over tells whether its container ended of itself. The engine counts in whole
+// seconds, and so may be early.
+func (r *record) over(now time.Time) bool { return now.After(r.Deadline.Add(-time.Second)) }
 
 // idle tells whether its idle time is over.
 func (r *record) idle(now time.Time) bool { return now.Sub(r.LastUsed) >= r.Idle }
@@ -60,8 +65,15 @@ func (s recordStore) change(ctx context.Context, change func(r *record) error) e
 	if err != nil {
 		return err
 	}
+	before, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
 	if err := change(r); err != nil {
 		return err
+	}
+	if after, err := json.Marshal(r); err == nil && bytes.Equal(after, before) {
+		return nil
 	}
 	return s.write(r)
 }

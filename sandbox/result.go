@@ -61,8 +61,8 @@ type Result struct {
 	Signal   string // "SIGKILL", with CauseSignaled and CauseOOMKilled
 
 	// SessionLost says why the container that the session had is gone, with
-	// its files and processes, where this command learned it. The command
-	// itself may have had a new one.
+	// its files and processes: with the command that lost it, and with the
+	// next, which has a new one.
 	SessionLost string
 
 	Stdout, Stderr Output

@@ -2,9 +2,9 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -79,6 +79,7 @@ type sessionTurn struct {
 	store   recordStore
 	lock    *os.File
 	gate    *gate
+	told    string // what it is told
 }
 
 // turn waits for the command's turn.
@@ -142,9 +143,11 @@ func (t *sessionTurn) place(ctx context.Context, image Image) (*place, error) {
 		if err := t.openGate(ctx); err != nil {
 			return err
 		}
-		p.box, p.gate = t.session.box, t.gate
+		p.box, p.gate, p.told = t.session.box, t.gate, t.told
 		if t.gate != nil {
 			r.Started.lead(t.gate.pid, t.x.command.ID)
+		} else {
+			r.Started.join(t.x.command.ID)
 		}
 		t.session.active[t.x.command.ID] = true
 		r.LastUsed = time.Now()
@@ -189,7 +192,7 @@ func (t *sessionTurn) open(ctx context.Context, r *record, image Image) (reused 
 // find opens the container that the session has, if it has one still.
 func (t *sessionTurn) find(ctx context.Context, r *record) error {
 	s := t.session
-	if s.box != nil && (isClosed(s.box.Lost()) || s.box.Info().ID != r.Container) {
+	if s.box != nil && (isClosed(s.box.Lost()) || s.box.Info().ID != r.Container || r.Lost != "") {
 		t.session.drop(nil)
 	}
 	if s.box != nil {
@@ -206,6 +209,14 @@ func (t *sessionTurn) find(ctx context.Context, r *record) error {
 		}
 		if err != nil {
 			return err
+		}
+		if r.Container == k.ID && r.Lost != "" { // its end failed, or its belljar's came first
+			err := box.Remove(ctx)
+			box.Close()
+			if err != nil {
+				return err
+			}
+			continue
 		}
 		s.box, s.print = box, k.Print
 		if r.Container != k.ID { // made by a process that did not live to write it down
@@ -229,9 +240,11 @@ func isClosed(c <-chan struct{}) bool {
 // be told has none.
 func (t *sessionTurn) openGate(ctx context.Context) error {
 	s := t.session
-	if _, ok := delivery(t.x.command); !ok {
+	told, ok := delivery(t.x.command)
+	if !ok {
 		return nil
 	}
+	t.told = told
 	if g := s.spare; g != nil {
 		s.spare = nil
 		if g.answers(ctx) {
@@ -275,14 +288,9 @@ func (t *sessionTurn) attributed(ctx context.Context, box Container, r *record) 
 	if err != nil {
 		return nil, err
 	}
-	kept := list[:0]
-	for _, p := range list {
-		if spare := t.session.spare; spare == nil || p.SID != spare.pid {
-			kept = append(kept, p)
-		}
-	}
-	r.Started.attribute(kept, t.session.active)
-	return kept, nil
+	list = r.Started.commands(list)
+	r.Started.attribute(list, t.session.active)
+	return list, nil
 }
 
 // finish ends the command: with its container, or alone if that can be proved.
@@ -292,68 +300,103 @@ func (t *sessionTurn) finish(p *place) func(ctx context.Context) {
 			return
 		}
 		p.ended = true
-		why := t.x.result.Message
+		why := strings.TrimSuffix(t.x.result.Message, "; partial output kept")
 		if t.x.command.OnTimeout == EndCommand {
 			err := t.killCommand(ctx, p)
 			if err == nil {
+				t.x.notice("the command's %d processes were killed; session %q goes on", len(t.x.result.Evidence.Killed), t.session.name)
 				return
 			}
 			why = fmt.Sprintf("%s; that its processes are gone could not be proved: %v", why, err)
 		}
+		t.x.result.Evidence.Killed = nil // alone
 		t.lose(ctx, p.box, why)
 		t.x.remove(ctx, p.box)
 	}
 }
 
 // lose writes down that the session has no container any more, and why, before
-// that is so.
+// that is so. Without a reason, it was not belljar that ended it.
 func (t *sessionTurn) lose(ctx context.Context, box Container, why string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 	defer cancel()
 	err := t.change(ctx, func(r *record) error {
-		if r.Container == box.Info().ID && r.Lost == "" {
-			r.Lost = fmt.Sprintf("command %s: %s", t.x.command.ID, strings.TrimSuffix(why, "; partial output kept"))
+		switch {
+		case r.Container != box.Info().ID:
+			t.x.result.SessionLost = "it was removed"
+		case r.Lost == "":
+			if why == "" {
+				why = t.outside(r)
+			}
+			r.Lost = fmt.Sprintf("command %s: %s", t.x.command.ID, why)
+			fallthrough
+		default:
+			t.x.result.SessionLost = r.Lost
 		}
 		return nil
 	})
 	if err != nil {
 		t.x.local.house.log.Warn("a session's record cannot be written", "session", t.session.name, "error", err)
 	}
+	if t.x.result.SessionLost != "" {
+		t.x.notice("session %q is lost, with its files and processes", t.session.name)
+	}
+}
+
+// outside says why the container ended under the command.
+func (t *sessionTurn) outside(r *record) string {
+	if now := time.Now(); r.over(now) {
+		return r.gone(now)
+	}
+	why := "its container ended, not by belljar"
+	if t.x.result.Message != "" {
+		why += ": " + t.x.result.Message
+	}
+	return why
 }
 
 // killCommand kills the command's processes until none is left.
 func (t *sessionTurn) killCommand(ctx context.Context, p *place) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
-	id := t.x.command.ID
 	for {
-		list, err := p.list(ctx)
-		if err != nil {
-			return err
-		}
-		var own []Process
-		for _, process := range list {
-			switch process.CommandID {
-			case id:
-				own = append(own, process)
-			case "":
-				return fmt.Errorf("which command started process %d (%s) is not known", process.PID, quoteName(process.Command))
-			}
-		}
-		t.x.result.Lingering = list
-		if len(own) == 0 {
+		own, err := t.own(ctx, p)
+		if err == nil && len(own) == 0 {
 			return nil
 		}
-		if err := p.box.Kill(ctx, own); err != nil {
+		if err == nil {
+			err = p.box.Kill(ctx, own)
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("some were left, or new ones had come, after %v", killTimeout)
+		}
+		if err != nil {
 			return err
 		}
 		t.x.result.Evidence.killed(own)
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
-			return errors.New("new ones kept coming")
 		}
 	}
+}
+
+// own are the command's processes. Where it may have more, that is an error.
+func (t *sessionTurn) own(ctx context.Context, p *place) (own []Process, err error) {
+	list, err := p.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.x.result.Lingering = list
+	for _, process := range list {
+		switch process.CommandID {
+		case t.x.command.ID:
+			own = append(own, process)
+		case "":
+			return nil, fmt.Errorf("which command started process %d (%s) is not known", process.PID, quoteName(process.Command))
+		}
+	}
+	return own, nil
 }
 
 // leave writes down how the session goes on.
@@ -362,14 +405,17 @@ func (t *sessionTurn) leave(p *place) func(ctx context.Context) {
 		t.x.recount(ctx, p)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 		defer cancel()
-		gone := isClosed(p.box.Lost())
+		useless := isClosed(p.box.Lost())
+		gone := useless && t.gone(ctx, p.box.Info().ID)
 		if gone {
-			t.lose(ctx, p.box, "its container ended, not by belljar: "+t.x.result.Message)
+			t.lose(ctx, p.box, "")
 		}
 		err := t.change(ctx, func(r *record) error {
+			t.settle(ctx, p.box, r)
 			delete(t.session.active, t.x.command.ID)
+			r.Started.part(t.x.command.ID)
 			r.LastUsed = time.Now()
-			if gone || !t.x.local.isWarm() && len(t.session.active) == 0 {
+			if useless || !t.x.local.isWarm() && len(t.session.active) == 0 {
 				t.session.drop(p.box)
 			}
 			return nil
@@ -377,25 +423,49 @@ func (t *sessionTurn) leave(p *place) func(ctx context.Context) {
 		if err != nil {
 			t.x.local.house.log.Warn("a session's record cannot be written", "session", t.session.name, "error", err)
 		}
-		if t.x.local.isWarm() && !gone {
-			t.x.local.house.all.Go(func() { t.session.prepare(t.x, p.box) })
+		if t.x.local.isWarm() && !useless {
+			t.x.local.house.all.Go(func() { t.prepare(p.box) })
 		}
 	}
 }
 
-// prepare opens a gate for the next command.
-func (s *session) prepare(x *execution, box Container) {
-	ctx, cancel := context.WithTimeout(x.local.house.ctx, createTimeout)
+// settle lists once more where something was left: it may have started others
+// since, and gone, and whose they are could not be told later.
+func (t *sessionTurn) settle(ctx context.Context, box Container, r *record) {
+	if len(t.x.result.Lingering) == 0 || isClosed(box.Lost()) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	if lock(ctx, s.use) != nil {
-		return
+	if list, err := t.attributed(ctx, box, r); err == nil {
+		t.x.result.Lingering = list
 	}
-	defer func() { <-s.use }()
-	if s.box != box || s.spare != nil {
-		return
-	}
+}
+
+// gone asks whether the container is there no more. One that was lost sight of
+// may be: that is the next command's to find out.
+func (t *sessionTurn) gone(ctx context.Context, id string) bool {
+	kept, err := t.x.local.Engine.Sessions(ctx, t.session.name)
+	return err == nil && !slices.ContainsFunc(kept, func(k Kept) bool { return k.ID == id })
+}
+
+// prepare opens a gate for the next command, and writes it down: it is no
+// command's.
+func (t *sessionTurn) prepare(box Container) {
+	ctx, cancel := context.WithTimeout(t.x.local.house.ctx, createTimeout)
+	defer cancel()
 	// The next command opens one itself where this fails.
-	if g, err := openGate(ctx, box, x.command.User); err == nil {
+	t.change(ctx, func(r *record) error {
+		s := t.session
+		if s.box != box || s.spare != nil {
+			return nil
+		}
+		g, err := openGate(ctx, box, t.x.command.User)
+		if err != nil {
+			return err
+		}
 		s.spare = g
-	}
+		r.Started.wait(g.pid)
+		return nil
+	})
 }

@@ -52,7 +52,7 @@ func (l *Local) Sessions(ctx context.Context) ([]SessionInfo, error) {
 func (l *Local) session(ctx context.Context, name string, kept []Kept) (SessionInfo, error) {
 	r, err := recordStore{l.StateDir, name}.read()
 	if err != nil {
-		return SessionInfo{}, err
+		return SessionInfo{Name: name, Lost: err.Error()}, nil
 	}
 	info := SessionInfo{Name: name, Image: r.Image, Created: r.Created, LastUsed: r.LastUsed, Deadline: r.Deadline, IdleEnd: r.LastUsed.Add(r.Idle)}
 	i := slices.IndexFunc(kept, func(k Kept) bool { return k.Session == name })
@@ -62,8 +62,8 @@ func (l *Local) session(ctx context.Context, name string, kept []Kept) (SessionI
 	}
 	k := kept[i]
 	info.Container, info.Image, info.Created, info.Deadline = k.ID, k.Image, k.Created, k.Deadline
-	if info.LastUsed.IsZero() {
-		info.LastUsed = k.Created
+	if r.Session == "" { // made with another directory for its record
+		info.LastUsed, info.IdleEnd = k.Created, k.Deadline
 	}
 	box, err := l.Engine.Adopt(ctx, k)
 	if err != nil {
@@ -73,7 +73,7 @@ func (l *Local) session(ctx context.Context, name string, kept []Kept) (SessionI
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	if list, err := box.Processes(ctx); err == nil {
-		info.Runs = append([]Process{}, list...)
+		info.Runs = append([]Process{}, r.Started.commands(list)...)
 		r.Started.attribute(info.Runs, nil)
 	}
 	return info, nil
@@ -85,23 +85,20 @@ func (l *Local) RemoveSession(ctx context.Context, name string) error {
 	if err := checkSession(name); err != nil {
 		return err
 	}
-	found, err := l.endSession(ctx, name)
 	store := recordStore{l.StateDir, name}
-	lock, lockErr := store.lock(ctx, 1, true)
-	if lockErr != nil {
-		return errors.Join(err, lockErr)
+	lock, err := store.lock(ctx, 1, true)
+	if err != nil {
+		return err
 	}
 	defer lock.Close()
-	if r, readErr := store.read(); readErr != nil || r.Session != "" {
-		found = true
+	found, err := l.endSession(ctx, name)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = store.write(&record{})
-	}
-	if err == nil && !found {
+	if r, err := store.read(); err == nil && r.Session == "" && !found {
 		return invalid("see: belljar session ls", "no session %q", name)
 	}
-	return err
+	return store.write(&record{})
 }
 
 // endSession removes the session's container, and tells whether there was one.
@@ -112,8 +109,11 @@ func (l *Local) endSession(ctx context.Context, name string) (bool, error) {
 	}
 	for _, k := range kept {
 		box, err := l.Engine.Adopt(ctx, k)
-		if err != nil {
+		if err != nil && CauseOf(err) == CauseEngineLost {
 			continue // it went just now
+		}
+		if err != nil {
+			return true, err
 		}
 		removeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 		err = box.Remove(removeCtx)

@@ -90,7 +90,7 @@ func (c Command) checkSession() error {
 // checkSession refuses what could not be a label's value and a file's name.
 func checkSession(name string) error {
 	if name == "" || len(name) > 64 || strings.Trim(name, idChars) != "" || strings.Trim(name[:1], "._-") == "" {
-		return invalid("at most 64 of A-Z a-z 0-9 _ . -, the first a letter or digit", "session name %.80q", name)
+		return invalid("at most 64 of A-Z a-z 0-9 _ . -, the first a letter or digit", "session name %.80q is not allowed", name)
 	}
 	return nil
 }

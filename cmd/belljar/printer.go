@@ -91,7 +91,11 @@ func (p *printer) story(r sandbox.Result) {
 		p.say(r.Message)
 	}
 	for _, l := range r.Lingering {
-		p.say("was still running: " + processLine(l))
+		whose := ""
+		if l.CommandID != "" && l.CommandID != r.ID {
+			whose = " (of command " + oneLine(l.CommandID) + ")"
+		}
+		p.say("was still running: " + processLine(l) + whose)
 	}
 	if e := r.Evidence.ListError; e != "" {
 		p.say("what was still running is not known: " + e)

@@ -20,13 +20,14 @@ import (
 const psHelp = `List belljar's containers on this engine, of whichever belljar, and what runs in
 them.
 
-  COMMAND ID  the command that the container is for, as in its result and events
-  ENDS        when the container may be swept away, whoever owns it
-  OWNER       the process ID of the belljar that made it; gone where that has
-              ended: the next belljar run removes the container
-  RUNS        the commands' processes; "-" is none, "?" is not known
+  FOR    the command that the container is for, by its ID, or the session, or the
+         profile whose pool keeps it warm
+  ENDS   when the container may be swept away, whoever owns it
+  OWNER  the process ID of the belljar that made it; gone where that has ended:
+         the next belljar run removes the container; "-" is a session's
+  RUNS   the commands' processes; "-" is none, "?" is not known
 
-A container lasts as long as its command: an empty list is the rule.`
+A container lasts as long as its command, but for sessions and pools.`
 
 func psCmd(g *globals) *cobra.Command {
 	var format string
@@ -110,12 +111,22 @@ func listManaged(ctx context.Context, engine lister) ([]docker.Managed, error) {
 
 func writeManaged(w io.Writer, list []docker.Managed, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "CONTAINER\tCOMMAND ID\tIMAGE\tSTATE\tAGE\tENDS\tOWNER\tRUNS")
+	fmt.Fprintln(table, "CONTAINER\tFOR\tIMAGE\tSTATE\tAGE\tENDS\tOWNER\tRUNS")
 	for _, m := range list {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", short(m.ID), orDash(m.Command), orDash(m.Image), orDash(m.State),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", short(m.ID), purpose(m), orDash(m.Image), orDash(m.State),
 			duration(now.Sub(m.Created)), ends(m.Deadline, now), ownerOf(m), cut(runs(m.Runs), 60))
 	}
 	return table.Flush()
+}
+
+func purpose(m docker.Managed) string {
+	switch {
+	case m.Session != "":
+		return "session " + oneLine(m.Session)
+	case m.Pool != "":
+		return "pool " + oneLine(m.Pool)
+	}
+	return orDash(m.Command)
 }
 
 func orDash(text string) string {
@@ -145,6 +156,9 @@ func ownerOf(m docker.Managed) string {
 	if m.Orphaned {
 		return "gone"
 	}
+	if m.Session != "" {
+		return "-"
+	}
 	pid, _, _ := strings.Cut(m.Owner, "@")
 	return orDash(pid)
 }
@@ -155,7 +169,9 @@ func runs(list []sandbox.Process) string {
 	}
 	lines := make([]string, len(list))
 	for i, p := range list {
-		lines[i] = p.Command
+		if lines[i] = p.Command; p.Waits() {
+			lines[i] = "(waits for a command)"
+		}
 	}
 	return orDash(strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), ", "))
 }

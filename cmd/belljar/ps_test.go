@@ -66,7 +66,7 @@ func TestWriteManaged(t *testing.T) {
 		{ID: "2", Created: now},
 	}
 	want := `
-CONTAINER      COMMAND ID        IMAGE          STATE     AGE                  ENDS                 OWNER   RUNS
+CONTAINER      FOR               IMAGE          STATE     AGE                  ENDS                 OWNER   RUNS
 0123456789ab   01A               belljar/base   running   5 seconds            in 10 minutes        12      sh -c a\nb\tc \x1b[31m, sleep 1
 fedcba987654   evil\tx\n\u202e   -              created   2 hours              about a minute ago   gone    -
 1              -                 -              -         less than a second   -                    -       ` + strings.Repeat("ä", 59) + `…

@@ -31,7 +31,8 @@ Ctrl-C cancels the command; twice kills it at once.
 
 With --session NAME the container is kept: files and background processes carry
 over to the next command, and nothing else does. Commands in a session run one at
-a time. A timeout, or Ctrl-C, ends the session's container, unless --on-timeout
+a time. What a command leaves in the background should not hold its output: write
+>log 2>&1 &. A timeout, or Ctrl-C, ends the session's container, unless --on-timeout
 command is given; the next command is told, and gets a new one.`
 
 const runExamples = `  belljar run 'echo out; echo err >&2; exit 3'
@@ -151,6 +152,9 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	if c.PolicyConfigured() {
 		return show.refused(command, errPolicy)
 	}
+	if os.Getenv("BELLJAR_HOST") != "" {
+		return show.refused(command, errSidecar)
+	}
 	boundMemory(c.Profiles[f.profile].Limits.Output)
 	engine, err := docker.Connect(ctx, c.Engine.Host)
 	if err != nil {
@@ -204,6 +208,10 @@ func boundMemory(output int64) {
 // errPolicy refuses what this version could only ignore.
 var errPolicy = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "sandbox.yaml has a command policy, which this version does not enforce",
 	Hint: "remove policy.rules and set policy.default to allow"}
+
+// errSidecar refuses to run here what is meant for elsewhere.
+var errSidecar = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "BELLJAR_HOST names a sidecar, and this version cannot use one",
+	Hint: "unset BELLJAR_HOST to run the command with this host's engine"}
 
 // follow shows the command's events until its result, and says when it started.
 func follow(x sandbox.Execution, show *printer, kill <-chan struct{}, started func()) error {

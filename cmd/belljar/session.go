@@ -50,9 +50,7 @@ A session that was lost says why; its next command is told, too.`,
 				return err
 			}
 			list, err := withRunner(cmd.Context(), g, func(l *sandbox.Local) ([]sandbox.SessionInfo, error) {
-				if _, err := l.ExpireSessions(cmd.Context()); err != nil {
-					return nil, err
-				}
+				l.ExpireSessions(cmd.Context()) // what cannot be read is listed as that
 				return l.Sessions(cmd.Context())
 			})
 			if err != nil {
@@ -85,17 +83,27 @@ func writeSessions(w io.Writer, list []sandbox.SessionInfo, now time.Time) error
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "SESSION\tCONTAINER\tIMAGE\tAGE\tUSED\tENDS\tRUNS")
 	for _, s := range list {
-		used, end, running := duration(now.Sub(s.LastUsed))+" ago", s.IdleEnd, cut(runs(s.Runs), 60)
+		age, used, end, running := "-", "-", s.IdleEnd, cut(runs(s.Runs), 60)
+		if !s.Created.IsZero() { // else nothing is known of it
+			age, used = duration(now.Sub(s.Created)), duration(now.Sub(s.LastUsed))+" ago"
+		}
 		if s.Deadline.Before(end) {
 			end = s.Deadline
 		}
 		ending := ends(end, now)
 		if s.Lost != "" {
-			ending, running = "lost", cut(s.Lost, 100)
+			ending, running = "lost", cut(s.Lost, 200)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", oneLine(s.Name), orDash(short(s.Container)), orDash(s.Image), duration(now.Sub(s.Created)), used, ending, running)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", oneLine(s.Name), orDash(short(s.Container)), orDash(s.Image), age, used, ending, running)
 	}
 	return table.Flush()
+}
+
+func needName(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return nil
+	}
+	return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "the name of a session is missing", Hint: "see what there is: belljar session ls"}
 }
 
 func sessionRemoveCmd(g *globals) *cobra.Command {
@@ -103,7 +111,7 @@ func sessionRemoveCmd(g *globals) *cobra.Command {
 		Use:     "rm NAME...",
 		Short:   "End sessions, with all that runs in them",
 		Example: "  belljar session rm dev",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    needName,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			_, err := withRunner(cmd.Context(), g, func(l *sandbox.Local) (any, error) {
 				for _, name := range names {
@@ -128,7 +136,7 @@ func sessionExecCmd(g *globals) *cobra.Command {
 		Long: `Run a command in a session, as belljar run --session NAME does, but refuse to
 where there is no such session.`,
 		Example: "  belljar session exec dev 'cat log'",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    needName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.session = args[0]
 			rest := args[1:]

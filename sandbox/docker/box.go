@@ -40,6 +40,7 @@ type box struct {
 	mu    sync.Mutex
 	execs []*running
 	lost  string // why output may be missing
+	own   []int  // PIDs of the container's own processes, on this host
 
 	counted counts
 }
@@ -62,7 +63,7 @@ func (b *box) Remove(ctx context.Context) error {
 			exec.close()
 		}
 	}
-	b.engine.events.remove(b.id)
+	b.engine.events.remove(b.id, b.watch)
 	if b.removed = err == nil; b.removed {
 		b.watch.update(func(s *seen) { s.destroyed = true })
 	}
@@ -75,7 +76,7 @@ func (b *box) Lost() <-chan struct{} { return b.watch.lost }
 // Close implements sandbox.Container. Whoever still waits for a process in it
 // asks the engine from now on.
 func (b *box) Close() error {
-	b.engine.events.remove(b.id)
+	b.engine.events.remove(b.id, b.watch)
 	b.watch.update(func(s *seen) { s.blind = true })
 	return nil
 }
@@ -160,7 +161,7 @@ func (b *box) abandon(ctx context.Context) error {
 	if b.stdin.Conn != nil {
 		b.stdin.Close()
 	}
-	b.engine.events.remove(b.id)
+	b.engine.events.remove(b.id, b.watch)
 	return b.engine.forceRemove(ctx, b.id)
 }
 

@@ -188,6 +188,10 @@ func startError(err error, spec sandbox.Spec) error {
 }
 
 func noShellError(err error, spec sandbox.Spec) error {
+	if spec.Session != "" {
+		return engineError(err, "image %q has no sh and sleep that run", spec.Image.Reference).as(sandbox.CauseImage).
+			hint("a session needs both: use an image that has them")
+	}
 	return engineError(err, "image %q has no sh that runs", spec.Image.Reference).as(sandbox.CauseImage).
 		hint("belljar runs each command as sh -c: use an image with a shell")
 }

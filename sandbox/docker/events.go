@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,11 +18,11 @@ type eventStream struct {
 	stop   context.CancelFunc
 	done   chan struct{}
 	mu     sync.Mutex
-	watch  map[string]*watch // by container ID
+	watch  map[string][]*watch // by container ID: one for each that has it open
 }
 
 func newEventStream(c *client.Client) *eventStream {
-	return &eventStream{client: c, watch: map[string]*watch{}}
+	return &eventStream{client: c, watch: map[string][]*watch{}}
 }
 
 // start subscribes to the events of all of belljar's containers, until close: a
@@ -58,16 +59,18 @@ func (s *eventStream) follow(messages <-chan events.Message, errs <-chan error) 
 		select {
 		case m := <-messages:
 			s.mu.Lock()
-			w := s.watch[m.Actor.ID]
+			all := slices.Clone(s.watch[m.Actor.ID])
 			s.mu.Unlock()
-			if w != nil {
+			for _, w := range all {
 				w.see(m)
 			}
 		case <-errs:
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			for _, w := range s.watch {
-				w.update(func(seen *seen) { seen.blind = true })
+			for _, all := range s.watch {
+				for _, w := range all {
+					w.update(func(seen *seen) { seen.blind = true })
+				}
 			}
 			return
 		}
@@ -78,14 +81,17 @@ func (s *eventStream) add(id string) *watch {
 	w := newWatch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.watch[id] = w
+	s.watch[id] = append(s.watch[id], w)
 	return w
 }
 
-func (s *eventStream) remove(id string) {
+func (s *eventStream) remove(id string, w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.watch, id)
+	s.watch[id] = slices.DeleteFunc(s.watch[id], func(other *watch) bool { return other == w })
+	if len(s.watch[id]) == 0 {
+		delete(s.watch, id)
+	}
 }
 
 // watch is what was seen of one container.

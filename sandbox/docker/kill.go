@@ -2,15 +2,21 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"belljar/sandbox"
 
 	"golang.org/x/sys/unix"
 )
+
+// killScript kills a process that has this PID and began then, the twentieth
+// field behind its name. It needs nothing but sh.
+const killScript = `set -f
+k() { read -r s </proc/$1/stat || return; p=$1 t=$2; set -- ${s##*) }; [ "${20}" != "$t" ] || kill -9 $p; }
+`
 
 // Kill implements sandbox.Container: from this host where it sees the processes
 // and may, else by kill(1) in the container, as the commands' user.
@@ -23,14 +29,14 @@ func (b *box) Kill(ctx context.Context, list []sandbox.Process) error {
 		if p.PID == 0 {
 			return fmt.Errorf("killing process %d: the engine does not tell its PID in the container", p.HostPID)
 		}
-		inside = append(inside, strconv.Itoa(p.PID))
+		inside = append(inside, fmt.Sprintf("k %d %d", p.PID, p.StartTicks))
 	}
 	if len(inside) == 0 {
 		return nil
 	}
 	killing, err := b.Exec(ctx, sandbox.Exec{
 		// One that is gone is no error, and what is not is seen in the next list.
-		Script: "kill -9 " + strings.Join(inside, " "), Dir: "/", User: b.spec.User, Stdout: io.Discard, Stderr: io.Discard,
+		Script: killScript + strings.Join(inside, "\n"), Dir: "/", User: b.spec.User, Stdout: io.Discard, Stderr: io.Discard,
 	})
 	if err != nil {
 		return fmt.Errorf("killing from inside: %w", err)
@@ -47,7 +53,7 @@ func (b *box) Kill(ctx context.Context, list []sandbox.Process) error {
 func killHere(p sandbox.Process) bool {
 	fd, err := unix.PidfdOpen(p.HostPID, 0)
 	if err != nil {
-		return err == unix.ESRCH
+		return errors.Is(err, unix.ESRCH)
 	}
 	defer unix.Close(fd)
 	now, err := readStat(p.HostPID)
@@ -55,5 +61,5 @@ func killHere(p sandbox.Process) bool {
 		return true
 	}
 	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-	return err == nil || err == unix.ESRCH
+	return err == nil || errors.Is(err, unix.ESRCH)
 }

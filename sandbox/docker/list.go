@@ -21,9 +21,27 @@ func (b *box) Processes(ctx context.Context) ([]sandbox.Process, error) {
 		return b.listInside(ctx)
 	}
 	if b.group != nil {
-		return b.group.processes(b.mapped), nil
+		return b.here(), nil
 	}
 	return b.top(ctx)
+}
+
+// here lists from this host. Mostly nothing is left but the container's own
+// processes, which are known from the last list, and of which none goes before
+// the container does.
+func (b *box) here() []sandbox.Process {
+	pids := b.group.pids()
+	b.mu.Lock()
+	own := b.own
+	b.mu.Unlock()
+	if slices.Sort(pids); len(pids) > 0 && slices.Equal(pids, own) {
+		return nil
+	}
+	list, own := processes(pids, b.mapped)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.own = own
+	return list
 }
 
 // sharesKernel tells whether a process in the container is one of the engine's
@@ -32,26 +50,27 @@ func (b *box) sharesKernel() bool {
 	return slices.Contains([]string{"", "runc", "crun", "io.containerd.runc.v2"}, b.runtime)
 }
 
-// processes are all in the group but those of the keeper's user: the keeper and
-// the engine's init.
-func (g *cgroup) processes(keeperUID int) []sandbox.Process {
+// processes are all but those of the keeper's user, which are own: the keeper
+// and the engine's init.
+func processes(pids []int, keeperUID int) (list []sandbox.Process, own []int) {
 	up, inside := uptime(), map[int]int{}
-	var list []sandbox.Process
-	for _, pid := range g.pids() {
+	for _, pid := range pids {
 		p, uid, ok := readProcess(pid, up)
 		if !ok {
 			continue
 		}
 		inside[pid] = p.PID
-		if uid != keeperUID {
-			list = append(list, p)
+		if uid == keeperUID {
+			own = append(own, pid)
+			continue
 		}
+		list = append(list, p)
 	}
 	for i := range list {
 		list[i].PPID = inside[list[i].PPID] // 0 where the parent is outside
 	}
 	slices.SortFunc(list, byPID)
-	return list
+	return list, own
 }
 
 func byPID(a, b sandbox.Process) int { return a.PID - b.PID }

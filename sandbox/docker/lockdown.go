@@ -3,6 +3,7 @@ package docker
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -24,7 +25,7 @@ var keeper = []string{"sh", "-c", "while IFS= read -r _; do :; done"}
 
 // sessionKeeper is a session's: nobody holds it, and it ends by itself.
 func sessionKeeper(deadline time.Time) []string {
-	return []string{"sh", "-c", fmt.Sprintf("exec sleep %d", max(1, int(time.Until(deadline).Seconds())))}
+	return []string{"sh", "-c", fmt.Sprintf("exec sleep %d", max(1, int(math.Ceil(time.Until(deadline).Seconds()))))}
 }
 
 const (

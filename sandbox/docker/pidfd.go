@@ -57,6 +57,7 @@ func (r *running) ended(ctx context.Context) bool {
 	if pid == 0 {
 		return false
 	}
+	r.box.here() // so that the list after its end is quick
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
 		return true

@@ -20,6 +20,7 @@ type Container struct {
 	mu       sync.Mutex
 	procs    []*Proc // that run
 	lastPID  int
+	lastSID  int
 	counters sandbox.Counters
 	files    map[string]string // for the suite's scripts
 	gone     bool
@@ -39,6 +40,9 @@ func (c *Container) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, 
 	play := c.engine.play(x.Script)
 	if isGate(x.Script) {
 		play = c.engine.gate
+		if c.engine.Gate != nil {
+			play = c.engine.Gate
+		}
 	}
 	if play == nil {
 		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the fake engine has no part for script " + x.Script, Hint: "set Engine.Script"}
@@ -96,11 +100,21 @@ func (c *Container) Kill(ctx context.Context, list []sandbox.Process) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.procs {
-		if slices.ContainsFunc(list, func(l sandbox.Process) bool { return l.PID == p.pid }) {
+		if slices.ContainsFunc(list, func(l sandbox.Process) bool { return l.PID == p.pid && l.StartTicks == int64(p.pid) }) {
 			p.kill()
 		}
 	}
 	return nil
+}
+
+// Fork starts a process in the session of the one that was started last, as a
+// child of its does that was just about to.
+func (c *Container) Fork(command string) error {
+	c.mu.Lock()
+	sid := c.lastSID
+	c.mu.Unlock()
+	_, err := c.start(command, sid, sandbox.Exec{}, newPipe(nil, nil), newStdin(nil), func(p *Proc) int { <-p.Killed; return 0 })
+	return err
 }
 
 // Stop makes the container stand still, as docker pause does: it is lost, but
@@ -171,6 +185,7 @@ func (c *Container) start(command string, sid int, x sandbox.Exec, out *pipe, in
 	if sid == 0 {
 		p.sid = p.pid
 	}
+	c.lastSID = p.sid
 	p.Stdin, p.Stdout, p.Stderr = procReader{p}, procWriter{p, x.Stdout}, procWriter{p, x.Stderr}
 	out.hold()
 	c.procs = append(c.procs, p)

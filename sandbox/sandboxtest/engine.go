@@ -49,8 +49,10 @@ func Fail(err error) Fault {
 type Engine struct {
 	// Script plays every command and returns its exit status.
 	Script func(p *Proc) int
+	// Gate plays every gate, where that is to be no shell's.
+	Gate func(p *Proc) int
 
-	OnCreate, OnExec, OnProcesses, OnCounters, OnKill, OnRemove, OnAdopt Fault
+	OnCreate, OnExec, OnProcesses, OnCounters, OnKill, OnRemove, OnSessions, OnAdopt Fault
 	// OnAnswer strikes where a gate is asked whether it is there. It says
 	// nothing any more where that fails.
 	OnAnswer Fault
@@ -79,13 +81,16 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 
 // Sessions implements sandbox.Engine.
 func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, error) {
+	if err := e.OnSessions.strike(ctx); err != nil {
+		return nil, err
+	}
 	var list []sandbox.Kept
 	for _, c := range e.Left() {
 		if s := c.spec; s.Session != "" && (name == "" || s.Session == name) && !isClosed(c.lost) {
 			list = append(list, sandbox.Kept{Session: s.Session, ID: c.id, Image: s.Image.Reference, Print: s.Print(), User: s.User, Created: c.created, Deadline: s.Deadline})
 		}
 	}
-	return list, ctx.Err()
+	return list, nil
 }
 
 func isClosed(c <-chan struct{}) bool {

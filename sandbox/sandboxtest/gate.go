@@ -47,24 +47,26 @@ func (p *Proc) readLine() (string, bool) {
 func (e *Engine) obey(p *Proc, line string) int {
 	told := &words{rest: line}
 	told.skip("{ cd -P ")
-	p.Dir = told.word()
+	dir := told.word()
 	told.skip(" || { echo n; exit 126; }; unset PWD OLDPWD SHLVL; export")
 	p.Env = nil
-	for !told.has("; } 2>/dev/null; echo; exec sh -c ") {
+	for !told.has("; } 2>&3; echo; exec sh -c ") {
 		told.skip(" ")
 		p.Env = append(p.Env, told.word())
 	}
 	p.Script = told.word()
-	if told.has(" </dev/null") {
+	if told.has(" <&3") {
 		p.Stdin = strings.NewReader("")
 	}
+	told.skip(" 3>&-")
 	if told.bad || told.rest != "" {
 		panic("the fake gate does not understand " + line)
 	}
-	if p.Dir == missingDir {
+	if dir == missingDir {
 		fmt.Fprintln(p.Stdout, "n")
 		return 126
 	}
+	p.Dir = dir
 	p.box.mu.Lock()
 	p.command = "sh -c " + p.Script
 	p.box.mu.Unlock()

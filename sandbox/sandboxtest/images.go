@@ -11,8 +11,10 @@ import (
 type Images struct {
 	OnResolve Fault
 
-	mu    sync.Mutex
-	asked []Asked
+	mu       sync.Mutex
+	asked    []Asked
+	changed  map[string]sandbox.Image // what references mean that were changed
+	watchers []func(watching bool)
 }
 
 // Asked is a question to Images.
@@ -29,7 +31,35 @@ func (i *Images) Resolve(ctx context.Context, reference string, pull sandbox.Pul
 	if err := i.OnResolve.strike(ctx); err != nil {
 		return sandbox.Image{}, err
 	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if image, ok := i.changed[reference]; ok {
+		return image, nil
+	}
 	return Image(reference), nil
+}
+
+// Watch implements sandbox.Images. It sees what Change does.
+func (i *Images) Watch(ctx context.Context, changed func(watching bool)) {
+	i.mu.Lock()
+	i.watchers = append(i.watchers, changed)
+	i.mu.Unlock()
+	changed(true)
+	<-ctx.Done()
+}
+
+// Change has a reference mean another image from now on, with that ID.
+func (i *Images) Change(reference, id string) {
+	i.mu.Lock()
+	if i.changed == nil {
+		i.changed = map[string]sandbox.Image{}
+	}
+	i.changed[reference] = sandbox.Image{Reference: reference, ID: id, Digest: id}
+	watchers := i.watchers
+	i.mu.Unlock()
+	for _, changed := range watchers {
+		changed(true)
+	}
 }
 
 // Asked are the questions so far.

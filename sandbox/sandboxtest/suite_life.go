@@ -196,12 +196,12 @@ func (f *fixture) remove(t *testing.T, box sandbox.Container) {
 
 // wantProcesses waits until there is one process for each of the commands, and
 // no other: a shell's child is a shell itself for a moment.
-func wantProcesses(t *testing.T, f *fixture, box sandbox.Container, commands ...string) {
+func wantProcesses(t *testing.T, f *fixture, box sandbox.Container, commands ...string) []sandbox.Process {
 	t.Helper()
 	for {
 		list, err := box.Processes(f.ctx)
 		if err == nil && matches(list, commands) {
-			return
+			return list
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):

@@ -1,0 +1,186 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// newSession is a name that is the test's own, and how to use it: with a
+// directory for state of its own. The session is removed after the test.
+func newSession(t *testing.T) (name string, use func(*exec.Cmd)) {
+	t.Helper()
+	needEngine(t)
+	name = fmt.Sprintf("e2e-%d", time.Now().UnixNano())
+	state := t.TempDir()
+	use = func(c *exec.Cmd) { c.Env = append(os.Environ(), "XDG_STATE_HOME="+state) }
+	t.Cleanup(func() {
+		rm := exec.Command(binary, "session", "rm", name)
+		use(rm)
+		out, err := rm.CombinedOutput()
+		if left := containersOf(name); err != nil || len(left) > 0 {
+			t.Errorf("removing the session: %v: %s; left %q", err, out, left)
+			removeSession(name)
+		}
+	})
+	return name, use
+}
+
+// listed is the session in belljar session ls.
+func listed(t *testing.T, use func(*exec.Cmd), name string) sandbox.SessionInfo {
+	t.Helper()
+	ls := exec.Command(binary, "session", "ls", "--format", "json")
+	use(ls)
+	out, err := ls.Output()
+	var list struct{ Sessions []sandbox.SessionInfo }
+	if err != nil || json.Unmarshal(out, &list) != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, s := range list.Sessions {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("session %q is not listed: %s", name, out)
+	return sandbox.SessionInfo{}
+}
+
+// sessionAnswer is what a result tells of a session.
+type sessionAnswer struct {
+	ID        string
+	Lost      string            `json:"session_lost"`
+	Lingering []sandbox.Process `json:"lingering"`
+	Container sandbox.ContainerInfo
+}
+
+func (a answer) session(t *testing.T) (s sessionAnswer) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.json), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// asks runs a command in the session, whose container stays.
+func asks(t *testing.T, use func(*exec.Cmd), args ...string) answer {
+	t.Helper()
+	return begun(t, use, args...).wait(t)
+}
+
+// What belljar's death leaves in a session is the session's, and is known for
+// what it is.
+func TestSessionSurvivesBelljar(t *testing.T) {
+	name, use := newSession(t)
+	asks(t, use, "--session", name, "echo kept >/work/file").ended(t, 0, "")
+	cmd := exec.Command(binary, "run", "--session", name, "--format", "ndjson", "sleep 1001 >/dev/null 2>&1 & echo started; sleep 1002")
+	use(cmd)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !bytes.Contains(lines.Bytes(), []byte("started")) {
+	}
+	cmd.Process.Signal(syscall.SIGKILL)
+	cmd.Wait()
+
+	a := asks(t, use, "--session", name, "cat /work/file")
+	a.ended(t, 0, "")
+	a.says(t, "kept\n")
+	s := a.session(t)
+	if !s.Container.Reused || s.Lost != "" {
+		t.Errorf("%s", a.json)
+	}
+	byCommand := map[string]string{}
+	for _, p := range s.Lingering {
+		byCommand[p.Command] = p.CommandID
+	}
+	first := byCommand["sleep 1001"]
+	if first == "" || first == s.ID || byCommand["sleep 1002"] != first {
+		t.Errorf("left running, by command: %q", byCommand)
+	}
+	for _, p := range listed(t, use, name).Runs {
+		if p.CommandID != byCommand[p.Command] {
+			t.Errorf("%q is of %q, and was of %q", p.Command, p.CommandID, byCommand[p.Command])
+		}
+	}
+}
+
+// Two belljars take turns, unless they are told not to.
+func TestSessionTurns(t *testing.T) {
+	name, use := newSession(t)
+	together := `mkdir /work/busy || { echo together; exit 9; }; sleep 1; rmdir /work/busy`
+	meet := func(flags ...string) []answer {
+		var all [2]answer
+		var wait sync.WaitGroup
+		for i := range all {
+			wait.Go(func() { all[i] = asks(t, use, append(flags, "--session", name, together)...) })
+		}
+		wait.Wait()
+		return all[:]
+	}
+	made := 0
+	for _, a := range meet() {
+		a.ended(t, 0, "")
+		if !a.session(t).Container.Reused {
+			made++
+		}
+	}
+	if made != 1 {
+		t.Errorf("%d containers made", made)
+	}
+	met := 0
+	for _, a := range meet("--parallel") {
+		met += a.code
+	}
+	if met != 9 {
+		t.Errorf("exit codes add up to %d: the parallel ones did not meet", met)
+	}
+}
+
+// A session's queue is left by a signal.
+func TestSignalWhileWaitingForTheTurn(t *testing.T) {
+	name, use := newSession(t)
+	first := begun(t, use, "--session", name, "sleep 1000")
+	eventually(t, "first one runs", func() bool {
+		out, err := exec.Command("docker", "ps", "-q", "--filter", "label=dev.belljar.session="+name).Output()
+		return err == nil && len(out) > 0
+	})
+	second := begun(t, use, "--session", name, "echo never")
+	time.Sleep(200 * time.Millisecond) // wherever it is by then
+	second.cmd.Process.Signal(syscall.SIGINT)
+	second.wait(t).ended(t, exitCanceled, "canceled")
+	first.cmd.Process.Signal(syscall.SIGINT)
+	first.wait(t).ended(t, exitCanceled, "canceled")
+}
+
+// Where the engine does not see belljar's directory, it makes /etc/hosts itself.
+func TestStateThatTheEngineDoesNotSee(t *testing.T) {
+	needEngine(t)
+	if os.Getuid() != 0 {
+		t.Skip("NOT TESTED: a mount namespace takes root")
+	}
+	dir := t.TempDir()
+	out, err := exec.Command("unshare", "-m", "sh", "-c", `mount --make-rprivate / && mount -t tmpfs none "$1" && XDG_STATE_HOME="$1" exec "$2" run --format json 'nc -w 5 localhost 1; grep -c localhost /etc/hosts; ls /sys/class/net'`, "sh", dir, binary).CombinedOutput()
+	if code := exitCode(t, err); code != 0 {
+		t.Fatalf("exit %d: %s", code, out)
+	}
+	for _, want := range []string{`can't connect to remote host (127.0.0.1): Connection refused`, `"stdout":"2\nlo\n"`} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%s\nhas no %s", out, want)
+		}
+	}
+}

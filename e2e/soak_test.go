@@ -1,0 +1,204 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"belljar/config"
+	"belljar/images"
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+)
+
+const (
+	soakCommands = 1000 // as many as a user of a warm pool has in a long task
+	soakPool     = 4
+)
+
+// warmRunner is a runner in this process, on the engine at host, with a pool.
+func warmRunner(t *testing.T, host string, pool sandbox.PoolSize) *sandbox.Local {
+	t.Helper()
+	engine, err := docker.Connect(t.Context(), host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine.Dir = t.TempDir()
+	c, err := config.Load(config.Options{Workdir: t.TempDir(), NoWorkdir: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.Profiles[sandbox.DefaultProfile]
+	p.Pool = pool
+	runner := &sandbox.Local{
+		Engine: engine, Images: &images.Store{Client: engine.Client()}, Admission: sandbox.Admission{MaxRunning: 64},
+		Profiles: map[string]sandbox.Profile{sandbox.DefaultProfile: p},
+	}
+	runner.Warm()
+	t.Cleanup(func() {
+		runner.Close()
+		engine.Close()
+	})
+	return runner
+}
+
+// TestBurst: 50 callers at once and a pool of 8. Each command runs once, and
+// none hangs.
+func TestBurst(t *testing.T) {
+	needEngine(t)
+	runner := warmRunner(t, "", sandbox.PoolSize{Min: 8, Max: 8, MaxAge: time.Minute})
+	eventually(t, "pool is full", func() bool { return runner.Pools()[0].Ready == 8 })
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	used := map[string]bool{}
+	var took []time.Duration
+	warm := 0
+	for i := range 50 {
+		all.Go(func() {
+			r, err := sandbox.Run(t.Context(), runner, sandbox.Command{Script: fmt.Sprintf("echo %d >/work/once; cat /work/*; exit %d", i, i)})
+			mu.Lock()
+			defer mu.Unlock()
+			if want := fmt.Sprintf("%d\n", i); err != nil || string(r.Stdout.Bytes()) != want || r.ExitCode != i || used[r.Container.ID] {
+				t.Errorf("command %d: exit code %d, stdout %q, error %v; container used before: %v", i, r.ExitCode, r.Stdout.Bytes(), err, used[r.Container.ID])
+			}
+			used[r.Container.ID] = true
+			took = append(took, r.Timing.Total)
+			if r.Container.Warm {
+				warm++
+			}
+		})
+	}
+	all.Wait()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	if memory.HeapInuse > 128<<20 {
+		t.Errorf("%d MiB of memory", memory.HeapInuse>>20)
+	}
+	if warm < 8 {
+		t.Errorf("only %d were warm", warm)
+	}
+	slices.Sort(took)
+	t.Logf("%d warm, p50 %v, p99 %v, heap %d MiB", warm, took[25], took[49], memory.HeapInuse>>20)
+}
+
+// soak is what TestSoak counts.
+type soak struct {
+	lost, down int
+	took       []time.Duration
+	restarting atomic.Bool
+}
+
+// TestSoak: warm commands in a row, while somebody kills a container every ten
+// seconds, and the engine once. Each result is right or says that it is not
+// known, and nothing piles up.
+func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("NOT TESTED: takes minutes")
+	}
+	d := privateEngine(t)
+	runner := warmRunner(t, d.host, sandbox.PoolSize{Min: soakPool, Max: soakPool, MaxAge: 5 * time.Minute})
+	ctx, stop := context.WithCancel(t.Context())
+	var killer sync.WaitGroup
+	killer.Go(func() { killNow(ctx, d) })
+	var s soak
+	var before, after usage
+	for i := range soakCommands {
+		switch i {
+		case soakCommands / 10:
+			before = used()
+		case soakCommands / 2:
+			eventually(t, "pool is full", func() bool { return runner.Pools()[0].Ready == soakPool })
+			s.restarting.Store(true)
+			d.signal(t, syscall.SIGKILL)
+			killer.Go(func() {
+				// A new engine takes the dead containerd for a living one where
+				// nobody has reaped it.
+				eventually(t, "containerd is gone", func() bool { return !d.runs("containerd --config") })
+				os.Remove(d.dir + "/exec/containerd/containerd.pid")
+				d.start(t)
+				s.restarting.Store(false)
+			})
+		}
+		s.one(t, runner, i)
+	}
+	stop()
+	killer.Wait()
+	after = used()
+	runner.Close()
+	if left, err := d.docker("ps", "-aq", "--filter", "label=dev.belljar.managed=true"); err != nil || left != "" {
+		t.Errorf("left over: %q, %v", left, err)
+	}
+	if after.goroutines > before.goroutines+20 || after.heap > before.heap+16<<20 || after.files > before.files+20 {
+		t.Errorf("after %d commands %+v, after a tenth of them %+v", soakCommands, after, before)
+	}
+	slices.Sort(s.took)
+	status := runner.Pools()[0]
+	t.Logf("p50 %v, p95 %v, p99 %v; engine lost %d, engine down %d; %+v; %+v, then %+v",
+		s.took[len(s.took)/2], s.took[len(s.took)*95/100], s.took[len(s.took)*99/100], s.lost, s.down, status, before, after)
+	if status.Lost < soakPool {
+		t.Errorf("the pool lost %d containers, and the engine's end alone cost it %d", status.Lost, soakPool)
+	}
+	if s.lost > soakCommands/50 || len(s.took) < soakCommands*9/10 {
+		t.Errorf("%d lost, %d right", s.lost, len(s.took))
+	}
+}
+
+// one runs a command once the pool has a container, and judges its result.
+func (s *soak) one(t *testing.T, runner *sandbox.Local, i int) {
+	eventually(t, "a container is ready", func() bool { return runner.Pools()[0].Ready > 0 || s.restarting.Load() })
+	down := s.restarting.Load()
+	begun := time.Now()
+	r, _ := sandbox.Run(t.Context(), runner, sandbox.Command{Script: fmt.Sprintf("echo %d; exit %d", i, i%7)})
+	took := time.Since(begun)
+	down = down || s.restarting.Load()
+	outside := r.Evidence.KilledBy == "outside" && r.ExitCode == 137
+	switch {
+	case r.Cause == sandbox.CauseEngineLost || outside:
+		s.lost++
+	case down && r.Cause == sandbox.CauseEngine:
+		s.down++
+		time.Sleep(100 * time.Millisecond) // nobody calls an engine that is down without a pause
+	case r.Cause != sandbox.CauseExited || r.ExitCode != i%7 || string(r.Stdout.Bytes()) != fmt.Sprintf("%d\n", i):
+		text, _ := r.MarshalJSON()
+		t.Errorf("command %d: %s", i, text)
+	default:
+		s.took = append(s.took, took)
+	}
+}
+
+// killNow kills one of the engine's containers, whichever, every ten seconds.
+func killNow(ctx context.Context, d *dockerd) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(10 * time.Second):
+		}
+		out, _ := d.docker("ps", "-q")
+		if ids := strings.Fields(out); len(ids) > 0 {
+			d.docker("kill", ids[rand.IntN(len(ids))]) // it may go by itself meanwhile
+		}
+	}
+}
+
+type usage struct {
+	goroutines, files int
+	heap              int64
+}
+
+func used() usage {
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	files, _ := os.ReadDir("/proc/self/fd")
+	return usage{runtime.NumGoroutine(), len(files), int64(memory.HeapAlloc)}
+}

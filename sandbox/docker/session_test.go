@@ -1,0 +1,286 @@
+package docker_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+
+	"github.com/docker/docker/api/types/container"
+)
+
+// sessionOf makes a session's container, which is removed after the test.
+func sessionOf(t *testing.T, engine *docker.Engine, deadline time.Duration) (sandbox.Container, sandbox.Spec) {
+	t.Helper()
+	spec := specOf(baseImage(t, engine))
+	spec.Session, spec.Deadline = spec.Command, time.Now().Add(deadline)
+	box, err := engine.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := box.Remove(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return box, spec
+}
+
+// there tells whether a container is there, in any state.
+func there(t *testing.T, engine *docker.Engine, id string) bool {
+	t.Helper()
+	_, err := engine.Client().ContainerInspect(context.WithoutCancel(t.Context()), id)
+	return err == nil
+}
+
+func managedAs(t *testing.T, engine *docker.Engine, id string) docker.Managed {
+	t.Helper()
+	list, err := engine.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range list {
+		if m.ID == id {
+			return m
+		}
+	}
+	t.Fatalf("container %s is not listed", id)
+	return docker.Managed{}
+}
+
+func waitFor(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for !is() {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+// makerEnv has TestMakeSession, in a process that is killed, make a session.
+const makerEnv = "BELLJAR_TEST_MAKER"
+
+// TestMakeSession is no test: see TestSessionSurvivesItsMaker.
+func TestMakeSession(t *testing.T) {
+	name := os.Getenv(makerEnv)
+	if name == "" {
+		t.Skip("it is a part of TestSessionSurvivesItsMaker")
+	}
+	engine, err := docker.Connect(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := specOf(baseImage(t, engine))
+	spec.Session, spec.Deadline = name, time.Now().Add(time.Hour)
+	box, err := engine.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := box.Exec(t.Context(), sandbox.Exec{Script: "echo kept >/work/file; sleep 1234 >/dev/null 2>&1 &", Dir: "/work", User: spec.User, Stdout: io.Discard, Stderr: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Wait(t.Context())
+	fmt.Printf("\nmade %s\n", box.Info().ID)
+	select {} // until it is killed
+}
+
+func TestSessionSurvivesItsMaker(t *testing.T) {
+	engine := connect(t)
+	baseImage(t, engine)
+	name := fmt.Sprintf("maker-%d", time.Now().UnixNano())
+	maker := exec.Command(os.Args[0], "-test.run=^TestMakeSession$")
+	maker.Env = append(os.Environ(), makerEnv+"="+name)
+	out, err := maker.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := maker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	for b := make([]byte, 4096); !bytes.Contains(said.Bytes(), []byte("\nmade ")); {
+		n, err := out.Read(b)
+		if said.Write(b[:n]); err != nil {
+			t.Fatalf("the maker said %s: %v", &said, err)
+		}
+	}
+	maker.Process.Kill()
+	maker.Wait()
+
+	list, err := engine.Sessions(t.Context(), name)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, error %v", list, err)
+	}
+	box, err := engine.Adopt(t.Context(), list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Remove(context.WithoutCancel(t.Context()))
+	// Its owner is gone, and it is nobody's orphan.
+	if m := managedAs(t, engine, box.Info().ID); m.Orphaned || m.Session != name {
+		t.Errorf("%+v", m)
+	}
+	if _, err := engine.Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+	c := &inside{engine, box, specOf(baseImage(t, engine))}
+	c.wants(t, check{"cat /work/file", "kept"})
+	if runs, err := box.Processes(t.Context()); err != nil || len(runs) != 1 || runs[0].Command != "sleep 1234" {
+		t.Errorf("%+v, error %v", runs, err)
+	}
+	// An adopted container keeps its lock-down.
+	c.wants(t, check{"id -u; grep CapEff /proc/self/status | tr -d '\t'", "65534\nCapEff:0{16}"})
+}
+
+// Once it is there, a session is swept only past its deadline; before its start
+// it is like any other that was never made.
+func TestSweepOfSessions(t *testing.T) {
+	engine := connect(t)
+	made := func(deadline time.Duration, start bool) string {
+		t.Helper()
+		labels := map[string]string{
+			"dev.belljar.managed": "true", "dev.belljar.session": fmt.Sprintf("sweep-%d", time.Now().UnixNano()), "dev.belljar.owner": "0@elsewhere",
+			// The PID is this process's, which began at another time.
+			"dev.belljar.host": docker.ThisHost(), "dev.belljar.process": fmt.Sprintf("%d@1", os.Getpid()),
+			"dev.belljar.deadline": time.Now().Add(deadline).UTC().Format(time.RFC3339),
+		}
+		c, err := engine.Client().ContainerCreate(t.Context(), &container.Config{Image: baseImage(t, engine).ID, Cmd: []string{"sleep", "1000"}, Labels: labels}, nil, nil, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			engine.Client().ContainerRemove(context.WithoutCancel(t.Context()), c.ID, container.RemoveOptions{Force: true})
+		})
+		if start {
+			if err := engine.Client().ContainerStart(t.Context(), c.ID, container.StartOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c.ID
+	}
+	// What was never started any belljar beside this one would sweep, too: it
+	// is made last.
+	live, late := made(time.Hour, true), made(-time.Second, true)
+	unborn := made(time.Hour, false)
+	if _, err := engine.Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for name, test := range map[string]struct {
+		id   string
+		want bool
+	}{"live": {live, true}, "past its deadline": {late, false}, "never started": {unborn, false}} {
+		if got := there(t, engine, test.id); got != test.want {
+			t.Errorf("%s: there is %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// A keeper ends of itself, also where no belljar is left to end it, and what
+// runs there with it.
+func TestSessionEndsAtItsDeadline(t *testing.T) {
+	engine := connect(t)
+	box, spec := sessionOf(t, engine, 3*time.Second)
+	if _, err := box.Exec(t.Context(), sandbox.Exec{Script: "trap '' TERM; sleep 1000", Dir: "/work", User: spec.User, Stdout: io.Discard, Stderr: io.Discard}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-box.Lost():
+	case <-time.After(time.Minute):
+		t.Fatal("it lives on")
+	}
+	if left := time.Until(spec.Deadline); left > time.Second { // it counts whole seconds
+		t.Errorf("it ended %v before its deadline", left)
+	}
+	waitFor(t, "container gone", func() bool { return !there(t, engine, box.Info().ID) })
+}
+
+func TestPausedSession(t *testing.T) {
+	engine := connect(t)
+	box, spec := sessionOf(t, engine, time.Hour)
+	if err := engine.Client().ContainerPause(t.Context(), box.Info().ID); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-box.Lost():
+	case <-time.After(time.Minute):
+		t.Error("that it stands still is not told")
+	}
+	list, err := engine.Sessions(t.Context(), spec.Session)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, error %v", list, err)
+	}
+	_, err = engine.Adopt(t.Context(), list[0])
+	want := fmt.Sprintf("the container of session %q is paused (docker unpause %s)", spec.Session, box.Info().ID)
+	if sandbox.CauseOf(err) != sandbox.CauseEngine || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	if err := engine.Client().ContainerUnpause(t.Context(), box.Info().ID); err != nil {
+		t.Fatal(err)
+	}
+	again, err := engine.Adopt(t.Context(), list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	(&inside{engine, again, spec}).wants(t, check{"echo alive", "alive"})
+}
+
+// Where this host does not see the processes, they are killed from inside, by
+// the PIDs there, and only as the commands' user may.
+func TestKillFromInside(t *testing.T) {
+	engine := connect(t)
+	box, spec := sessionOf(t, engine, time.Hour)
+	c := &inside{engine, box, spec}
+	c.run(t, "sleep 1001 >/dev/null 2>&1 & sleep 1002 >/dev/null 2>&1 &")
+	list, err := docker.ListInside(t.Context(), box)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doomed []sandbox.Process
+	for _, p := range list {
+		if p.SID == 0 || p.StartTicks == 0 {
+			t.Errorf("%+v", p)
+		}
+		if p.Command == "sleep 1001" {
+			doomed = append(doomed, p)
+		}
+	}
+	if len(doomed) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	other := doomed[0] // had the PID before
+	other.StartTicks--
+	for _, list := range [][]sandbox.Process{{other}, doomed, doomed} {
+		if err := docker.KillInside(t.Context(), box, list); err != nil {
+			t.Error(err)
+		}
+		want := 1
+		if list[0] == other {
+			want = 2
+		}
+		waitFor(t, fmt.Sprintf("%d processes run", want), func() bool {
+			runs, err := box.Processes(t.Context())
+			return err == nil && len(runs) == want
+		})
+	}
+	runs, err := box.Processes(t.Context())
+	if err != nil || len(runs) != 1 || runs[0].Command != "sleep 1002" {
+		t.Errorf("%+v, error %v", runs, err)
+	}
+	err = docker.KillInside(t.Context(), box, []sandbox.Process{{HostPID: 1}})
+	if err == nil || !strings.Contains(err.Error(), "the engine does not tell its PID") {
+		t.Errorf("error %v", err)
+	}
+}
