@@ -27,6 +27,7 @@ func runAll(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "belljar")
+	os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")) // not the user's
 	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/belljar").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building belljar: %v\n%s", err, out)
 		return 1
@@ -118,10 +119,9 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(binary)+":"+env.Getenv("PATH"))
-			for _, name := range []string{"DOCKER_HOST", "CI"} {
+			for _, name := range []string{"DOCKER_HOST", "CI", "XDG_STATE_HOME"} {
 				env.Setenv(name, os.Getenv(name))
 			}
-			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			// Others use the engine, too. A script that fails does not remove it.
 			session := fmt.Sprintf("e2e-%d", time.Now().UnixNano())
 			env.Setenv("SESSION", session)
