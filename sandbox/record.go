@@ -78,14 +78,24 @@ func (s recordStore) change(ctx context.Context, change func(r *record) error) e
 	return s.write(r)
 }
 
+// look reads the record while nobody writes it.
+func (s recordStore) look(ctx context.Context) (*record, error) {
+	lock, err := s.lock(ctx, 1, false)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	return s.read()
+}
+
 func (s recordStore) read() (*record, error) {
 	r := &record{}
 	text, err := os.ReadFile(s.file())
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(text, r)
+	if err == nil { // what follows the first value is a longer one's rest
+		err = json.NewDecoder(bytes.NewReader(text)).Decode(r)
 	}
 	if err != nil {
 		return nil, &Error{Cause: CauseEngine, Message: fmt.Sprintf("reading what is known of session %q", s.name), Err: err, Hint: "remove it: belljar session rm " + s.name}
@@ -93,7 +103,12 @@ func (s recordStore) read() (*record, error) {
 	return r, nil
 }
 
-// write replaces the file as a whole, so that a crash leaves the old one.
+// page is what the kernel writes to a file at once, also where we are killed.
+const page = 4096
+
+// write replaces the record as a whole, so that being killed leaves the old one
+// or the new. A small one is written over the old: to rename a new file costs
+// more than all else about a command.
 func (s recordStore) write(r *record) error {
 	if r.Session == "" {
 		if err := os.Remove(s.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -105,10 +120,22 @@ func (s recordStore) write(r *record) error {
 	if err != nil {
 		return err
 	}
+	if text = append(text, '\n'); len(text) <= page {
+		return overwrite(s.file(), text)
+	}
 	if err := os.WriteFile(s.file()+".new", text, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(s.file()+".new", s.file())
+}
+
+func overwrite(name string, text []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Truncate(int64(len(text))), file.Close())
 }
 
 // lockTurn waits for the session's turn: alone, or with others that are not.

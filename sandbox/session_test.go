@@ -815,7 +815,7 @@ func TestCorruptRecord(t *testing.T) {
 		if err := os.WriteFile(s.dir+"/dev.json", []byte(`{"session":`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		want := `reading what is known of session "dev": unexpected end of JSON input (remove it: belljar session rm dev)`
+		want := `reading what is known of session "dev": unexpected EOF (remove it: belljar session rm dev)`
 		if r := ran(t, l, sandbox.StatusFatal, sandbox.CauseEngine, in("next")); r.Message != want {
 			t.Errorf("message %q", r.Message)
 		}

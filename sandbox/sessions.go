@@ -50,7 +50,7 @@ func (l *Local) Sessions(ctx context.Context) ([]SessionInfo, error) {
 }
 
 func (l *Local) session(ctx context.Context, name string, kept []Kept) (SessionInfo, error) {
-	r, err := recordStore{l.StateDir, name}.read()
+	r, err := recordStore{l.StateDir, name}.look(ctx)
 	if err != nil {
 		return SessionInfo{Name: name, Lost: err.Error()}, nil
 	}
@@ -143,7 +143,7 @@ func (l *Local) ExpireSessions(ctx context.Context) (int, error) {
 }
 
 func (l *Local) expireSession(ctx context.Context, store recordStore) (ended bool, err error) {
-	r, err := store.read()
+	r, err := store.look(ctx)
 	if err != nil || !r.idle(time.Now()) {
 		return false, err
 	}
