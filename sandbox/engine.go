@@ -57,6 +57,8 @@ type Running interface {
 	// An error is a *Error: CauseEngineLost where the status cannot be known.
 	// Cancelling ctx gives up waiting; Container.Remove ends the process.
 	Wait(ctx context.Context) (status int, err error)
+	// Cut says, once Wait returned, why output may be missing; "" is not.
+	Cut() string
 }
 
 // Exec is a process to start: `sh -c Script`.

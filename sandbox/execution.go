@@ -171,10 +171,7 @@ func (x *execution) begin(ctx, waitCtx context.Context, place *place) (process, 
 	}
 	x.clocks()
 	exited := make(chan exit, 1)
-	go func() {
-		status, err := running.Wait(waitCtx)
-		exited <- exit{status, err}
-	}()
+	go func() { exited <- wait(waitCtx, running) }()
 	return process{running.Exited(), exited}, nil
 }
 

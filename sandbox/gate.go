@@ -83,11 +83,11 @@ func openGate(ctx context.Context, box Container, user User) (*gate, error) {
 	go func() {
 		defer close(g.over)
 		defer giveUp()
-		status, err := running.Wait(waitCtx)
-		if err == nil {
-			err = g.failure()
+		end := wait(waitCtx, running)
+		if end.err == nil {
+			end.err = g.failure()
 		}
-		g.exited <- exit{status, err}
+		g.exited <- end
 	}()
 	word, err := g.hear(ctx)
 	if err == nil {

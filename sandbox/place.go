@@ -128,10 +128,11 @@ func (x *execution) pooled(pool *pool, m *member, told string) *place {
 		return all, err
 	}
 	p.leave = func(ctx context.Context) {
-		x.recount(ctx, p)
-		if !p.ended {
-			pool.discard(m.box, m.gate)
+		if p.ended {
+			x.recount(ctx, p)
+			return
 		}
+		pool.discard(m.box, m.gate)
 	}
 	return p
 }

@@ -140,7 +140,14 @@ func (t *sessionTurn) place(ctx context.Context, image Image) (*place, error) {
 		if p.reused, err = t.open(ctx, r, image); err != nil {
 			return err
 		}
-		if err := t.openGate(ctx); err != nil {
+		before := make(chan Counters, 1)
+		go func(box Container) { // beside the gate's answer
+			c, _ := box.Counters(ctx)
+			before <- c
+		}(t.session.box)
+		err = t.openGate(ctx)
+		p.before = <-before
+		if err != nil {
 			return err
 		}
 		p.box, p.gate, p.told = t.session.box, t.gate, t.told
@@ -151,7 +158,6 @@ func (t *sessionTurn) place(ctx context.Context, image Image) (*place, error) {
 		}
 		t.session.active[t.x.command.ID] = true
 		r.LastUsed = time.Now()
-		p.before, _ = p.box.Counters(ctx)
 		return nil
 	})
 	if err != nil {
@@ -402,7 +408,9 @@ func (t *sessionTurn) own(ctx context.Context, p *place) (own []Process, err err
 // leave writes down how the session goes on.
 func (t *sessionTurn) leave(p *place) func(ctx context.Context) {
 	return func(ctx context.Context) {
-		t.x.recount(ctx, p)
+		if p.ended {
+			t.x.recount(ctx, p)
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 		defer cancel()
 		useless := isClosed(p.box.Lost())

@@ -15,6 +15,13 @@ type process struct {
 type exit struct {
 	status int
 	err    error
+	cut    string // see Running.Cut
+}
+
+// wait waits for a process's exit.
+func wait(ctx context.Context, r Running) exit {
+	status, err := r.Wait(ctx)
+	return exit{status, err, r.Cut()}
 }
 
 // supervise waits for the command's end or ends it, and writes its fate into
@@ -31,7 +38,8 @@ func (x *execution) supervise(ctx, patient context.Context, place *place, p proc
 	x.result.ended(end)
 	place.end(patient)
 	defer time.AfterFunc(drainTimeout, giveUp).Stop()
-	<-p.exited // its status is that of our kill
+	last := <-p.exited // its status is that of our kill
+	x.result.Evidence.OutputError = last.cut
 	return nil
 }
 
@@ -44,6 +52,7 @@ func (x *execution) supervise(ctx, patient context.Context, place *place, p proc
 // then, nor an engine waited for that does not tell its status.
 func (x *execution) exited(ctx, patient context.Context, place *place, p process, e *exit, giveUp func()) error {
 	if e != nil && e.err != nil {
+		x.result.Evidence.OutputError = e.cut
 		return e.err
 	}
 	x.look(patient, place)
@@ -61,6 +70,7 @@ func (x *execution) exited(ctx, patient context.Context, place *place, p process
 		stop()
 		e = &last
 	}
+	x.result.Evidence.OutputError = e.cut
 	if e.err != nil {
 		return e.err
 	}
@@ -127,6 +137,5 @@ func (x *execution) recount(ctx context.Context, place *place) {
 	}
 	e, r := &x.result.Evidence, &x.result.Resources
 	e.OOMKills, e.PidsLimitHits = max(e.OOMKills, last.OOMKills), max(e.PidsLimitHits, last.PidsLimitHits)
-	e.OutputError = last.OutputError
 	r.CPUSeconds, r.MaxMemoryBytes = max(r.CPUSeconds, last.CPUSeconds), max(r.MaxMemoryBytes, last.MaxMemoryBytes)
 }

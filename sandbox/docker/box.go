@@ -39,8 +39,7 @@ type box struct {
 
 	mu    sync.Mutex
 	execs []*running
-	lost  string // why output may be missing
-	own   []int  // PIDs of the container's own processes, on this host
+	own   []int // PIDs of the container's own processes, on this host
 
 	counted counts
 }
@@ -86,13 +85,6 @@ func (b *box) add(exec *running) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.execs = append(b.execs, exec)
-}
-
-// lose remembers that output may be missing, and why.
-func (b *box) lose(why string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.lost = why
 }
 
 func (b *box) started() []*running {

@@ -39,9 +39,6 @@ func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
 	if now.died || b.initGone() {
 		c.KilledBy = "outside" // Remove was not called yet, and a keeper does not end
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c.OutputError = b.lost
 	c.Source = strings.Join(sources, ",")
 	return c, nil
 }

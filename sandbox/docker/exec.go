@@ -48,6 +48,18 @@ type running struct {
 	exited *exitWatch
 	waited atomic.Bool  // Wait was called, and closes the connection
 	writes atomic.Int64 // writes begun plus writes done: odd during one
+	cut    atomic.Pointer[string]
+}
+
+// lose remembers that output may be missing, and why.
+func (r *running) lose(why string) { r.cut.Store(&why) }
+
+// Cut implements sandbox.Running.
+func (r *running) Cut() string {
+	if why := r.cut.Load(); why != nil {
+		return *why
+	}
+	return ""
 }
 
 // Exec implements sandbox.Container.
@@ -107,7 +119,7 @@ func (r *running) copy(stdout, stderr io.Writer) {
 	}
 	_, err := stdcopy.StdCopy(countWriter{stdout, &r.writes}, countWriter{stderr, &r.writes}, r.conn.Reader)
 	if err != nil && !errors.Is(err, net.ErrClosed) { // closed by us: see drain
-		r.box.lose("the stream broke off: " + err.Error())
+		r.lose("the stream broke off: " + err.Error())
 	}
 }
 

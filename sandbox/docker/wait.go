@@ -38,7 +38,7 @@ func (r *running) drain(ctx context.Context) {
 		}
 		now := r.writes.Load()
 		if now == before && now%2 == 0 {
-			r.box.lose("the stream did not end with the command, and was not waited for")
+			r.lose("the stream did not end with the command, and was not waited for")
 			return
 		}
 		before = now
@@ -91,7 +91,7 @@ func (r *running) status(ctx context.Context) (int, error) {
 		case err == nil:
 			failing = time.Time{}
 			if copied == nil && time.Since(eof) > earlyEnd {
-				r.box.lose("the stream ended before the command")
+				r.lose("the stream ended before the command")
 			}
 		case failing.IsZero():
 			failing = time.Now()

@@ -114,6 +114,9 @@ type running struct{ proc *Proc }
 // Exited implements sandbox.Running.
 func (r *running) Exited() <-chan struct{} { return r.proc.done }
 
+// Cut implements sandbox.Running: the fake loses nothing.
+func (r *running) Cut() string { return "" }
+
 // Wait implements sandbox.Running.
 func (r *running) Wait(ctx context.Context) (int, error) {
 	p := r.proc
