@@ -42,6 +42,19 @@ type box struct {
 	own   []int // PIDs of the container's own processes, on this host
 
 	counted counts
+
+	// Where the kernel is not shared; see lister.
+	life      context.Context // until the box is removed or closed
+	end       context.CancelFunc
+	all       sync.WaitGroup // goroutines of the box's own
+	preparing sync.Once
+	listing   sync.Mutex
+	lister    *lister
+}
+
+func newBox(e *Engine, id string, w *watch) *box {
+	life, end := context.WithCancel(context.Background())
+	return &box{engine: e, id: id, watch: w, life: life, end: end}
 }
 
 // Info implements sandbox.Container.
@@ -57,6 +70,7 @@ func (b *box) Remove(ctx context.Context) error {
 		return nil
 	}
 	err := b.remove(ctx)
+	b.endListing()
 	for _, exec := range b.started() {
 		if !exec.waited.Load() {
 			exec.close()
@@ -75,6 +89,7 @@ func (b *box) Lost() <-chan struct{} { return b.watch.lost }
 // Close implements sandbox.Container. Whoever still waits for a process in it
 // asks the engine from now on.
 func (b *box) Close() error {
+	b.endListing()
 	b.engine.events.remove(b.id, b.watch)
 	b.watch.update(func(s *seen) { s.blind = true })
 	return nil
@@ -154,6 +169,7 @@ func (b *box) abandon(ctx context.Context) error {
 		b.stdin.Close()
 	}
 	b.engine.events.remove(b.id, b.watch)
+	b.endListing()
 	return b.engine.forceRemove(ctx, b.id)
 }
 

@@ -57,7 +57,8 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 		}
 		return nil, createError(err, spec)
 	}
-	box := &box{engine: e, id: made.ID, spec: spec, keeper: keeperFor(spec.User), watch: e.events.add(made.ID)}
+	box := newBox(e, made.ID, e.events.add(made.ID))
+	box.spec, box.keeper = spec, keeperFor(spec.User)
 	if err := box.start(patient); err != nil {
 		return nil, errors.Join(err, box.abandon(ctx))
 	}

@@ -89,6 +89,9 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 	}
 	go r.copy(x.Stdout, x.Stderr)
 	r.exited = r.watchExit()
+	if x.User.UID != b.keeper {
+		b.prepareListing()
+	}
 	return r, nil
 }
 

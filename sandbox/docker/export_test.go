@@ -23,6 +23,7 @@ func ListInside(ctx context.Context, c sandbox.Container) ([]sandbox.Process, er
 // KillInside kills a container's processes as where this host does not see them.
 func KillInside(ctx context.Context, c sandbox.Container, list []sandbox.Process) error {
 	b := c.(*box)
-	elsewhere := &box{engine: b.engine, id: b.id, spec: b.spec, runtime: b.runtime, watch: b.watch}
+	elsewhere := newBox(b.engine, b.id, b.watch)
+	elsewhere.spec, elsewhere.runtime, elsewhere.keeper = b.spec, b.runtime, b.keeper
 	return elsewhere.Kill(ctx, list)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,46 +18,193 @@ import (
 // maxListing bounds what is read of a listing from inside.
 const maxListing = 4 << 20
 
-// listScript prints the clock, then three files of each process, with a mark
-// after each. The mark is read from stdin, where no process can see it, and so
-// none's name or arguments can hold it.
-const listScript = `read -r mark; cat /proc/uptime; printf %s "$mark"
-for p in /proc/[0-9]*; do for f in stat status cmdline; do cat $p/$f; printf %s "$mark"; done; done 2>/dev/null`
+// listScript says its PID, and then answers lines of a question and a mark, with
+// the mark at the end: "pids" are what runs, and "all" the clock and then three
+// files of each process, with the mark after each. The mark is read from stdin,
+// where no process can see it, so that none's name or arguments can hold it.
+const listScript = `echo $$
+while read -r what mark; do
+	case $what in
+	pids) echo /proc/[0-9]* ;;
+	*) cat /proc/uptime; printf %s "$mark"
+		for p in /proc/[0-9]*; do for f in stat status cmdline; do cat $p/$f; printf %s "$mark"; done; done ;;
+	esac 2>/dev/null
+	printf %s "$mark"
+done`
 
-// listInside lists by an exec in the container, as the keeper's user, whom no
-// command can touch. It needs cat, and costs an exec.
-func (b *box) listInside(ctx context.Context) ([]sandbox.Process, error) {
-	mark := rand.Text()
-	var out bytes.Buffer
-	listing, err := b.Exec(ctx, sandbox.Exec{
-		Script: listScript, Dir: "/", User: sandbox.User{UID: b.keeper, GID: b.keeper}, Stdin: strings.NewReader(mark + "\n"),
-		Stdout: limitWriter{&out, maxListing}, Stderr: io.Discard,
+// lister is an exec that waits to say what runs, as the keeper's user, whom no
+// command can touch: to start one for each list would cost more than most
+// commands do. It needs cat.
+type lister struct {
+	exec  *running
+	stdin *io.PipeWriter
+	out   chan []byte
+	end   context.CancelFunc // of what it writes
+	own   []string // the container's own processes, itself included, as "/proc/PID"
+}
+
+// openLister starts one.
+func (b *box) openLister(ctx context.Context) (*lister, error) {
+	in, stdin := io.Pipe()
+	life, end := context.WithCancel(b.life)
+	l := &lister{stdin: stdin, out: make(chan []byte), end: end}
+	exec, err := b.Exec(ctx, sandbox.Exec{
+		Script: listScript, Dir: "/", User: sandbox.User{UID: b.keeper, GID: b.keeper}, Stdin: in,
+		Stdout: chanWriter{life, l.out}, Stderr: io.Discard,
 	})
 	if err != nil {
+		end()
+		return nil, err
+	}
+	l.exec = exec.(*running)
+	if _, err = l.read(ctx, "\n"); err == nil {
+		_, err = l.list(ctx, b.keeper)
+	}
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *lister) close() {
+	l.end()
+	l.stdin.Close()
+	l.exec.close()
+}
+
+// ask asks one question. After an error the lister is of no use.
+func (l *lister) ask(ctx context.Context, what string) (answer, mark string, err error) {
+	mark = rand.Text()
+	stop := context.AfterFunc(ctx, func() { l.stdin.CloseWithError(ctx.Err()) })
+	defer stop()
+	if _, err := fmt.Fprintf(l.stdin, "%s %s\n", what, mark); err != nil {
+		return "", mark, err
+	}
+	answer, err = l.read(ctx, map[string]string{"pids": mark, "all": mark + mark}[what])
+	return answer, mark, err
+}
+
+// read reads up to a mark.
+func (l *lister) read(ctx context.Context, mark string) (string, error) {
+	var text []byte
+	for !bytes.HasSuffix(text, []byte(mark)) {
+		select {
+		case p := <-l.out:
+			text = append(text, p...)
+		case <-l.exec.copied:
+			return "", errors.New("it ended")
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		if len(text) > maxListing {
+			return "", fmt.Errorf("more than %d bytes", maxListing)
+		}
+	}
+	return string(text), nil
+}
+
+// list is all that runs but the container's own.
+func (l *lister) list(ctx context.Context, keeper int) ([]sandbox.Process, error) {
+	text, mark, err := l.ask(ctx, "all")
+	if err != nil {
+		return nil, err
+	}
+	parts := strings.Split(text, mark)
+	if len(parts) < 6 { // the keeper, at least
+		return nil, fmt.Errorf("the image's cat gave no list (%d bytes)", len(text))
+	}
+	list, own := parseInside(parts[:len(parts)-1], keeper)
+	l.own = own
+	return list, nil
+}
+
+// idle tells whether nothing runs but the container's own.
+func (l *lister) idle(ctx context.Context) (bool, error) {
+	text, mark, err := l.ask(ctx, "pids")
+	if err != nil {
+		return false, err
+	}
+	pids := strings.Fields(strings.TrimSuffix(text, mark))
+	return !slices.ContainsFunc(pids, func(pid string) bool { return !slices.Contains(l.own, pid) }), nil
+}
+
+// listInside lists by an exec in the container.
+func (b *box) listInside(ctx context.Context) (list []sandbox.Process, err error) {
+	b.listing.Lock()
+	defer b.listing.Unlock()
+	if b.lister == nil {
+		if b.lister, err = b.openLister(ctx); err != nil {
+			return nil, fmt.Errorf("listing from inside: %w", err)
+		}
+	}
+	idle, err := b.lister.idle(ctx)
+	if err == nil && !idle {
+		list, err = b.lister.list(ctx, b.keeper)
+	}
+	if err != nil {
+		b.lister.close()
+		b.lister = nil
 		return nil, fmt.Errorf("listing from inside: %w", err)
 	}
-	if _, err := listing.Wait(ctx); err != nil {
-		return nil, fmt.Errorf("listing from inside: %w", err)
+	return list, nil
+}
+
+// prepareListing opens the lister before it is needed, beside what is going on.
+func (b *box) prepareListing() {
+	if b.sharesKernel() {
+		return
 	}
-	parts := strings.Split(out.String(), mark)
-	if len(parts) < 5 || out.Len() == maxListing { // the keeper, at least
-		return nil, fmt.Errorf("listing from inside: the image's cat gave no list (%d bytes)", out.Len())
+	b.preparing.Do(func() {
+		b.all.Go(func() {
+			ctx, cancel := context.WithTimeout(b.life, callTimeout)
+			defer cancel()
+			b.listInside(ctx) // who needs it is told what fails
+		})
+	})
+}
+
+// endListing ends it, and what prepares it.
+func (b *box) endListing() {
+	b.end()
+	b.all.Wait()
+	b.listing.Lock()
+	defer b.listing.Unlock()
+	if b.lister != nil {
+		b.lister.close()
+		b.lister = nil
 	}
-	return parseInside(parts, b.keeper), nil
+}
+
+// chanWriter passes on what is written until its context ends.
+type chanWriter struct {
+	ctx context.Context
+	to  chan<- []byte
+}
+
+func (w chanWriter) Write(p []byte) (int, error) {
+	select {
+	case w.to <- bytes.Clone(p):
+	case <-w.ctx.Done():
+	}
+	return len(p), nil
 }
 
 // parseInside reads the clock and then three parts a process. One that went
 // while it was read lacks some.
-func parseInside(parts []string, keeper int) []sandbox.Process {
+func parseInside(parts []string, keeper int) (list []sandbox.Process, own []string) {
 	up := parseUptime(parts[0])
-	var list []sandbox.Process
 	for files := range slices.Chunk(parts[1:], 3) {
 		if len(files) < 3 {
 			break
 		}
 		stat, err := parseStat([]byte(files[0]))
 		status := parseStatus(files[1])
-		if err != nil || !stat.runs() || status.uid == keeper {
+		if err != nil || !stat.runs() {
+			continue
+		}
+		if status.uid == keeper {
+			own = append(own, fmt.Sprintf("/proc/%d", stat.pid))
 			continue
 		}
 		p := stat.process(up, status.uid, []byte(files[2]))
@@ -64,7 +212,7 @@ func parseInside(parts []string, keeper int) []sandbox.Process {
 		list = append(list, p)
 	}
 	slices.SortFunc(list, byPID)
-	return list
+	return list, own
 }
 
 func parseUptime(text string) time.Duration {

@@ -55,7 +55,9 @@ func (e *Engine) Look(ctx context.Context, m *Managed) error {
 	if err != nil {
 		return engineError(err, "inspecting container %q", m.ID).hint("see: belljar doctor")
 	}
-	b := &box{engine: e, id: m.ID, runtime: about.HostConfig.Runtime, init: about.State.Pid, watch: newWatch()}
+	b := newBox(e, m.ID, newWatch())
+	b.runtime, b.init = about.HostConfig.Runtime, about.State.Pid
+	defer b.endListing()
 	fmt.Sscanf(about.Config.User, "%d", &b.keeper)
 	b.findGroup()
 	m.Runs, err = b.Processes(ctx)

@@ -41,7 +41,7 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 	e.subscribe.Do(e.events.start)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	b := &box{engine: e, id: kept.ID, watch: e.events.add(kept.ID)}
+	b := newBox(e, kept.ID, e.events.add(kept.ID))
 	about, err := e.client.ContainerInspect(ctx, kept.ID)
 	if err != nil || !about.State.Running || about.State.Paused {
 		b.Close()
