@@ -17,9 +17,17 @@ import (
 // empty lines, and evals the first other line. Its newline is $1, since all it
 // is told is one line; a line without an end is not obeyed. Its third file is
 // /dev/null, which it need not look for then.
+//
+// A line is read byte by byte, so what is the same in all has a short name: c
+// enters the directory and takes back what that and the shell itself would leave
+// in the environment; x and i say that the command begins, and become it, with
+// no stdin and with the gate's.
 const gateScript = `set -- '
 '
 exec 3<>/dev/null
+c() { cd -P "$1" || { echo n; exit 126; }; unset PWD OLDPWD SHLVL; } 2>&3
+x() { echo; exec sh -c "$1" <&3 3>&-; }
+i() { echo; exec sh -c "$1" 3>&-; }
 echo $$
 until IFS= read -r l || exit 1; [ "$l" ]; do echo; done
 eval "$l"`
@@ -312,29 +320,29 @@ func (s *gateStdin) SetReadDeadline(t time.Time) error {
 // means that no gate can be told this command.
 func delivery(c Command) (string, bool) {
 	var b strings.Builder
-	b.WriteString("{ cd -P ")
+	b.WriteString("c ")
 	quoteWord(&b, c.Dir)
-	// What cd and the shell itself would leave in the environment.
-	b.WriteString(" || { echo " + gateNoDir + "; exit 126; }; unset PWD OLDPWD SHLVL; export")
-	for _, kv := range c.Env {
+	for i, kv := range c.Env {
 		name, value, _ := strings.Cut(kv, "=")
 		if !exportable(name) {
 			return "", false
 		}
-		b.WriteByte(' ')
-		b.WriteString(name)
-		b.WriteByte('=')
+		if i == 0 {
+			b.WriteString(";export")
+		}
+		b.WriteString(" " + name + "=")
 		quoteWord(&b, value)
 	}
-	if len(c.Env) == 0 {
-		b.WriteString(" PATH") // without a name it lists
+	if len(c.Env) > 0 {
+		b.WriteString(" 2>&3")
 	}
-	b.WriteString("; } 2>&3; echo; exec sh -c ")
-	quoteWord(&b, c.Script)
 	if c.Stdin == nil {
-		b.WriteString(" <&3")
+		b.WriteString(";x ")
+	} else {
+		b.WriteString(";i ")
 	}
-	b.WriteString(" 3>&-\n")
+	quoteWord(&b, c.Script)
+	b.WriteByte('\n')
 	return b.String(), b.Len() <= maxDelivery
 }
 

@@ -22,7 +22,7 @@ const (
 	// containers, and yieldWarm for those that are short: making a container
 	// beside one would double the few milliseconds that it takes.
 	yieldCold  = time.Second
-	yieldWarm  = 20 * time.Millisecond
+	yieldWarm  = 100 * time.Millisecond
 	yieldPause = 2 * time.Millisecond
 )
 

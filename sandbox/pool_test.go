@@ -755,7 +755,7 @@ func TestRefillHoldsBack(t *testing.T) {
 		{500 * time.Millisecond, 0, 500 * time.Millisecond},
 		{10 * time.Second, 0, time.Second},
 		{500 * time.Millisecond, time.Hour, 500 * time.Millisecond},
-		{0, time.Hour, 20 * time.Millisecond},
+		{0, time.Hour, 100 * time.Millisecond},
 		{0, 10 * time.Millisecond, 10 * time.Millisecond},
 	} {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {

@@ -18,18 +18,18 @@ import (
 // maxListing bounds what is read of a listing from inside.
 const maxListing = 4 << 20
 
-// listScript says its PID, and then answers lines of a question and a mark, with
-// the mark at the end: "pids" are what runs, and "all" the clock and then three
-// files of each process, with the mark after each. The mark is read from stdin,
+// listScript says its PID, and then answers lines: "p" with a line of what runs,
+// and any other, a mark, with the clock and then three files of each process, and
+// the mark after each, and once more at the end. The mark is read from stdin,
 // where no process can see it, so that none's name or arguments can hold it.
 const listScript = `echo $$
-while read -r what mark; do
-	case $what in
-	pids) echo /proc/[0-9]* ;;
+while read -r mark; do
+	case $mark in
+	p) echo /proc/[0-9]* ;;
 	*) cat /proc/uptime; printf %s "$mark"
-		for p in /proc/[0-9]*; do for f in stat status cmdline; do cat $p/$f; printf %s "$mark"; done; done ;;
-	esac 2>/dev/null
-	printf %s "$mark"
+		for p in /proc/[0-9]*; do for f in stat status cmdline; do cat $p/$f; printf %s "$mark"; done; done 2>/dev/null
+		printf %s "$mark" ;;
+	esac
 done`
 
 // lister is an exec that waits to say what runs, as the keeper's user, whom no
@@ -40,7 +40,7 @@ type lister struct {
 	stdin *io.PipeWriter
 	out   chan []byte
 	end   context.CancelFunc // of what it writes
-	own   []string // the container's own processes, itself included, as "/proc/PID"
+	own   []string           // the container's own processes, itself included, as "/proc/PID"
 }
 
 // openLister starts one.
@@ -73,16 +73,15 @@ func (l *lister) close() {
 	l.exec.close()
 }
 
-// ask asks one question. After an error the lister is of no use.
-func (l *lister) ask(ctx context.Context, what string) (answer, mark string, err error) {
-	mark = rand.Text()
+// ask asks one question, whose answer ends with that. After an error the lister
+// is of no use.
+func (l *lister) ask(ctx context.Context, question, end string) (string, error) {
 	stop := context.AfterFunc(ctx, func() { l.stdin.CloseWithError(ctx.Err()) })
 	defer stop()
-	if _, err := fmt.Fprintf(l.stdin, "%s %s\n", what, mark); err != nil {
-		return "", mark, err
+	if _, err := fmt.Fprintln(l.stdin, question); err != nil {
+		return "", err
 	}
-	answer, err = l.read(ctx, map[string]string{"pids": mark, "all": mark + mark}[what])
-	return answer, mark, err
+	return l.read(ctx, end)
 }
 
 // read reads up to a mark.
@@ -106,7 +105,8 @@ func (l *lister) read(ctx context.Context, mark string) (string, error) {
 
 // list is all that runs but the container's own.
 func (l *lister) list(ctx context.Context, keeper int) ([]sandbox.Process, error) {
-	text, mark, err := l.ask(ctx, "all")
+	mark := rand.Text()
+	text, err := l.ask(ctx, mark, mark+mark)
 	if err != nil {
 		return nil, err
 	}
@@ -121,12 +121,11 @@ func (l *lister) list(ctx context.Context, keeper int) ([]sandbox.Process, error
 
 // idle tells whether nothing runs but the container's own.
 func (l *lister) idle(ctx context.Context) (bool, error) {
-	text, mark, err := l.ask(ctx, "pids")
+	pids, err := l.ask(ctx, "p", "\n")
 	if err != nil {
 		return false, err
 	}
-	pids := strings.Fields(strings.TrimSuffix(text, mark))
-	return !slices.ContainsFunc(pids, func(pid string) bool { return !slices.Contains(l.own, pid) }), nil
+	return !slices.ContainsFunc(strings.Fields(pids), func(pid string) bool { return !slices.Contains(l.own, pid) }), nil
 }
 
 // listInside lists by an exec in the container.

@@ -46,19 +46,21 @@ func (p *Proc) readLine() (string, bool) {
 // obey makes p the command that it is told.
 func (e *Engine) obey(p *Proc, line string) int {
 	told := &words{rest: line}
-	told.skip("{ cd -P ")
+	told.skip("c ")
 	dir := told.word()
-	told.skip(" || { echo n; exit 126; }; unset PWD OLDPWD SHLVL; export")
 	p.Env = nil
-	for !told.has("; } 2>&3; echo; exec sh -c ") {
-		told.skip(" ")
-		p.Env = append(p.Env, told.word())
+	if told.has(";export") {
+		for !told.has(" 2>&3") {
+			told.skip(" ")
+			p.Env = append(p.Env, told.word())
+		}
+	}
+	if told.has(";x ") {
+		p.Stdin = strings.NewReader("")
+	} else {
+		told.skip(";i ")
 	}
 	p.Script = told.word()
-	if told.has(" <&3") {
-		p.Stdin = strings.NewReader("")
-	}
-	told.skip(" 3>&-")
 	if told.bad || told.rest != "" {
 		panic("the fake gate does not understand " + line)
 	}
