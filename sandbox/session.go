@@ -80,6 +80,7 @@ type sessionTurn struct {
 	lock    *os.File
 	gate    *gate
 	told    string // what it is told
+	lost    bool   // the session is, and that was told
 }
 
 // turn waits for the command's turn.
@@ -310,7 +311,7 @@ func (t *sessionTurn) finish(p *place) func(ctx context.Context) {
 		if t.x.command.OnTimeout == EndCommand {
 			err := t.killCommand(ctx, p)
 			if err == nil {
-				t.x.notice("the command's %d processes were killed; session %q goes on", len(t.x.result.Evidence.Killed), t.session.name)
+				t.x.notice("%d of the command's processes were killed, and are gone; session %q goes on", len(t.x.result.Evidence.Killed), t.session.name)
 				return
 			}
 			why = fmt.Sprintf("%s; that its processes are gone could not be proved: %v", why, err)
@@ -344,7 +345,8 @@ func (t *sessionTurn) lose(ctx context.Context, box Container, why string) {
 	if err != nil {
 		t.x.local.house.log.Warn("a session's record cannot be written", "session", t.session.name, "error", err)
 	}
-	if t.x.result.SessionLost != "" {
+	if !t.lost {
+		t.lost = true
 		t.x.notice("session %q is lost, with its files and processes", t.session.name)
 	}
 }

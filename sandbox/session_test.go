@@ -363,6 +363,20 @@ func TestSessionIsLostWithATimeout(t *testing.T) {
 	}
 }
 
+// Whoever ends a session, or a command in it, is told at once, and once.
+func TestTimeoutTellsOfTheSession(t *testing.T) {
+	for want, end := range map[string]func(*sandbox.Command){
+		`session "dev" is lost, with its files and processes`:                           func(*sandbox.Command) {},
+		`1 of the command's processes were killed, and are gone; session "dev" goes on`: endCommand,
+	} {
+		bubble(t, script{"long": say("partial")}, func(t *testing.T, s *stage) {
+			if before, after := notices(t, s.runner(), in("long", short, end)); len(before) > 0 || !slices.Equal(after, []string{want}) {
+				t.Errorf("notices %q before the start and %q after, want %q", before, after, want)
+			}
+		})
+	}
+}
+
 func TestNextCommandsResultTellsOfTheLoss(t *testing.T) {
 	bubble(t, script{"long": say("")}, func(t *testing.T, s *stage) {
 		l := s.runner()
