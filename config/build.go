@@ -82,11 +82,24 @@ func belljarPaths(file string, env map[string]string) ownPaths {
 			own.dirs = append(own.dirs, dir)
 		}
 	}
-	own.state = xdgDir(env, "XDG_STATE_HOME", ".local/state")
-	if own.state == "" && os.Getuid() == 0 { // as a system's service
-		own.state = own.dirs[0]
-	}
+	own.state = stateDir(env)
 	return own
+}
+
+// stateDir is "" for a user without one: a home directory is not ours to make.
+func stateDir(env map[string]string) string {
+	if filepath.IsAbs(env["XDG_STATE_HOME"]) || isDir(env["HOME"]) {
+		return xdgDir(env, "XDG_STATE_HOME", ".local/state")
+	}
+	if os.Getuid() == 0 { // as a system's service
+		return "/var/lib/belljar"
+	}
+	return ""
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
 }
 
 // rules are those of every profile.

@@ -298,3 +298,22 @@ func step(at any, name string) any {
 	}
 	return m[name]
 }
+
+// A home directory that is not there is not made for the sake of a file in it.
+func TestStateDir(t *testing.T) {
+	home, root := t.TempDir(), ""
+	if os.Getuid() == 0 {
+		root = "/var/lib/belljar"
+	}
+	for want, env := range map[string][]string{
+		home + "/.local/state/belljar": {"HOME=" + home},
+		"/x/belljar":                   {"HOME=" + home, "XDG_STATE_HOME=/x"},
+		"/y/belljar":                   {"HOME=/nonexistent", "XDG_STATE_HOME=/y"},
+		root:                           {"HOME=/nonexistent"},
+	} {
+		c, err := Load(Options{Workdir: home, Env: env})
+		if err != nil || c.StateDir != want {
+			t.Errorf("%q: %q, error %v; want %q", env, c.StateDir, err, want)
+		}
+	}
+}

@@ -77,7 +77,10 @@ func nothingPrivileged(t *testing.T) {
 func nothingShared(t *testing.T) {
 	cmd, _ := begin(t, "nothing shared")
 	var about []struct {
-		Mounts     []any
+		Mounts []struct {
+			Destination string
+			RW          bool
+		}
 		HostConfig struct {
 			Binds, VolumesFrom, Devices             []any
 			IpcMode, PidMode, UTSMode, CgroupnsMode string
@@ -87,7 +90,13 @@ func nothingShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := about[0].HostConfig
-	if n := len(about[0].Mounts) + len(h.Binds) + len(h.VolumesFrom) + len(h.Devices); n != 0 || h.IpcMode != "private" || h.PidMode+h.UTSMode != "" || h.CgroupnsMode != "private" {
+	for _, m := range about[0].Mounts {
+		if m.Destination != "/etc/hosts" || m.RW {
+			t.Errorf("mounted: %+v", m)
+		}
+	}
+	ask(t, "echo >>/etc/hosts").ended(t, 1, "")
+	if n := len(h.Binds) + len(h.VolumesFrom) + len(h.Devices); n != 0 || h.IpcMode != "private" || h.PidMode+h.UTSMode != "" || h.CgroupnsMode != "private" {
 		t.Errorf("%+v", about[0])
 	}
 	refused(t, 126, "mounts.allow", "-v", ".:/work:rw")

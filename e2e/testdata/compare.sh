@@ -67,8 +67,8 @@ id; umask; pwd; ulimit -n; ulimit -c; ulimit -f
 # security
 grep -E '^(Cap|NoNew|Seccomp)' /proc/self/status
 #---
-# mounts, but for the paths that docker run has no flag to mask
-cut -d' ' -f2-4 /proc/mounts | grep -v -e ' / ' -e '^/ ' -e ^/proc/interrupts -e ^/sys/devices/virtual/powercap | sort
+# mounts, but for the paths that docker run has no flag to mask or leave out
+cut -d' ' -f2-4 /proc/mounts | grep -v -e ' / ' -e ^/etc/resolv.conf -e '^/ ' -e ^/proc/interrupts -e ^/sys/devices/virtual/powercap | sort
 #---
 # signals that are ignored or blocked
 grep -E '^Sig(Blk|Ign)' /proc/self/status

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -102,10 +103,18 @@ func (b *box) add(exec *running) {
 	b.execs = append(b.execs, exec)
 }
 
+// forget forgets an exec that is over: a session has many.
+func (b *box) forget(exec *running) {
+	b.mu.Lock()
+	b.execs = slices.DeleteFunc(b.execs, func(other *running) bool { return other == exec })
+	b.mu.Unlock()
+	b.watch.update(func(s *seen) { delete(s.exits, exec.id) })
+}
+
 func (b *box) started() []*running {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.execs
+	return slices.Clone(b.execs)
 }
 
 func (b *box) remove(ctx context.Context) error {

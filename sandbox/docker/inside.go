@@ -71,6 +71,7 @@ func (l *lister) close() {
 	l.end()
 	l.stdin.Close()
 	l.exec.close()
+	l.exec.box.forget(l.exec)
 }
 
 // ask asks one question, whose answer ends with that. After an error the lister

@@ -19,6 +19,7 @@ func (r *running) Wait(ctx context.Context) (int, error) {
 		r.drain(ctx)
 	}
 	r.close()
+	r.box.forget(r)
 	if r.start != nil {
 		return 0, r.start
 	}
