@@ -40,7 +40,7 @@ func (s *started) wait(sid int) { s.Waiting = append(s.Waiting, sid) }
 // commands is the list without gates that wait. Those that are gone are
 // forgotten.
 func (s *started) commands(list []Process) []Process {
-	waits := func(p Process) bool { return p.PID != 0 && slices.Contains(s.Waiting, p.SID) }
+	waits := func(p Process) bool { return p.PID != 0 && p.PID == p.SID && slices.Contains(s.Waiting, p.SID) }
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(sid int) bool {
 		return !slices.ContainsFunc(list, func(p Process) bool { return p.PID != 0 && p.SID == sid })
 	})

@@ -29,6 +29,8 @@ type Container interface {
 	// Exec starts a process. Cancelling ctx gives up the start, not the process.
 	Exec(ctx context.Context, exec Exec) (Running, error)
 	// Processes lists what runs, without the keeper. It must come before Remove.
+	// With an error the list may lack some, as where they come and go more
+	// quickly than they can be looked at.
 	Processes(ctx context.Context) ([]Process, error)
 	// Counters reads what the kernel counted so far; after Remove, what it
 	// counted to the end, as far as that was seen.

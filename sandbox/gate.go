@@ -93,7 +93,7 @@ func openGate(ctx context.Context, box Container, user User) (*gate, error) {
 		defer giveUp()
 		end := wait(waitCtx, running)
 		if end.err == nil {
-			end.err = g.failure()
+			end.err = g.failure(end.cut)
 		}
 		g.exited <- end
 	}()
@@ -110,12 +110,14 @@ func openGate(ctx context.Context, box Container, user User) (*gate, error) {
 
 // failure is why the command did not run, nil if it did. A status is the
 // command's only if the gate said that it obeys.
-func (g *gate) failure() error {
+func (g *gate) failure(cut string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.noDir:
 		return &Error{Cause: CauseEngine, Message: fmt.Sprintf("the container has no directory %q that the command could enter", g.dir), Hint: "check that it is in the image or mounted: -w DIR"}
+	case g.to != nil && !g.began && cut != "":
+		return &Error{Cause: CauseEngineLost, Message: "it is not known whether the command ran: " + cut, Hint: "see: belljar doctor"}
 	case g.to != nil && !g.began:
 		return errNotStarted()
 	}
@@ -292,7 +294,9 @@ func (s *gateStdin) Read(p []byte) (int, error) {
 		}
 	}
 	n := copy(p, s.rest)
-	s.rest = s.rest[n:]
+	if s.rest = s.rest[n:]; len(s.rest) == 0 {
+		s.rest = nil // it holds a script, and maybe secrets
+	}
 	return n, nil
 }
 

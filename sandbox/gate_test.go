@@ -433,7 +433,7 @@ func TestGateListens(t *testing.T) {
 		if got := string(o.capture.output(stderr).Bytes()); got != "" {
 			t.Errorf("%s: stderr %q is the command's", name, got)
 		}
-		if err := g.failure(); (err == nil) != (test.began || test.after == nil) {
+		if err := g.failure(""); (err == nil) != (test.began || test.after == nil) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -70,7 +70,8 @@ func (l *Local) open() {
 func (l *Local) pool(name string, p Profile) *pool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.warm || p.Pool.Max == 0 {
+	// A command that waited may come with a profile that changed meanwhile.
+	if now, ok := l.Profiles[name]; !ok || !l.warm || p.Pool.Max == 0 || !now.sameBox(p) || !p.sameBox(now) {
 		return nil
 	}
 	if l.pools[name] == nil {

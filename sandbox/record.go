@@ -91,7 +91,7 @@ func (s recordStore) look(ctx context.Context) (*record, error) {
 func (s recordStore) read() (*record, error) {
 	r := &record{}
 	text, err := os.ReadFile(s.file())
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
 		return r, nil
 	}
 	if err == nil { // what follows the first value is a longer one's rest
@@ -134,8 +134,10 @@ func overwrite(name string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(text)
-	return errors.Join(err, file.Truncate(int64(len(text))), file.Close())
+	if _, err = file.Write(text); err == nil {
+		err = file.Truncate(int64(len(text)))
+	}
+	return errors.Join(err, file.Close())
 }
 
 // lockTurn waits for the session's turn: alone, or with others that are not.

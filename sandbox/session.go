@@ -81,6 +81,7 @@ type sessionTurn struct {
 	gate    *gate
 	told    string // what it is told
 	lost    bool   // the session is, and that was told
+	why     string // it is, by us
 }
 
 // turn waits for the command's turn.
@@ -133,11 +134,6 @@ func (t *sessionTurn) place(ctx context.Context, image Image) (*place, error) {
 	defer cancel()
 	p := &place{keeps: true}
 	err := t.change(ctx, func(r *record) (err error) {
-		defer func() {
-			if err != nil && len(t.session.active) == 0 {
-				t.session.drop(nil)
-			}
-		}()
 		if p.reused, err = t.open(ctx, r, image); err != nil {
 			return err
 		}
@@ -162,10 +158,24 @@ func (t *sessionTurn) place(ctx context.Context, image Image) (*place, error) {
 		return nil
 	})
 	if err != nil {
+		t.undo()
 		return nil, late(ctx, err, "opening the session's container")
 	}
 	p.list, p.end, p.leave = t.list(p), t.finish(p), t.leave(p)
 	return p, nil
+}
+
+// undo takes back what place did before it failed.
+func (t *sessionTurn) undo() {
+	t.session.use <- struct{}{}
+	defer func() { <-t.session.use }()
+	delete(t.session.active, t.x.command.ID)
+	if t.gate != nil {
+		t.gate.close()
+	}
+	if len(t.session.active) == 0 {
+		t.session.drop(nil)
+	}
 }
 
 // open sees to it that the session has a container, and tells whether it had.
@@ -292,12 +302,11 @@ func (t *sessionTurn) list(p *place) func(ctx context.Context) ([]Process, error
 
 func (t *sessionTurn) attributed(ctx context.Context, box Container, r *record) ([]Process, error) {
 	list, err := box.Processes(ctx)
-	if err != nil {
-		return nil, err
+	if r.Container == box.Info().ID { // else the record is another container's by now
+		list = r.Started.commands(list)
+		r.Started.attribute(list, t.session.active)
 	}
-	list = r.Started.commands(list)
-	r.Started.attribute(list, t.session.active)
-	return list, nil
+	return list, err
 }
 
 // finish ends the command: with its container, or alone if that can be proved.
@@ -317,6 +326,7 @@ func (t *sessionTurn) finish(p *place) func(ctx context.Context) {
 			why = fmt.Sprintf("%s; that its processes are gone could not be proved: %v", why, err)
 		}
 		t.x.result.Evidence.Killed = nil // alone
+		t.why = why
 		t.lose(ctx, p.box, why)
 		t.x.remove(ctx, p.box)
 	}
@@ -363,45 +373,52 @@ func (t *sessionTurn) outside(r *record) string {
 	return why
 }
 
-// killCommand kills the command's processes until none is left.
+// killCommand kills the command's processes until none is left in two lists, one
+// after the other, that lack none.
 func (t *sessionTurn) killCommand(ctx context.Context, p *place) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
-	for {
-		own, err := t.own(ctx, p)
-		if err == nil && len(own) == 0 {
-			return nil
+	for quiet := 0; quiet < 2; {
+		list, err := p.list(ctx)
+		if err != nil && isClosed(p.box.Lost()) {
+			return err
 		}
-		if err == nil {
-			err = p.box.Kill(ctx, own)
+		own, unknown := t.own(list)
+		if unknown != nil {
+			return unknown
+		}
+		if len(own) > 0 {
+			if err := p.box.Kill(ctx, own); err != nil && ctx.Err() == nil {
+				return err
+			}
+			t.x.result.Evidence.killed(own)
+		}
+		if quiet++; err != nil || len(own) > 0 {
+			quiet = 0
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("some were left, or new ones had come, after %v", killTimeout)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			t.x.result.Lingering, t.x.result.Evidence.ListError = list, ""
 		}
-		t.x.result.Evidence.killed(own)
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
 		}
 	}
+	return nil
 }
 
-// own are the command's processes. Where it may have more, that is an error.
-func (t *sessionTurn) own(ctx context.Context, p *place) (own []Process, err error) {
-	list, err := p.list(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t.x.result.Lingering = list
+// own are the command's processes. Where it may have more, that is an error. It
+// names none of them: it is remembered, and they may hold secrets.
+func (t *sessionTurn) own(list []Process) (own []Process, err error) {
 	for _, process := range list {
 		switch process.CommandID {
 		case t.x.command.ID:
 			own = append(own, process)
 		case "":
-			return nil, fmt.Errorf("which command started process %d (%s) is not known", process.PID, quoteName(process.Command))
+			return nil, fmt.Errorf("which command started process %d is not known", process.PID)
 		}
 	}
 	return own, nil
@@ -418,13 +435,15 @@ func (t *sessionTurn) leave(p *place) func(ctx context.Context) {
 		useless := isClosed(p.box.Lost())
 		gone := useless && t.gone(ctx, p.box.Info().ID)
 		if gone {
-			t.lose(ctx, p.box, "")
+			t.lose(ctx, p.box, t.why)
 		}
 		err := t.change(ctx, func(r *record) error {
 			t.settle(ctx, p.box, r)
 			delete(t.session.active, t.x.command.ID)
-			r.Started.part(t.x.command.ID)
-			r.LastUsed = time.Now()
+			if r.Container == p.box.Info().ID {
+				r.Started.part(t.x.command.ID)
+				r.LastUsed = time.Now()
+			}
 			if useless || !t.x.local.isWarm() && len(t.session.active) == 0 {
 				t.session.drop(p.box)
 			}

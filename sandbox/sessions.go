@@ -177,10 +177,25 @@ func (l *Local) expireSessions() {
 		if _, err := l.ExpireSessions(l.house.ctx); err != nil && l.house.ctx.Err() == nil {
 			l.house.log.Warn("sessions cannot be looked through", "error", err)
 		}
+		l.sessions.letGo()
 		select {
 		case <-time.After(expirePause):
 		case <-l.house.ctx.Done():
 			return
+		}
+	}
+}
+
+// letGo closes the containers that are gone, of sessions that nobody uses.
+func (s *sessions) letGo() {
+	for _, session := range s.all() {
+		select {
+		case session.use <- struct{}{}:
+			if session.box != nil && len(session.active) == 0 && isClosed(session.box.Lost()) {
+				session.drop(nil)
+			}
+			<-session.use
+		default: // somebody does
 		}
 	}
 }

@@ -70,6 +70,7 @@ func (b *box) Remove(ctx context.Context) error {
 	if b.removed {
 		return nil
 	}
+	b.end() // what it says from now on is not read, and must not stay unread
 	err := b.remove(ctx)
 	b.endListing()
 	for _, exec := range b.started() {

@@ -1,11 +1,15 @@
 package docker
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // cgroupRoot is where every Linux distribution mounts the control groups.
@@ -27,7 +31,10 @@ func (b *box) findGroup() {
 		return
 	}
 	group := parseCgroup(string(text), b.id)
-	if group == nil || group.pids() == nil {
+	if group == nil {
+		return
+	}
+	if pids, err := group.pids(); err != nil || pids == nil {
 		return
 	}
 	if init, err := readStatus(b.init); err == nil {
@@ -71,10 +78,13 @@ func parseCgroup(text, id string) *cgroup {
 }
 
 // pids are the host's PIDs of all processes in the group, nil if it is gone.
-func (g *cgroup) pids() []int {
+func (g *cgroup) pids() ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(g.pidsDir, "cgroup.procs"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	list := []int{}
 	for field := range strings.FieldsSeq(string(text)) {
@@ -82,7 +92,7 @@ func (g *cgroup) pids() []int {
 			list = append(list, pid)
 		}
 	}
-	return list
+	return list, nil
 }
 
 // number reads a file that holds one.

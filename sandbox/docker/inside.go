@@ -60,7 +60,7 @@ func (b *box) openLister(ctx context.Context) (*lister, error) {
 	if _, err = l.read(ctx, "\n"); err == nil {
 		_, err = l.list(ctx, b.keeper)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errMissed) {
 		l.close()
 		return nil, err
 	}
@@ -115,8 +115,15 @@ func (l *lister) list(ctx context.Context, keeper int) ([]sandbox.Process, error
 	if len(parts) < 6 { // the keeper, at least
 		return nil, fmt.Errorf("the image's cat gave no list (%d bytes)", len(text))
 	}
-	list, own := parseInside(parts[:len(parts)-1], keeper)
+	list, own, seen := parseInside(parts[:len(parts)-1], keeper)
 	l.own = own
+	pids, err := l.ask(ctx, "p", "\n")
+	if err != nil {
+		return nil, err
+	}
+	if missed := others(strings.Fields(pids), seen); missed > 0 {
+		return list, fmt.Errorf("%w: %d of them", errMissed, missed)
+	}
 	return list, nil
 }
 
@@ -126,7 +133,7 @@ func (l *lister) idle(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return !slices.ContainsFunc(strings.Fields(pids), func(pid string) bool { return !slices.Contains(l.own, pid) }), nil
+	return others(strings.Fields(pids), l.own) == 0, nil
 }
 
 // listInside lists by an exec in the container.
@@ -141,6 +148,9 @@ func (b *box) listInside(ctx context.Context) (list []sandbox.Process, err error
 	idle, err := b.lister.idle(ctx)
 	if err == nil && !idle {
 		list, err = b.lister.list(ctx, b.keeper)
+	}
+	if errors.Is(err, errMissed) {
+		return list, err
 	}
 	if err != nil {
 		b.lister.close()
@@ -192,7 +202,7 @@ func (w chanWriter) Write(p []byte) (int, error) {
 
 // parseInside reads the clock and then three parts a process. One that went
 // while it was read lacks some.
-func parseInside(parts []string, keeper int) (list []sandbox.Process, own []string) {
+func parseInside(parts []string, keeper int) (list []sandbox.Process, own, seen []string) {
 	up := parseUptime(parts[0])
 	for files := range slices.Chunk(parts[1:], 3) {
 		if len(files) < 3 {
@@ -200,11 +210,16 @@ func parseInside(parts []string, keeper int) (list []sandbox.Process, own []stri
 		}
 		stat, err := parseStat([]byte(files[0]))
 		status := parseStatus(files[1])
-		if err != nil || !stat.runs() {
+		if err != nil || files[1] == "" {
+			continue // it went meanwhile
+		}
+		name := fmt.Sprintf("/proc/%d", stat.pid)
+		seen = append(seen, name)
+		if !stat.runs() {
 			continue
 		}
 		if status.uid == keeper {
-			own = append(own, fmt.Sprintf("/proc/%d", stat.pid))
+			own = append(own, name)
 			continue
 		}
 		p := stat.process(up, status.uid, []byte(files[2]))
@@ -212,7 +227,7 @@ func parseInside(parts []string, keeper int) (list []sandbox.Process, own []stri
 		list = append(list, p)
 	}
 	slices.SortFunc(list, byPID)
-	return list, own
+	return list, own, seen
 }
 
 func parseUptime(text string) time.Duration {

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -21,7 +22,7 @@ func (b *box) Processes(ctx context.Context) ([]sandbox.Process, error) {
 		return b.listInside(ctx)
 	}
 	if b.group != nil {
-		return b.here(), nil
+		return b.here()
 	}
 	return b.top(ctx)
 }
@@ -29,20 +30,47 @@ func (b *box) Processes(ctx context.Context) ([]sandbox.Process, error) {
 // here lists from this host. Mostly nothing is left but the container's own
 // processes, which are known from the last list, and of which none goes before
 // the container does.
-func (b *box) here() []sandbox.Process {
-	pids := b.group.pids()
-	b.mu.Lock()
-	own := b.own
-	b.mu.Unlock()
-	if slices.Sort(pids); len(pids) > 0 && slices.Equal(pids, own) {
-		return nil
+func (b *box) here() ([]sandbox.Process, error) {
+	for try := 1; ; try++ {
+		pids, err := b.group.pids()
+		if err != nil {
+			return nil, err
+		}
+		b.mu.Lock()
+		own := b.own
+		b.mu.Unlock()
+		if slices.Sort(pids); len(pids) > 0 && slices.Equal(pids, own) {
+			return nil, nil
+		}
+		list, own := processes(pids, b.mapped)
+		b.mu.Lock()
+		b.own = own
+		b.mu.Unlock()
+		again, err := b.group.pids()
+		if missed := others(again, pids); err != nil || missed == 0 {
+			return list, err
+		} else if try == listTries {
+			return list, fmt.Errorf("%w: %d of them", errMissed, missed)
+		}
 	}
-	list, own := processes(pids, b.mapped)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.own = own
-	return list
 }
+
+// errMissed is of a list that lacks processes: one that starts another and ends,
+// again and again, is never there to be looked at.
+var errMissed = errors.New("processes came while others were looked at")
+
+// others counts those that are in now and were not in before.
+func others[T comparable](now, before []T) (n int) {
+	for _, x := range now {
+		if !slices.Contains(before, x) {
+			n++
+		}
+	}
+	return n
+}
+
+// listTries is how often processes are listed that come and go meanwhile.
+const listTries = 8
 
 // sharesKernel tells whether a process in the container is one of the engine's
 // host's. Under gVisor the engine's top lists other processes of the host.
@@ -96,7 +124,7 @@ func (b *box) top(ctx context.Context) ([]sandbox.Process, error) {
 // parseTop reads a row of top. Its PIDs are the engine's host's; those inside
 // the container are not known.
 func parseTop(row []string) (p sandbox.Process, uid int, ok bool) {
-	if len(row) < 9 || strings.HasPrefix(row[5], "Z") {
+	if len(row) < 9 || strings.HasPrefix(row[5], "Z") && !strings.Contains(row[5], "l") { // Zl has other threads
 		return p, 0, false
 	}
 	number := func(i int) int64 { n, _ := strconv.ParseInt(row[i], 10, 64); return n }

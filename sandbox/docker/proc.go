@@ -25,6 +25,7 @@ type stat struct {
 	pid, ppid, pgrp int
 	sid             int
 	comm, state     string
+	threads         int64
 	startTicks      int64
 	rssPages        int64
 }
@@ -52,14 +53,15 @@ func parseStat(text []byte) (stat, error) {
 	number := func(i int) int64 { n, _ := strconv.ParseInt(fields[i], 10, 64); return n }
 	return stat{
 		pid: pid, comm: string(text[open+1 : end]), state: fields[0],
-		ppid: int(number(1)), pgrp: int(number(2)), sid: int(number(3)), startTicks: number(19), rssPages: number(21),
+		ppid: int(number(1)), pgrp: int(number(2)), sid: int(number(3)), threads: number(17), startTicks: number(19), rssPages: number(21),
 	}, nil
 }
 
 var errStat = errors.New("/proc/PID/stat has an unknown form")
 
-// runs is false of a process that ended and only waits to be reaped.
-func (s stat) runs() bool { return s.state != "Z" && s.state != "X" }
+// runs is false of a process that ended and only waits to be reaped. One whose
+// first thread ended looks dead, and has others.
+func (s stat) runs() bool { return s.state != "X" && (s.state != "Z" || s.threads > 1) }
 
 // process is what does not depend on whose PIDs they are.
 func (s stat) process(up time.Duration, uid int, args []byte) sandbox.Process {
