@@ -52,6 +52,7 @@ func (h *house) discard(box Container, gate *gate) {
 }
 
 func (h *house) remove(box Container) {
+	last := false
 	for pause := removePause; ; pause *= 2 {
 		ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 		err := box.Remove(ctx)
@@ -60,13 +61,13 @@ func (h *house) remove(box Container) {
 			return
 		}
 		h.log.Warn("a container may still be there", "container", box.Info().ID, "error", err)
-		if pause >= removePause<<removeTries {
+		if last || pause >= removePause<<removeTries {
 			return
 		}
 		select {
 		case <-time.After(pause):
 		case <-h.ctx.Done():
-			return
+			last = true // there is no later
 		}
 	}
 }

@@ -432,7 +432,9 @@ func (t *sessionTurn) leave(p *place) func(ctx context.Context) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 		defer cancel()
-		useless := isClosed(p.box.Lost())
+		// A fate that is not known yet will not be: the engine may tell of the
+		// container's end only later.
+		useless := isClosed(p.box.Lost()) || t.x.result.Cause == ""
 		gone := useless && t.gone(ctx, p.box.Info().ID)
 		if gone {
 			t.lose(ctx, p.box, t.why)

@@ -79,6 +79,7 @@ func (b *box) Remove(ctx context.Context) error {
 		}
 	}
 	b.engine.events.remove(b.id, b.watch)
+	b.engine.doubt(b.id, err)
 	if b.removed = err == nil; b.removed {
 		b.watch.update(func(s *seen) { s.destroyed = true })
 	}
@@ -164,8 +165,8 @@ func (b *box) wait(ctx context.Context, d time.Duration) bool {
 func (b *box) askGone(ctx context.Context) bool {
 	waiting, errs := b.engine.client.ContainerWait(ctx, b.id, container.WaitConditionRemoved)
 	select {
-	case <-waiting:
-		return true
+	case end := <-waiting:
+		return end.Error == nil // else the engine gave up: what was busy keeps it
 	case err := <-errs:
 		return errdefs.IsNotFound(err)
 	}
@@ -180,7 +181,41 @@ func (b *box) abandon(ctx context.Context) error {
 	}
 	b.engine.events.remove(b.id, b.watch)
 	b.endListing()
-	return b.engine.forceRemove(ctx, b.id)
+	err := b.engine.forceRemove(ctx, b.id)
+	b.engine.doubt(b.id, err)
+	return err
+}
+
+// doubt remembers a container that may still be there: its removal failed. An
+// engine that is killed while it makes or removes one keeps it.
+func (e *Engine) doubt(id string, err error) {
+	if err == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !slices.Contains(e.doubtful, id) {
+		e.doubtful = append(e.doubtful, id)
+	}
+}
+
+// settlePause is how long a container that could not be removed is left alone.
+const settlePause = 10 * time.Second
+
+// settle removes those beside what goes on, now that the engine answers.
+func (e *Engine) settle() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.doubtful) == 0 || time.Since(e.settled) < settlePause {
+		return
+	}
+	doubtful := e.doubtful
+	e.doubtful, e.settled = nil, time.Now()
+	e.all.Go(func() {
+		for _, id := range doubtful {
+			e.doubt(id, e.forceRemove(context.Background(), id))
+		}
+	})
 }
 
 // forceRemove removes a container by ID or name, in whatever state it is. One

@@ -53,10 +53,11 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 		// An engine that refused made nothing, and the name may be another
 		// container's; of one that did not answer that is not known.
 		if !errdefs.IsConflict(err) && !errdefs.IsInvalidArgument(err) && !errdefs.IsNotFound(err) {
-			e.forceRemove(ctx, name)
+			e.doubt(name, e.forceRemove(ctx, name))
 		}
 		return nil, createError(err, spec)
 	}
+	e.settle()
 	box := newBox(e, made.ID, e.events.add(made.ID))
 	box.spec, box.keeper = spec, keeperFor(spec.User)
 	if err := box.start(patient); err != nil {

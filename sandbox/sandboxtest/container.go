@@ -150,6 +150,7 @@ func (c *Container) Remove(ctx context.Context) error {
 func (c *Container) End() {
 	c.mu.Lock()
 	c.counters.KilledBy = "outside"
+	c.lose() // before anybody learns of an end
 	for _, p := range c.procs {
 		p.Lose(lost("the container was removed from outside: the command's exit status is unknown"))
 	}
