@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	soakCommands = 60 // as many as a user of a warm pool has in a long task
+	soakCommands = 1000 // as many as a user of a warm pool has in a long task
 	soakPool     = 4
 )
 
 // warmRunner is a runner in this process, on the engine at host, with a pool.
-func warmRunner(t *testing.T, host string, pool sandbox.PoolSize) *sandbox.Local {
+func warmRunner(t *testing.T, host string, pool sandbox.PoolSize) (*sandbox.Local, func()) {
 	t.Helper()
 	engine, err := docker.Connect(t.Context(), host)
 	if err != nil {
@@ -44,18 +44,19 @@ func warmRunner(t *testing.T, host string, pool sandbox.PoolSize) *sandbox.Local
 		Profiles: map[string]sandbox.Profile{sandbox.DefaultProfile: p},
 	}
 	runner.Warm()
-	t.Cleanup(func() {
+	closed := sync.OnceFunc(func() {
 		runner.Close()
 		engine.Close()
 	})
-	return runner
+	t.Cleanup(closed)
+	return runner, closed
 }
 
 // TestBurst: 50 callers at once and a pool of 8. Each command runs once, and
 // none hangs.
 func TestBurst(t *testing.T) {
 	needEngine(t)
-	runner := warmRunner(t, "", sandbox.PoolSize{Min: 8, Max: 8, MaxAge: time.Minute})
+	runner, _ := warmRunner(t, "", sandbox.PoolSize{Min: 8, Max: 8, MaxAge: time.Minute})
 	eventually(t, "pool is full", func() bool { return runner.Pools()[0].Ready == 8 })
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -105,7 +106,7 @@ func TestSoak(t *testing.T) {
 		t.Skip("NOT TESTED: takes minutes")
 	}
 	d := privateEngine(t)
-	runner := warmRunner(t, d.host, sandbox.PoolSize{Min: soakPool, Max: soakPool, MaxAge: 5 * time.Minute})
+	runner, closed := warmRunner(t, d.host, sandbox.PoolSize{Min: soakPool, Max: soakPool, MaxAge: 5 * time.Minute})
 	ctx, stop := context.WithCancel(t.Context())
 	var killer sync.WaitGroup
 	killer.Go(func() { killNow(ctx, d) })
@@ -133,9 +134,19 @@ func TestSoak(t *testing.T) {
 	stop()
 	killer.Wait()
 	after = used()
-	runner.Close()
-	if left, err := d.docker("ps", "-a", "--filter", "label=dev.belljar.managed=true", "--format", "{{.ID}} {{.Status}} {{.CreatedAt}} {{.Labels}}"); err != nil || left != "" {
-		t.Errorf("left over: %q, %v", left, err)
+	closed()
+	// An engine that was killed may keep a container that was ending, without a
+	// process in it, as dead: that is its own, and a later docker rm removes it.
+	left, err := d.docker("ps", "-a", "--filter", "label=dev.belljar.managed=true", "--format", "{{.ID}} {{.Status}}")
+	for line := range strings.Lines(left) {
+		if strings.Contains(line, " Dead") {
+			t.Logf("the killed engine kept %s", line)
+		} else {
+			t.Errorf("left over: %s", line)
+		}
+	}
+	if err != nil {
+		t.Error(err)
 	}
 	if after.goroutines > before.goroutines+20 || after.heap > before.heap+16<<20 || after.files > before.files+20 {
 		t.Errorf("after %d commands %+v, after a tenth of them %+v", soakCommands, after, before)

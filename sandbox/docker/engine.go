@@ -86,8 +86,8 @@ func (e *Engine) Host() string { return e.client.DaemonHost() }
 // Close ends the engine's connections. Containers go before it.
 func (e *Engine) Close() error {
 	e.all.Wait()
-	for _, id := range e.doubtful { // what fails now the next belljar sweeps
-		e.forceRemove(context.Background(), id)
+	if e.events.broke.Load() || len(e.doubtful) > 0 {
+		e.sweepOwn() // what fails now the next belljar sweeps
 	}
 	e.events.close()
 	if err := e.client.Close(); err != nil {
