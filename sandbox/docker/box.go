@@ -13,6 +13,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/client"
 )
 
 // killAfter is how long a container may take to go after its keeper's stdin was
@@ -22,6 +23,9 @@ const killAfter = 500 * time.Millisecond
 // countPause is how often the counts are read while the container goes: what its
 // processes ran into up to their end is evidence, too.
 const countPause = 5 * time.Millisecond
+
+// removePause is between two tries to remove what is busy.
+const removePause = 20 * time.Millisecond
 
 // box is a container with its keeper.
 type box struct {
@@ -79,7 +83,6 @@ func (b *box) Remove(ctx context.Context) error {
 		}
 	}
 	b.engine.events.remove(b.id, b.watch)
-	b.engine.doubt(b.id, err)
 	if b.removed = err == nil; b.removed {
 		b.watch.update(func(s *seen) { s.destroyed = true })
 	}
@@ -126,7 +129,8 @@ func (b *box) remove(ctx context.Context) error {
 	if b.spec.Session == "" && b.wait(ctx, killAfter) {
 		return nil
 	}
-	// A session's keeper has no such stdin, or the keeper did not see its stdin end: stopped, frozen, or never started.
+	// A session's keeper has no such stdin, or the keeper did not see its stdin
+	// end: stopped, frozen, or never started.
 	if err := b.engine.client.ContainerKill(ctx, b.id, "KILL"); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 		return fmt.Errorf("killing: %w", err)
 	}
@@ -181,45 +185,12 @@ func (b *box) abandon(ctx context.Context) error {
 	}
 	b.engine.events.remove(b.id, b.watch)
 	b.endListing()
-	err := b.engine.forceRemove(ctx, b.id)
-	b.engine.doubt(b.id, err)
-	return err
-}
-
-// doubt remembers a container that may still be there: its removal failed. An
-// engine that is killed while it makes or removes one keeps it.
-func (e *Engine) doubt(id string, err error) {
-	if err == nil {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !slices.Contains(e.doubtful, id) {
-		e.doubtful = append(e.doubtful, id)
-	}
-}
-
-// settlePause is how long a container that could not be removed is left alone.
-const settlePause = 10 * time.Second
-
-// settle removes those beside what goes on, now that the engine answers.
-func (e *Engine) settle() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.doubtful) == 0 || time.Since(e.settled) < settlePause {
-		return
-	}
-	doubtful := e.doubtful
-	e.doubtful, e.settled = nil, time.Now()
-	e.all.Go(func() {
-		for _, id := range doubtful {
-			e.doubt(id, e.forceRemove(context.Background(), id))
-		}
-	})
+	return b.engine.forceRemove(ctx, b.id)
 }
 
 // forceRemove removes a container by ID or name, in whatever state it is. One
-// that is gone, or going, is no error.
+// that is gone, or going, is no error. An engine that cannot be reached is asked
+// again: it may be about to start anew, with the container.
 func (e *Engine) forceRemove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
@@ -228,12 +199,12 @@ func (e *Engine) forceRemove(ctx context.Context, id string) error {
 		if err == nil || errdefs.IsNotFound(err) {
 			return nil
 		}
-		if !errdefs.IsConflict(err) {
+		// A conflict is a removal under way already, started by AutoRemove.
+		if !errdefs.IsConflict(err) && !client.IsErrConnectionFailed(err) {
 			return fmt.Errorf("removing container %s: %w", id, err)
 		}
-		// A removal is under way already, started by AutoRemove.
 		select {
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(removePause):
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
 		}

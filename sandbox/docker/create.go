@@ -3,9 +3,11 @@ package docker
 import (
 	"context"
 	"errors"
+	"net/http/httptrace"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"belljar/sandbox"
@@ -40,6 +42,8 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	// for: let it finish, so that there is something to remove.
 	patient, cancel := outlive(ctx, grace)
 	defer cancel()
+	var asked atomic.Bool
+	patient = httptrace.WithClientTrace(patient, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { asked.Store(true) }})
 	name := "belljar-" + strings.ToLower(spec.Command)
 	config := containerConfig(spec, e.owner.labels(spec))
 	alone := e.withoutNetwork(spec, config, host)
@@ -50,14 +54,13 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 		e.noHosts.Store(err == nil)
 	}
 	if err != nil {
-		// An engine that refused made nothing, and the name may be another
-		// container's; of one that did not answer that is not known.
-		if !errdefs.IsConflict(err) && !errdefs.IsInvalidArgument(err) && !errdefs.IsNotFound(err) {
-			e.doubt(name, e.forceRemove(ctx, name))
+		// An engine that refused or was not reached made nothing, and the name may
+		// be another container's; of one that did not answer that is not known.
+		if asked.Load() && !errdefs.IsConflict(err) && !errdefs.IsInvalidArgument(err) && !errdefs.IsNotFound(err) {
+			return nil, errors.Join(createError(err, spec), e.forceRemove(ctx, name))
 		}
 		return nil, createError(err, spec)
 	}
-	e.settle()
 	box := newBox(e, made.ID, e.events.add(made.ID))
 	box.spec, box.keeper = spec, keeperFor(spec.User)
 	if err := box.start(patient); err != nil {

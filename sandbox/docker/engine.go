@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/versions"
@@ -31,11 +30,6 @@ type Engine struct {
 
 	subscribe sync.Once
 	noHosts   atomic.Bool // the engine does not see that file
-
-	mu       sync.Mutex
-	doubtful []string // containers, by ID or name, whose removal failed
-	settled  time.Time
-	all      sync.WaitGroup // of what removes them
 }
 
 // Connect finds the engine at host, or, where host is empty, where the docker
@@ -85,10 +79,6 @@ func (e *Engine) Host() string { return e.client.DaemonHost() }
 
 // Close ends the engine's connections. Containers go before it.
 func (e *Engine) Close() error {
-	e.all.Wait()
-	if e.events.broke.Load() || len(e.doubtful) > 0 {
-		e.sweepOwn() // what fails now the next belljar sweeps
-	}
 	e.events.close()
 	if err := e.client.Close(); err != nil {
 		return fmt.Errorf("closing the connection to the engine: %w", err)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/docker/docker/api/types/events"
@@ -18,7 +17,6 @@ type eventStream struct {
 	client *client.Client
 	stop   context.CancelFunc
 	done   chan struct{}
-	broke  atomic.Bool // it ended by itself at least once
 	mu     sync.Mutex
 	watch  map[string][]*watch // by container ID: one for each that has it open
 }
@@ -42,7 +40,6 @@ func (s *eventStream) start() {
 			case <-ctx.Done():
 				return
 			case <-time.After(time.Second):
-				s.broke.Store(true)
 			}
 			messages, errs = s.client.Events(ctx, events.ListOptions{Filters: filter})
 		}

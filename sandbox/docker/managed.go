@@ -64,23 +64,6 @@ func (e *Engine) Look(ctx context.Context, m *Managed) error {
 	return err
 }
 
-// sweepOwn removes what this process has left after all: an engine that was
-// killed may bring back, half removed, what it had said to be gone.
-func (e *Engine) sweepOwn() {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	mine := managed(labelHost+"="+e.owner.host, labelProcess+"="+e.owner.process)
-	found, err := e.client.ContainerList(ctx, container.ListOptions{All: true, Filters: mine})
-	if err != nil {
-		return
-	}
-	for _, c := range found {
-		if c.Labels[labelSession] == "" {
-			e.forceRemove(ctx, c.ID)
-		}
-	}
-}
-
 // Sweep removes what belongs to nobody any more: the containers of processes
 // that are gone, which only an engine's crash or a kill in mid-creation leaves,
 // and those past their deadline. It returns how many.
