@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -43,10 +40,6 @@ const (
 	// gateTries is how many gates a command asks before it goes cold: a pool
 	// may make them faster than they prove mute.
 	gateTries = 3
-
-	// maxDelivery bounds what a gate is told, in bytes: it reads them one by
-	// one, and an exec is quicker with more.
-	maxDelivery = 128 << 10
 
 	// maxWord is more than a gate has to say.
 	maxWord = 32
@@ -236,156 +229,4 @@ func (w gateStderr) Write(p []byte) (int, error) {
 		streamWriter{to, stderr}.Write(p)
 	}
 	return len(p), nil
-}
-
-// gateStdin is a gate's stdin: lines for it, then the command's own.
-type gateStdin struct {
-	lines chan []byte
-	rest  []byte
-	stop  chan struct{} // closed when the engine wants no more
-
-	mu      sync.Mutex
-	stopped bool
-	over    bool      // the last line is told
-	stdin   io.Reader // the command's, may be nil
-}
-
-func (s *gateStdin) say(line []byte) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped || s.over {
-		return false
-	}
-	select {
-	case s.lines <- line:
-		return true
-	default:
-		return false
-	}
-}
-
-// end has stdin read after the lines.
-func (s *gateStdin) end(stdin io.Reader) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped || s.over {
-		return false
-	}
-	s.over, s.stdin = true, stdin
-	close(s.lines)
-	return true
-}
-
-// Read implements io.Reader, for the engine.
-func (s *gateStdin) Read(p []byte) (int, error) {
-	for len(s.rest) == 0 {
-		select {
-		case line, more := <-s.lines:
-			if more {
-				s.rest = line
-				continue
-			}
-			if s.stdin == nil {
-				return 0, io.EOF
-			}
-			return s.stdin.Read(p)
-		case <-s.stop:
-			return 0, os.ErrDeadlineExceeded
-		}
-	}
-	n := copy(p, s.rest)
-	if s.rest = s.rest[n:]; len(s.rest) == 0 {
-		s.rest = nil // it holds a script, and maybe secrets
-	}
-	return n, nil
-}
-
-// SetReadDeadline ends a Read: the engine wants no more. What the command's own
-// stdin cannot do is left to the engine.
-func (s *gateStdin) SetReadDeadline(t time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !t.IsZero() && !s.stopped {
-		s.stopped = true
-		close(s.stop)
-	}
-	if s.stdin == nil {
-		return nil
-	}
-	if deadline, ok := s.stdin.(interface{ SetReadDeadline(time.Time) error }); ok {
-		return deadline.SetReadDeadline(t)
-	}
-	return os.ErrNoDeadline
-}
-
-// delivery is what a gate is told so that it becomes exactly the command that
-// an exec would start: in that directory, with those variables, and with none of
-// its own. It is one line. The gate says a word before the command runs. False
-// means that no gate can be told this command.
-func delivery(c Command) (string, bool) {
-	var b strings.Builder
-	b.WriteString("c ")
-	quoteWord(&b, c.Dir)
-	for i, kv := range c.Env {
-		name, value, _ := strings.Cut(kv, "=")
-		if !exportable(name) {
-			return "", false
-		}
-		if i == 0 {
-			b.WriteString(";export")
-		}
-		b.WriteString(" " + name + "=")
-		quoteWord(&b, value)
-	}
-	if len(c.Env) > 0 {
-		b.WriteString(" 2>&3")
-	}
-	if c.Stdin == nil {
-		b.WriteString(";x ")
-	} else {
-		b.WriteString(";i ")
-	}
-	quoteWord(&b, c.Script)
-	b.WriteByte('\n')
-	return b.String(), b.Len() <= maxDelivery
-}
-
-// exportable tells whether a shell can set a variable of that name, and sets it
-// as it is: not one that is no name to it, and none that is its own.
-func exportable(name string) bool {
-	for i, r := range name {
-		letter := r == '_' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return name != "" && !shellsOwn[name] && !strings.HasPrefix(name, "BASH")
-}
-
-// shellsOwn are variables that dash, busybox or bash set, keep from being set,
-// or act on when they are.
-var shellsOwn = map[string]bool{
-	"_": true, "UID": true, "EUID": true, "PPID": true, "GROUPS": true, "SHELLOPTS": true, "SHLVL": true, "FUNCNAME": true, "FUNCNEST": true,
-	"DIRSTACK": true, "HISTCMD": true, "LINENO": true, "OPTIND": true, "RANDOM": true, "SRANDOM": true, "SECONDS": true,
-	"EPOCHSECONDS": true, "EPOCHREALTIME": true, "COMP_WORDBREAKS": true, "EXECIGNORE": true, "PIPESTATUS": true, "POSIXLY_CORRECT": true,
-}
-
-// quoteWord writes one word for a POSIX shell whose $1 is a newline.
-func quoteWord(b *strings.Builder, word string) {
-	b.WriteByte('\'')
-	for word != "" {
-		i := strings.IndexAny(word, "'\n")
-		if i < 0 {
-			b.WriteString(word)
-			break
-		}
-		b.WriteString(word[:i])
-		if word[i] == '\'' {
-			b.WriteString(`'\''`)
-		} else {
-			b.WriteString(`'"$1"'`)
-		}
-		word = word[i+1:]
-	}
-	b.WriteByte('\'')
 }

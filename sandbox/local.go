@@ -32,14 +32,19 @@ type Local struct {
 }
 
 // Warm keeps containers ready from now on, as the profiles say: for the default
-// profile at once, for others from their first command on. Close ends that.
+// profile at once, for others from their first command on. Close ends that. To
+// call it again does nothing.
 func (l *Local) Warm() {
 	l.open()
 	l.mu.Lock()
+	already := l.warm
 	l.warm = true
 	l.mu.Unlock()
+	if already {
+		return
+	}
 	l.house.all.Go(func() { l.house.images.watch(l.house.ctx) })
-	l.pool(DefaultProfile, l.Profiles[DefaultProfile])
+	l.pool(DefaultProfile)
 	l.house.all.Go(l.expireSessions)
 }
 
@@ -67,11 +72,11 @@ func (l *Local) open() {
 }
 
 // pool is the profile's, nil where it has none.
-func (l *Local) pool(name string, p Profile) *pool {
+func (l *Local) pool(name string) *pool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// A command that waited may come with a profile that changed meanwhile.
-	if now, ok := l.Profiles[name]; !ok || !l.warm || p.Pool.Max == 0 || !now.sameBox(p) || !p.sameBox(now) {
+	p := l.Profiles[name]
+	if !l.warm || p.Pool.Max == 0 {
 		return nil
 	}
 	if l.pools[name] == nil {

@@ -86,8 +86,8 @@ func (x *execution) alone(box Container) *place {
 // warm is a place in a container of the profile's pool, nil where none fits or
 // answers.
 func (x *execution) warm(ctx context.Context, spec Spec) *place {
-	pool := x.local.pool(x.command.Profile, x.profile)
-	if pool == nil {
+	pool := x.local.pool(x.command.Profile)
+	if pool == nil || !pool.fits(x.command, spec) {
 		return nil
 	}
 	told, ok := delivery(x.command)
@@ -95,7 +95,7 @@ func (x *execution) warm(ctx context.Context, spec Spec) *place {
 		return nil
 	}
 	for range gateTries {
-		m := pool.take(spec)
+		m := pool.take(spec.Image)
 		if m == nil {
 			return nil
 		}

@@ -96,16 +96,20 @@ func (p *pool) changed() {
 	}
 }
 
-// take gives out the oldest container that is as spec wants it, once, and nil
-// where there is none.
-func (p *pool) take(spec Spec) *member {
-	if !spec.fits(p.profile.spec(spec.Image)) || spec.Image.Reference != p.profile.Image {
-		return nil
-	}
+// fits tells whether the pool's containers will do for the command, whose profile
+// may have been another when it came. They are swept away some time after the
+// pool's longest timeout.
+func (p *pool) fits(c Command, spec Spec) bool {
+	return spec.fits(p.profile.spec(spec.Image)) && spec.Image.Reference == p.profile.Image && c.Timeout <= p.profile.MaxTimeout
+}
+
+// take gives out the oldest container of that image, once, and nil where there
+// is none. It is for a command that fits.
+func (p *pool) take(image Image) *member {
 	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.use(spec.Image)
+	p.use(image)
 	if len(p.ready) == 0 {
 		p.status.Missed++
 		p.missed = time.Now()

@@ -574,6 +574,63 @@ func TestReload(t *testing.T) {
 	})
 }
 
+// A command whose profile changes while it waits is warm only where the pool's
+// containers, the old or the new, are as it asks.
+func TestReloadBeforeTheContainer(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(p *sandbox.Profile)
+		warm   bool
+	}{
+		"nothing":              {func(*sandbox.Profile) {}, true},
+		"pool":                 {func(p *sandbox.Profile) { p.Pool.Max = 3 }, true},
+		"no pool":              {func(p *sandbox.Profile) { p.Pool = sandbox.PoolSize{} }, false},
+		"directory":            {func(p *sandbox.Profile) { p.Workdir = "/src" }, true},
+		"memory":               {func(p *sandbox.Profile) { p.Limits.Memory = 1 << 30 }, false},
+		"image":                {func(p *sandbox.Profile) { p.Image = "other" }, false},
+		"longer max timeout":   {func(p *sandbox.Profile) { p.MaxTimeout *= 2 }, true},
+		"shorter, old pool":    {func(p *sandbox.Profile) { p.MaxTimeout = time.Hour / 2 }, true},
+		"enough, new pool":     {func(p *sandbox.Profile) { p.MaxTimeout, p.Pool.Max = time.Hour, 3 }, true},
+		"not enough, new pool": {func(p *sandbox.Profile) { p.MaxTimeout, p.Pool.Max = time.Hour-1, 3 }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				engine, images := playing(sleep(time.Second)), &sandboxtest.Images{}
+				var waits atomic.Bool
+				images.OnResolve = func(context.Context) error {
+					if waits.Swap(false) {
+						time.Sleep(time.Minute)
+					}
+					return nil
+				}
+				l := warm(t, engine, size(1, 2), func(l *sandbox.Local) { l.Images = images })
+				c := command()
+				c.Pull, c.Timeout = sandbox.PullAlways, time.Hour
+				waits.Store(true)
+				x, err := l.Start(t.Context(), c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				p := l.Profiles["default"]
+				test.change(&p)
+				l.Reload(map[string]sandbox.Profile{"default": p})
+				wantRun(t, l, sandbox.Command{Script: "begins the pool", Image: "another", Timeout: time.Second * 10}, false)
+				r, _ := x.Wait()
+				wantFate(t, r, sandbox.StatusSuccess, sandbox.CauseExited, 0)
+				if r.Container.Warm != test.warm {
+					t.Errorf("container %+v, want warm %v", r.Container, test.warm)
+				}
+				// A warm one may be swept away only after the longest that the command may take.
+				for _, spec := range engine.Specs() {
+					if left := time.Until(spec.Deadline); test.warm && spec.Pool != "" && left < c.Timeout {
+						t.Errorf("swept away after %v", left)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A command that runs when its profile goes keeps its container.
 func TestReloadSparesWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -822,6 +879,37 @@ func TestClose(t *testing.T) {
 			})
 		})
 	}
+}
+
+// countedImages are Images that know how many watch them.
+type countedImages struct {
+	sandboxtest.Images
+	watched atomic.Int32
+}
+
+func (i *countedImages) Watch(ctx context.Context, changed func(watching bool)) {
+	i.watched.Add(1)
+	i.Images.Watch(ctx, changed)
+}
+
+// Once a bug of Local.Warm: called twice, it watches twice, and it reads the profiles
+// while Reload changes them.
+func TestWarmTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p, images := local(&sandboxtest.Engine{}), profile(), &countedImages{}
+		p.Pool = size(1, 1)
+		l.Images, l.Profiles = images, map[string]sandbox.Profile{"default": p}
+		var all sync.WaitGroup
+		all.Go(l.Warm)
+		all.Go(l.Warm)
+		all.Go(func() { l.Reload(map[string]sandbox.Profile{"default": p}) })
+		all.Wait()
+		wantPool(t, l, sandbox.PoolStatus{Ready: 1, Target: 1, Made: 1})
+		if n := images.watched.Load(); n != 1 {
+			t.Errorf("images are watched %d times", n)
+		}
+		l.Close()
+	})
 }
 
 // It closes without ever having been warm, or used.

@@ -1,0 +1,162 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// place is the session's container, with a gate in it.
+func (t *sessionTurn) place(ctx context.Context, image Image) (*place, error) {
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	p := &place{keeps: true}
+	var noGate error // which is no reason to forget the container: nothing would end it when idle
+	err := t.change(ctx, func(r *record) (err error) {
+		if p.reused, err = t.open(ctx, r, image); err != nil {
+			return err
+		}
+		p.box = t.session.box
+		before := make(chan Counters, 1)
+		go func() { // beside the gate's answer
+			c, _ := p.box.Counters(ctx)
+			before <- c
+		}()
+		noGate = t.openGate(ctx, p)
+		p.before = <-before
+		r.LastUsed = time.Now()
+		if noGate != nil {
+			return nil
+		}
+		if p.gate != nil {
+			r.Started.lead(p.gate.pid, t.x.command.ID)
+		} else {
+			r.Started.join(t.x.command.ID)
+		}
+		t.session.active[t.x.command.ID] = true
+		return nil
+	})
+	if err == nil {
+		err = noGate
+	}
+	if err != nil {
+		t.undo(p)
+		return nil, late(ctx, err, "opening the session's container")
+	}
+	p.list, p.end, p.leave = t.list(p), t.finish(p), t.leave(p)
+	return p, nil
+}
+
+// undo takes back what place did before it failed.
+func (t *sessionTurn) undo(p *place) {
+	t.session.use <- struct{}{}
+	defer func() { <-t.session.use }()
+	delete(t.session.active, t.x.command.ID)
+	if p.gate != nil {
+		p.gate.close()
+	}
+	if len(t.session.active) == 0 {
+		t.session.drop(nil)
+	}
+}
+
+// open sees to it that the session has a container, and tells whether it had.
+func (t *sessionTurn) open(ctx context.Context, r *record, image Image) (reused bool, err error) {
+	s, spec := t.session, t.x.command.spec(image)
+	spec.Session, spec.Command = s.name, newID()
+	if err := t.find(ctx, r); err != nil {
+		return false, err
+	}
+	if s.box != nil {
+		if s.print != spec.Print() {
+			return false, invalid("ask for the same, take another name, or remove it: belljar session rm "+s.name,
+				"session %q was made with another image, user, limits, mounts, network or runtime", s.name)
+		}
+		return true, nil
+	}
+	if r.Container != "" {
+		t.x.result.SessionLost = r.gone(time.Now())
+		t.x.output.emit(Event{Type: EventNotice, Data: fmt.Appendf(nil, "session %q was lost, with its files and processes: %s; a new container is made", s.name, t.x.result.SessionLost)})
+	}
+	life := t.x.profile.Session
+	spec.Deadline = time.Now().Add(life.Max)
+	if s.box, err = t.x.local.Engine.Create(ctx, spec); err != nil {
+		return false, err
+	}
+	s.print = spec.Print()
+	*r = record{Session: s.name, Container: s.box.Info().ID, Image: image.Reference, Created: time.Now(), Deadline: spec.Deadline, Idle: life.Idle}
+	return false, nil
+}
+
+// find opens the container that the session has, if it has one still.
+func (t *sessionTurn) find(ctx context.Context, r *record) error {
+	s := t.session
+	if s.box != nil && (isClosed(s.box.Lost()) || s.box.Info().ID != r.Container || r.Lost != "") {
+		t.session.drop(nil)
+	}
+	if s.box != nil {
+		return nil
+	}
+	kept, err := t.x.local.Engine.Sessions(ctx, s.name)
+	if err != nil {
+		return err
+	}
+	for _, k := range kept {
+		box, err := t.x.local.Engine.Adopt(ctx, k)
+		if CauseOf(err) == CauseEngineLost && err != nil {
+			continue // it went just now
+		}
+		if err != nil {
+			return err
+		}
+		if r.Container == k.ID && r.Lost != "" { // its end failed, or its belljar's came first
+			err := box.Remove(ctx)
+			box.Close()
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		s.box, s.print = box, k.Print
+		if r.Container != k.ID { // made by a process that did not live to write it down
+			*r = record{Session: s.name, Container: k.ID, Image: k.Image, Created: k.Created, Deadline: k.Deadline, Idle: t.x.profile.Session.Idle}
+		}
+		return nil
+	}
+	return nil
+}
+
+// openGate takes the gate that waits, or opens one. A command that no gate can
+// be told has none.
+func (t *sessionTurn) openGate(ctx context.Context, p *place) (err error) {
+	s := t.session
+	told, ok := delivery(t.x.command)
+	if !ok {
+		return nil
+	}
+	p.told = told
+	if g := s.spare; g != nil {
+		s.spare = nil
+		if g.answers(ctx) {
+			p.gate = g
+			return nil
+		}
+		g.close()
+	}
+	p.gate, err = openGate(ctx, p.box, t.x.command.User)
+	return err
+}
+
+// drop lets go of the container, which the session no longer has or which is
+// gone.
+func (s *session) drop(box Container) {
+	if s.box == nil || box != nil && s.box != box {
+		return
+	}
+	if s.spare != nil {
+		s.spare.close()
+		s.spare = nil
+	}
+	s.box.Close()
+	s.box = nil
+}
