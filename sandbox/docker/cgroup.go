@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -77,8 +78,27 @@ func parseCgroup(text, id string) *cgroup {
 	return nil
 }
 
+// pidsReads is how often the kernel is asked at once. With cgroup v1 it makes
+// room for the processes that it has counted before it looks at them: one that
+// was started in between, while another ended, has none (pidlist_array_load in
+// kernel/cgroup/cgroup-v1.c).
+const pidsReads = 4
+
 // pids are the host's PIDs of all processes in the group, nil if it is gone.
 func (g *cgroup) pids() ([]int, error) {
+	all := []int{}
+	for range pidsReads {
+		list, err := g.procs()
+		if err != nil || list == nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+func (g *cgroup) procs() ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(g.pidsDir, "cgroup.procs"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil, nil

@@ -39,7 +39,7 @@ func (b *box) here() ([]sandbox.Process, error) {
 		b.mu.Lock()
 		own := b.own
 		b.mu.Unlock()
-		if slices.Sort(pids); len(pids) > 0 && slices.Equal(pids, own) {
+		if len(pids) > 0 && slices.Equal(pids, own) {
 			return nil, nil
 		}
 		list, own := processes(pids, b.mapped)
