@@ -1,0 +1,153 @@
+package view
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+)
+
+// decoder reads text that is not UTF-8, one character at a time. What it cannot
+// read is U+FFFD.
+type decoder interface {
+	// decode is how much of p it read: all but an unfinished character at its
+	// end, if p is not the last.
+	decode(p []byte, last bool, put func(r rune, w weight)) int
+}
+
+func newDecoder(c charset) decoder {
+	switch enc := c.enc.(type) {
+	case *charmap.Charmap:
+		return newByteDecoder(enc)
+	case nil:
+		d := wideDecoder{size: 2, order: binary.BigEndian}
+		if strings.HasPrefix(c.name, "utf-32") {
+			d.size = 4
+		}
+		if strings.HasSuffix(c.name, "le") {
+			d.order = binary.LittleEndian
+		}
+		return d
+	default:
+		return &stepDecoder{decoder: enc.NewDecoder()}
+	}
+}
+
+// weigh is the weight of the bytes of one character.
+func weigh(p []byte) weight {
+	return weight{int64(len(p)), int64(bytes.Count(p, lineEnd))}
+}
+
+// byteDecoder has a character for each byte.
+type byteDecoder [256]rune
+
+func newByteDecoder(c *charmap.Charmap) *byteDecoder {
+	var d byteDecoder
+	for b := range d {
+		d[b] = c.DecodeByte(byte(b))
+	}
+	return &d
+}
+
+func (d *byteDecoder) decode(p []byte, _ bool, put func(r rune, w weight)) int {
+	for _, b := range p {
+		w := weight{bytes: 1}
+		if b == '\n' {
+			w.lines = 1
+		}
+		put(d[b], w)
+	}
+	return len(p)
+}
+
+// wideDecoder is for UTF-16 and UTF-32.
+type wideDecoder struct {
+	size  int
+	order binary.ByteOrder
+}
+
+func (d wideDecoder) decode(p []byte, last bool, put func(r rune, w weight)) int {
+	i := 0
+	for i+d.size <= len(p) {
+		r, size := d.unit(p[i:]), d.size
+		if d.size == 2 && utf16.IsSurrogate(r) {
+			if i+4 > len(p) && !last {
+				return i
+			}
+			if i+4 <= len(p) {
+				if pair := utf16.DecodeRune(r, d.unit(p[i+2:])); pair != utf8.RuneError {
+					r, size = pair, 4
+				}
+			}
+		}
+		if !utf8.ValidRune(r) {
+			r = utf8.RuneError
+		}
+		put(r, weigh(p[i:i+size]))
+		i += size
+	}
+	if last && i < len(p) {
+		put(utf8.RuneError, weigh(p[i:]))
+		i = len(p)
+	}
+	return i
+}
+
+func (d wideDecoder) unit(p []byte) rune {
+	if d.size == 2 {
+		return rune(d.order.Uint16(p))
+	}
+	return rune(min(d.order.Uint32(p), utf8.MaxRune+1))
+}
+
+// stepDecoder gives a decoder byte after byte until there is a character: it
+// does not tell how many bytes each one was made from.
+type stepDecoder struct {
+	decoder *encoding.Decoder
+	out     [16]byte
+}
+
+// maxCode is more bytes than a character has in any charset.
+const maxCode = 8
+
+func (d *stepDecoder) decode(p []byte, last bool, put func(r rune, w weight)) int {
+	for i := 0; i < len(p); {
+		n, size := d.step(p[i:], last)
+		if size == 0 {
+			return i
+		}
+		w := weigh(p[i : i+size])
+		for out := d.out[:n]; len(out) > 0; w = (weight{}) {
+			r, length := utf8.DecodeRune(out)
+			put(r, w)
+			out = out[length:]
+		}
+		if n == 0 {
+			put(noRune, w)
+		}
+		i += size
+	}
+	return len(p)
+}
+
+// noRune is what a byte is that only changes how others are read.
+const noRune rune = -1
+
+// step reads the fewest bytes that the decoder takes. It is how much it wrote
+// and how much it read, which is nothing where p is unfinished.
+func (d *stepDecoder) step(p []byte, last bool) (wrote, read int) {
+	for n := 1; n <= min(len(p), maxCode); n++ {
+		wrote, read, _ := d.decoder.Transform(d.out[:], p[:n], last && n == len(p))
+		if read > 0 {
+			return wrote, read
+		}
+	}
+	if len(p) < maxCode && !last {
+		return 0, 0
+	}
+	return utf8.EncodeRune(d.out[:], utf8.RuneError), 1
+}

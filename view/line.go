@@ -1,0 +1,185 @@
+package view
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// lineReader reads one line after the other. While nothing but its end changes,
+// it is text; with the first redraw it becomes a row of cells.
+type lineReader struct {
+	keep  *keeper
+	limit int // characters
+
+	text  []byte
+	seams []seam // of text
+	chars int    // of text
+	cr    bool   // a \r came after text, and is nothing if a line end follows
+
+	celled  bool
+	row     row
+	column  int
+	redrawn bool   // by a \r, a backspace or a cursor that moved
+	carry   weight // of what shows as nothing, for the next character
+	before  rune   // the character that a mark would belong to, or 0
+
+	parser   *ansi.Parser
+	sequence bool // an escape sequence is unfinished
+	out      []byte
+}
+
+// seam is a character of a line's text that stands for other bytes than it has.
+type seam struct {
+	at int
+	w  weight
+}
+
+func newLineReader(k *keeper, chars int64) *lineReader {
+	if chars <= 0 {
+		chars = maxLineChars
+	}
+	// Of a line no more can be shown than of the whole, at its beginning or at
+	// its end: what is between is left out by the keeper.
+	limit := int(min(chars, maxLineChars, 2*k.bytes))
+	l := &lineReader{keep: k, limit: limit, row: row{headMax: limit - limit/2, tailMax: limit / 2}}
+	l.parser = l.newParser()
+	return l
+}
+
+// utf8 reads p, and is how much of it: a rune at its end may be unfinished.
+func (l *lineReader) utf8(p []byte, last bool) int {
+	for i := 0; i < len(p); {
+		if n := l.whole(p[i:]); n > 0 {
+			i += n
+			continue
+		}
+		if n := l.span(p[i:]); n > 0 {
+			i += n
+			continue
+		}
+		if p[i] >= utf8.RuneSelf && !last && !utf8.FullRune(p[i:]) {
+			return i
+		}
+		r, size := utf8.DecodeRune(p[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			l.invalid(p[i])
+		case r == '\n':
+			l.end(weight{1, 1})
+		default:
+			l.rune(r, weight{bytes: int64(size)})
+		}
+		i += size
+	}
+	return len(p)
+}
+
+var lineEnd = []byte{'\n'}
+
+// whole passes on the whole plain lines that p begins with: most of what there is.
+func (l *lineReader) whole(p []byte) int {
+	if l.celled || l.cr || len(l.text) > 0 || l.carry != (weight{}) || l.sequence {
+		return 0
+	}
+	n := 0
+	for i := 0; i < len(p); {
+		c := p[i]
+		if c == '\n' {
+			if i-n > l.limit {
+				break
+			}
+			n = i + 1
+		} else if !plain[c] {
+			r, size := utf8.DecodeRune(p[i:])
+			if c < utf8.RuneSelf || !ordinary(r) {
+				break
+			}
+			i += size
+			continue
+		}
+		i++
+	}
+	if n > 0 {
+		l.keep.plain(p[:n])
+	}
+	return n
+}
+
+// span reads the plain characters that p begins with.
+func (l *lineReader) span(p []byte) int {
+	if l.sequence || l.cr {
+		return 0
+	}
+	n := 0
+	for n < len(p) && plain[p[n]] && (!l.celled || p[n] != '\t') {
+		n++
+	}
+	if n == 0 {
+		return 0
+	}
+	if l.carry != (weight{}) {
+		l.rune(rune(p[0]), weight{bytes: 1})
+		return 1
+	}
+	if !l.celled && l.chars+n <= l.limit {
+		l.text = append(l.text, p[:n]...)
+		l.chars += n
+	} else {
+		l.toCells()
+		if tab := bytes.IndexByte(p[:n], '\t'); tab > 0 {
+			n = tab
+		}
+		l.column = l.row.ascii(l.column, p[:n])
+	}
+	l.before = rune(p[n-1])
+	return n
+}
+
+// decoded reads a character that was made from bytes of that weight.
+func (l *lineReader) decoded(r rune, w weight) {
+	switch r {
+	case '\n':
+		l.end(w)
+	case noRune:
+		l.carry.add(w)
+	default:
+		l.rune(r, w)
+	}
+}
+
+// rune reads a character of any kind but a line end.
+func (l *lineReader) rune(r rune, w weight) {
+	switch {
+	case l.sequence && l.inSequence(r, w):
+	case r < ' ' || r >= 0x7F && r < 0xA0:
+		l.control(r, w)
+	case !visible(l.before, r):
+		l.escape(escaped(r), w)
+	default:
+		l.write(r, w)
+	}
+}
+
+// invalid reads a byte that is no part of a character. Some terminals take it
+// for an eight-bit control character.
+func (l *lineReader) invalid(b byte) {
+	w := weight{bytes: 1}
+	switch {
+	case l.sequence && l.inSequence(rune(b), w):
+	case introduces(rune(b)):
+		l.advance(b, w)
+	default:
+		l.escape(escapedByte(b), w)
+	}
+}
+
+// escape writes what stands for a character that must not be seen as itself.
+func (l *lineReader) escape(text string, w weight) {
+	for _, r := range text {
+		l.write(r, w)
+		w = weight{}
+	}
+	l.before = 0
+}

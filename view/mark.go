@@ -1,0 +1,40 @@
+package view
+
+import "fmt"
+
+// weight is what a piece of text stands for in the stream.
+type weight struct{ bytes, lines int64 }
+
+func (w *weight) add(v weight) {
+	w.bytes += v.bytes
+	w.lines += v.lines
+}
+
+func (w weight) minus(v weight) weight {
+	return weight{w.bytes - v.bytes, w.lines - v.lines}
+}
+
+// omittedMark stands for what was left out of the text, on a line of its own.
+func omittedMark(w weight) string {
+	if w.lines <= 0 {
+		return fmt.Sprintf("[… %s left out …]", count(w.bytes, "byte"))
+	}
+	return fmt.Sprintf("[… %s, %s left out …]", count(w.bytes, "byte"), count(w.lines, "line"))
+}
+
+// cutMark stands for what was left out of a line.
+func cutMark(characters int64) string {
+	return fmt.Sprintf("[… %s left out …]", count(characters, "character"))
+}
+
+// binaryMark stands for data.
+func binaryMark(bytes int64) string {
+	return fmt.Sprintf("[binary data: %s]", count(bytes, "byte"))
+}
+
+func count(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

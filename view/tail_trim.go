@@ -1,0 +1,115 @@
+package view
+
+import (
+	"bytes"
+	"encoding/binary"
+	"unicode/utf8"
+)
+
+// record is one of the tail's. Plain text is divided anywhere.
+type record struct {
+	text   []byte
+	plain  bool
+	w, cut weight
+}
+
+func readRecord(p []byte) (record, int) {
+	at := 0
+	next := func() int64 {
+		n, size := binary.Uvarint(p[at:])
+		at += size
+		return int64(n)
+	}
+	head := next()
+	r := record{plain: head&1 == 1}
+	if !r.plain {
+		r.w = weight{next(), next()}
+		r.cut = weight{next(), next()}
+	}
+	end := at + int(head>>1)
+	r.text = p[at:end:end]
+	if r.plain {
+		r.w = weight{int64(len(r.text)), int64(bytes.Count(r.text, lineEnd))}
+	}
+	return r, end
+}
+
+// kept is the end of a text, and what it stands for.
+type kept struct {
+	text   []byte
+	w, cut weight
+}
+
+// trim takes from the front size bytes of text and lf line ends at least, and
+// no part of a character.
+func (t *tail) trim(size, lf int64) (k kept) {
+	c := cutter{size: size, lf: lf, cutting: size > 0 || lf > 0}
+	for p := t.buf[t.start:]; len(p) > 0; {
+		r, n := readRecord(p)
+		p = p[n:]
+		if c.cutting && !c.cut(&r) {
+			continue
+		}
+		k.text = append(k.text, r.text...)
+		k.w.add(r.w)
+		k.cut.add(r.cut)
+	}
+	return k
+}
+
+// cutter takes from records what is too much.
+type cutter struct {
+	size, lf int64 // to be taken yet
+	cutting  bool
+	before   byte // the last that was taken
+}
+
+// cut says whether something is left of the record.
+func (c *cutter) cut(r *record) bool {
+	at := max(int(min(c.size, int64(len(r.text)))), afterLines(r.text, c.lf))
+	c.take(r.text[:at])
+	if c.size <= 0 && c.lf <= 0 {
+		n := c.align(r.text[at:])
+		c.take(r.text[at : at+n])
+		at += n
+	}
+	if !r.plain && at > 0 {
+		c.take(r.text[at:])
+		at = len(r.text)
+	}
+	if at == len(r.text) {
+		return false
+	}
+	c.cutting = false
+	r.text = r.text[at:]
+	if r.plain {
+		r.w = weight{int64(len(r.text)), int64(bytes.Count(r.text, lineEnd))}
+	}
+	return true
+}
+
+func (c *cutter) take(p []byte) {
+	if len(p) > 0 {
+		c.size -= int64(len(p))
+		c.lf -= int64(bytes.Count(p, lineEnd))
+		c.before = p[len(p)-1]
+	}
+}
+
+// align is how much more goes: the rest of a character, and a line end by
+// itself, which would look like an empty line.
+func (c *cutter) align(p []byte) int {
+	at, before := 0, c.before
+	for at < len(p) {
+		r, size := utf8.DecodeRune(p[at:])
+		switch {
+		case r == '\n' && before != '\n':
+			return at + 1
+		case utf8.RuneStart(p[at]) && !extends(r):
+			return at
+		}
+		at += size
+		before = p[at-1]
+	}
+	return at
+}
