@@ -42,7 +42,24 @@ type Command struct {
 	IdleTimeout   time.Duration // bounds its silence; NoIdleTimeout turns it off
 	OnOutputLimit OutputAction
 	OnTimeout     TimeoutAction // in a session
+
+	// TTY gives the command a terminal, with stdout for both streams; nil is
+	// none. Resize takes the terminal's new sizes, until the command ends.
+	TTY    *TerminalSize
+	Resize <-chan TerminalSize
+
+	View View
+	Live LiveMode
 }
+
+// LiveMode says how output is told of while the command runs.
+type LiveMode string
+
+// The live modes. The empty mode is LiveRaw.
+const (
+	LiveRaw  LiveMode = "raw"  // each chunk, as it comes
+	LiveView LiveMode = "view" // now and then the end of it, as a view: see EventView
+)
 
 const (
 	// DefaultProfile is the profile of a command that names none.
@@ -144,8 +161,37 @@ type Profile struct {
 	OnTimeout     TimeoutAction
 	Pool          PoolSize
 	Session       SessionLife
+	View          View
+	LiveEvery     time.Duration // between two live views
+	Summarize     Summarize
 	Policy        Policy // nil allows nothing
 }
+
+// Summarize is a program of the operator's, on belljar's host, that is given
+// long outputs on stdin and says on stdout what is in them. The zero Summarize
+// is none.
+type Summarize struct {
+	Command []string // the program, by its absolute path or from PATH, and its arguments
+	Over    int64    // bytes of output that it takes to be long
+	Timeout time.Duration
+}
+
+// Spooling bounds what is kept on disk of what commands wrote.
+type Spooling struct {
+	Total   int64         // bytes of all commands together: the oldest goes first
+	Age     time.Duration // after a command's end; 0 keeps nothing after it
+	OnError SpoolAction
+}
+
+// SpoolAction says what becomes of a command whose output cannot be kept, as
+// where the disk is full.
+type SpoolAction string
+
+// The spool actions. The empty action is SpoolContinue.
+const (
+	SpoolContinue SpoolAction = "continue" // it runs on, and the result says what was lost
+	SpoolEnd      SpoolAction = "end"      // it is ended with CauseOutputLimit
+)
 
 // Policy judges what a command asks of its caller and its host. It is pure:
 // the same question has the same answer.

@@ -61,6 +61,9 @@ type Running interface {
 	Wait(ctx context.Context) (status int, err error)
 	// Cut says, once Wait returned, why output may be missing; "" is not.
 	Cut() string
+	// Resize changes the size of the process's terminal. A process that has
+	// ended is no error.
+	Resize(ctx context.Context, size TerminalSize) error
 }
 
 // Exec is a process to start: `sh -c Script`.
@@ -69,7 +72,8 @@ type Exec struct {
 	Dir    string
 	Env    []string // "NAME=value", complete
 	User   User
-	Stdin  io.Reader // nil is empty
+	Stdin  io.Reader     // nil is empty
+	TTY    *TerminalSize // a terminal, whose output is all Stdout's; nil is none
 
 	// Stdout and Stderr get every byte, each from one goroutine at a time and
 	// never both at once. A Write must come back soon once the container is

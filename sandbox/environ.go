@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// environ is the command's whole environment: the profile's variables, then the
-// caller's that the policy allows, then those asked for by value.
+// environ is the command's whole environment: what a terminal has, the profile's
+// variables, then the caller's that the policy allows, then those asked for by
+// value.
 func environ(c Command, p Profile) ([]string, error) {
 	inherited := map[string]string{}
 	for _, kv := range c.Inherit {
@@ -17,6 +18,9 @@ func environ(c Command, p Profile) ([]string, error) {
 	allowed := func(name string) bool { return p.Policy != nil && p.Policy.AllowEnv(name) }
 
 	env := map[string]string{}
+	if c.TTY != nil {
+		env["TERM"], env["PAGER"] = terminalName(inherited["TERM"]), "cat"
+	}
 	for _, kv := range p.Env {
 		name, value, _ := strings.Cut(kv, "=")
 		env[name] = value
@@ -38,6 +42,17 @@ func environ(c Command, p Profile) ([]string, error) {
 		env[name] = value
 	}
 	return checkEnviron(env)
+}
+
+// terminalName is the caller's TERM, which tells a command in a terminal what it
+// can draw, whatever the policy allows: where it is a name such as terminfo has,
+// and else one that most have.
+func terminalName(term string) string {
+	const chars = "abcdefghijklmnopqrstuvwxyz0123456789.+-"
+	if term == "" || len(term) > 64 || strings.Trim(term, chars) != "" {
+		return "xterm-256color"
+	}
+	return term
 }
 
 // checkEnviron refuses what the kernel or the engine would fail on, and sorts.

@@ -15,6 +15,7 @@ const (
 	EventStdout EventType = "stdout"
 	EventStderr EventType = "stderr"
 	EventNotice EventType = "notice"
+	EventView   EventType = "view" // with LiveView: the end of the output, as Data
 	EventResult EventType = "result"
 )
 
@@ -23,7 +24,8 @@ type Event struct {
 	Type   EventType
 	Seq    uint64 // counts from 1 without gaps
 	Time   time.Time
-	Data   []byte  // of stdout, stderr and notice
+	Data   []byte  // of stdout, stderr, notice and view
+	Binary bool    // of stdout and stderr: no text so far; of notice: it tells of that
 	Result *Result // of result
 }
 
@@ -49,6 +51,9 @@ type Execution interface {
 	Wait() (Result, error)
 	// Kill ends the command at once, without listing what runs.
 	Kill()
+	// Read reads what the command wrote, from an offset on, while it runs and
+	// until its output expires. Unlike Events that keeps nobody waiting.
+	Read(which Stream, offset int64) (*OutputReader, error)
 }
 
 // Run starts a command and waits for its result. The result is usable with

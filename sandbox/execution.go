@@ -1,9 +1,11 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -38,10 +40,13 @@ func start(ctx context.Context, c Command, l *Local, p Profile) *execution {
 	patient, kill := context.WithCancel(context.WithoutCancel(ctx))
 	x := &execution{
 		local: l, profile: p, command: c,
-		output: newOutput(c.Limits.Output, c.OnOutputLimit),
+		output: newOutput(l.newSpool(c), c),
 		kill:   kill,
 		taken:  time.Now(),
 		result: Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session},
+	}
+	if c.TTY != nil && l.Viewer != nil {
+		x.output.screen = l.Viewer.NewScreen(*c.TTY)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(patient, cancel) // a kill is a cancellation too
@@ -76,9 +81,9 @@ func (x *execution) run(ctx, patient context.Context) {
 	if s := x.result.Status; s == StatusFatal || s == StatusDenied {
 		x.err = err
 	}
-	x.result.Stdout, x.result.Stderr = x.output.capture.output(stdout), x.output.capture.output(stderr)
 	x.result.Timing.FirstOutput = x.output.first
 	x.result.Timing.Total = time.Since(x.taken)
+	x.keep(patient)
 	x.tell()
 }
 
@@ -116,6 +121,11 @@ func (x *execution) notice(format string, args ...any) {
 func (x *execution) tell() {
 	o := x.output
 	o.ending = nil
+	for s := range o.binary {
+		if b := &o.binary[s]; b.is() && b.told < b.total {
+			o.emit(Event{Type: EventNotice, Binary: true, Data: b.text(stream(s))})
+		}
+	}
 	if o.unshown > 0 {
 		o.emit(Event{Type: EventNotice, Data: fmt.Appendf(nil, "%d bytes of output were not shown: nobody read them while the command was being ended", o.unshown)})
 	}
@@ -138,6 +148,9 @@ func (x *execution) inContainer(ctx, patient context.Context, session *sessionTu
 	}
 	x.making = time.Now()
 	x.result.Timing.Queued = x.making.Sub(x.taken)
+	if err := x.openSpool(); err != nil {
+		return err
+	}
 	place, err := x.place(ctx, image, session)
 	if err != nil {
 		return err
@@ -151,7 +164,48 @@ func (x *execution) inContainer(ctx, patient context.Context, session *sessionTu
 	if err != nil {
 		return err
 	}
+	defer x.beside(p.running)()
 	return x.supervise(ctx, patient, place, p, giveUp)
+}
+
+// beside begins what goes on while the command runs; the function it returns
+// ends that.
+func (x *execution) beside(running Running) (end func()) {
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	if x.command.Live == LiveView {
+		all.Go(func() {
+			x.output.liveViews(x.local.Viewer, x.command.View, cmp.Or(x.profile.LiveEvery, liveEvery), stop)
+		})
+	}
+	if x.command.TTY != nil && x.command.Resize != nil {
+		all.Go(func() { x.resize(running, stop) })
+	}
+	return func() {
+		close(stop)
+		all.Wait()
+	}
+}
+
+// resize gives the command's terminal its new sizes.
+func (x *execution) resize(running Running, stop <-chan struct{}) {
+	for {
+		select {
+		case size, more := <-x.command.Resize:
+			if !more {
+				return
+			}
+			x.output.resize(size.bounded())
+			ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
+			err := running.Resize(ctx, size.bounded())
+			cancel()
+			if err != nil {
+				x.local.house.log.Warn("a terminal keeps its size", "command", x.command.ID, "error", err)
+			}
+		case <-stop:
+			return
+		}
+	}
 }
 
 // begin starts the command, by a gate that waits for it or by an exec, and its
@@ -163,7 +217,7 @@ func (x *execution) begin(ctx, waitCtx context.Context, place *place) (process, 
 		}
 		context.AfterFunc(waitCtx, g.giveUp)
 		x.clocks()
-		return process{g.running.Exited(), g.exited}, nil
+		return process{g.running, g.exited}, nil
 	}
 	running, err := x.exec(ctx, place.box)
 	if err != nil {
@@ -172,7 +226,7 @@ func (x *execution) begin(ctx, waitCtx context.Context, place *place) (process, 
 	x.clocks()
 	exited := make(chan exit, 1)
 	go func() { exited <- wait(waitCtx, running) }()
-	return process{running.Exited(), exited}, nil
+	return process{running, exited}, nil
 }
 
 func (x *execution) clocks() {
@@ -193,7 +247,7 @@ func (x *execution) exec(ctx context.Context, box Container) (Running, error) {
 	defer cancel()
 	c := x.command
 	running, err := box.Exec(ctx, Exec{
-		Script: c.Script, Dir: c.Dir, Env: c.Env, User: c.User, Stdin: c.Stdin,
+		Script: c.Script, Dir: c.Dir, Env: c.Env, User: c.User, Stdin: c.Stdin, TTY: c.TTY,
 		Stdout: streamWriter{x.output, stdout}, Stderr: streamWriter{x.output, stderr},
 	})
 	return running, late(ctx, err, "starting the command")

@@ -55,14 +55,14 @@ func TestExited(t *testing.T) {
 // happened.
 func TestExitWins(t *testing.T) {
 	for range 100 { // a select among ready channels is random
-		x := &execution{command: Command{Timeout: time.Hour, IdleTimeout: time.Hour}, output: newOutput(1024, OutputEnd)}
+		x := &execution{command: Command{Timeout: time.Hour, IdleTimeout: time.Hour}, output: newOutput(newSpool(1024, OutputEnd), Command{})}
 		close(x.output.over)
 		fired := make(chan time.Time, 1)
 		fired <- time.Now()
 		x.output.idle = &watchdog{C: fired}
 		exited := make(chan exit, 1)
 		exited <- exit{status: 3}
-		if e, end := x.await(t.Context(), process{exited: exited}); e.status != 3 || end.cause != "" {
+		if e, end := x.await(t.Context(), process{running: stillRunning{}, exited: exited}); e.status != 3 || end.cause != "" {
 			t.Fatalf("%+v, %+v", e, end)
 		}
 	}
@@ -123,3 +123,8 @@ func TestIDHoldsTheTime(t *testing.T) {
 		}
 	})
 }
+
+// stillRunning is a process that does not end.
+type stillRunning struct{ Running }
+
+func (stillRunning) Exited() <-chan struct{} { return nil }

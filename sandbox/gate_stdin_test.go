@@ -11,7 +11,7 @@ import (
 // Once the engine wants no more, nothing is told, and a Read ends.
 func TestGateStdinEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, o := quietGate()
+		g, o := quietGate(t)
 		read := make(chan error)
 		go func() {
 			_, err := g.in.Read(make([]byte, 1))

@@ -207,8 +207,11 @@ func TestGateScript(t *testing.T) {
 }
 
 // quietGate is a gate without a process, and the output of its command.
-func quietGate() (*gate, *output) {
-	o := newOutput(1<<20, OutputTruncate)
+func quietGate(t *testing.T) (*gate, *output) {
+	s := newSpool(1<<20, OutputTruncate)
+	s.open(t.TempDir()+"/spool", LogInfo{})
+	t.Cleanup(s.close)
+	o := newOutput(s, Command{Limits: Limits{Output: 1 << 20}})
 	o.begin(NoIdleTimeout)
 	return &gate{in: &gateStdin{lines: make(chan []byte, 2), stop: make(chan struct{})}, words: make(chan string, 1)}, o
 }
@@ -239,7 +242,7 @@ func TestGateListens(t *testing.T) {
 		"a flood":                  {slices.Repeat([]string{strings.Repeat("x", 1<<16)}, 16), "", []string{"\n"}, nil, "", false},
 		"a flood instead of an OK": {[]string{"12\n"}, "12", nil, []string{strings.Repeat("x", 1<<16), "\nout"}, "", false},
 	} {
-		g, o := quietGate()
+		g, o := quietGate(t)
 		write := func(parts []string) {
 			for _, p := range parts {
 				if n, err := (gateStdout{g}).Write([]byte(p)); n != len(p) || err != nil {
@@ -271,10 +274,14 @@ func TestGateListens(t *testing.T) {
 			write([]string{"\nhostile\n"})
 			(gateStderr{g}).Write([]byte("hostile"))
 		}
-		if got := string(o.capture.output(stdout).Bytes()); got != test.want || g.began != test.began {
+		kept, err := o.spool.outputs()
+		if err != nil {
+			t.Error(err)
+		}
+		if got := string(kept[stdout].Bytes()); got != test.want || g.began != test.began {
 			t.Errorf("%s: %q is the command's, began %v; want %q, %v", name, got, g.began, test.want, test.began)
 		}
-		if got := string(o.capture.output(stderr).Bytes()); got != "" {
+		if got := string(kept[stderr].Bytes()); got != "" {
 			t.Errorf("%s: stderr %q is the command's", name, got)
 		}
 		if err := g.failure(""); (err == nil) != (test.began || test.after == nil) {
@@ -285,7 +292,7 @@ func TestGateListens(t *testing.T) {
 
 // A gate is told one command, once.
 func TestGateIsToldOnce(t *testing.T) {
-	g, o := quietGate()
+	g, o := quietGate(t)
 	c := Command{Dir: "/", Script: "x", Stdin: strings.NewReader("in")}
 	text, _ := delivery(c)
 	if !tell(g, c, o) || tell(g, c, o) || g.in.say([]byte("\n")) || g.in.end(nil) {

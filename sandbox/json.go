@@ -32,11 +32,17 @@ type resultTail struct {
 	StderrEncoding string        `json:"stderr_encoding"`
 	StdoutBytes    int64         `json:"stdout_bytes"`
 	StderrBytes    int64         `json:"stderr_bytes"`
+	BytesTotal     int64         `json:"bytes_total"`
+	StdoutSHA256   string        `json:"stdout_sha256"`
+	StderrSHA256   string        `json:"stderr_sha256"`
 	StdoutGap      *gap          `json:"stdout_gap,omitempty"`
 	StderrGap      *gap          `json:"stderr_gap,omitempty"`
 	Truncated      bool          `json:"truncated"`
 	DroppedBytes   int64         `json:"dropped_bytes"`
 	Binary         bool          `json:"binary"`
+	View           *Views        `json:"view,omitempty"`
+	Screen         *Shot         `json:"screen,omitempty"`
+	Summary        string        `json:"summary,omitempty"`
 	Lingering      []Process     `json:"lingering"`
 	Evidence       Evidence      `json:"evidence"`
 	Resources      Resources     `json:"resources"`
@@ -90,10 +96,12 @@ func (r Result) tail() resultTail {
 	dropped := r.Stdout.Dropped + r.Stderr.Dropped
 	return resultTail{
 		StdoutEncoding: r.Stdout.encoding(), StderrEncoding: r.Stderr.encoding(),
-		StdoutBytes: r.Stdout.Total, StderrBytes: r.Stderr.Total,
+		StdoutBytes: r.Stdout.Total, StderrBytes: r.Stderr.Total, BytesTotal: r.Stdout.Total + r.Stderr.Total,
+		StdoutSHA256: r.Stdout.SHA256, StderrSHA256: r.Stderr.SHA256,
 		StdoutGap: r.Stdout.gap(), StderrGap: r.Stderr.gap(),
 		Truncated: dropped > 0, DroppedBytes: dropped,
-		Binary:    !r.Stdout.isText() || !r.Stderr.isText(),
+		Binary: !r.Stdout.isText() || !r.Stderr.isText(),
+		View:   r.Views, Screen: r.Screen, Summary: r.Summary,
 		Lingering: append([]Process{}, r.Lingering...), Evidence: r.Evidence, Resources: r.Resources,
 		Timing:    timingJSON{ms(r.Timing.Queued), ms(r.Timing.Start), ms(r.Timing.FirstOutput), ms(r.Timing.Total)},
 		Container: r.Container,
@@ -124,6 +132,9 @@ func (o Output) encoding() string {
 	}
 	return "base64"
 }
+
+// blockSize is how much of a stream is turned into JSON at once.
+const blockSize = 64 << 10
 
 func (o Output) writeJSON(w *bufio.Writer) {
 	if !o.isText() {
@@ -178,7 +189,7 @@ func (e Event) WriteJSON(w io.Writer) error {
 	if e.Data != nil {
 		o := Output{Head: e.Data}
 		data := string(e.Data)
-		if !o.isText() {
+		if e.Binary && e.Type != EventNotice || !o.isText() {
 			data, line.Encoding = base64.StdEncoding.EncodeToString(e.Data), "base64"
 		}
 		line.Data = &data

@@ -25,8 +25,14 @@ func full() sandbox.Result {
 		ID: "01JTEST", Command: "make <test> && echo \"done\"", Dir: "/work", Profile: "default",
 		Session: "build", SessionLost: "command 01JLAST: still running after 1m0s (timeout)",
 		Status: sandbox.StatusError, Cause: sandbox.CauseOOMKilled, Message: "killed for want of memory", ExitCode: 137, Signal: "SIGKILL",
-		Stdout:    sandbox.Output{Head: []byte("first\t\u00fc\u2028\n"), Tail: []byte("last \x1b[0m\n"), Dropped: 100, Total: 120},
-		Stderr:    sandbox.Output{Head: []byte("\xff\x00\x01"), Total: 3},
+		Stdout: sandbox.Output{Head: []byte("first\t\u00fc\u2028\n"), Tail: []byte("last \x1b[0m\n"), Dropped: 100, Total: 120, Lines: 2, SHA256: "e3b0"},
+		Stderr: sandbox.Output{Head: []byte("\xff\x00\x01"), Total: 3},
+		Views: &sandbox.Views{
+			Stdout: &sandbox.Text{Text: "first\n[… 100 bytes, 0 lines left out …]\nlast\n", OmittedBytes: 100, Charset: "utf-8"},
+			Stderr: &sandbox.Text{Text: "[binary data: 3 bytes]", OmittedBytes: 3, Binary: true},
+		},
+		Screen:    &sandbox.Shot{Columns: 80, Rows: 24, Text: "plain bold", Lines: [][]sandbox.Span{{{Text: "plain "}, {Text: "bold", Bold: true, Foreground: "palette:1", Background: "#102030"}}}},
+		Summary:   "it failed",
 		Lingering: []sandbox.Process{{PID: 7, PPID: 1, PGID: 7, HostPID: 4711, User: "nobody", State: "S", ElapsedSeconds: 3, RSSBytes: 1409024, Command: "sleep 100", CommandID: "01JFIRST"}},
 		Evidence: sandbox.Evidence{OOMKills: 1, PidsLimitHits: 2, DiskFull: []string{"/tmp"}, KilledBy: "oom", Source: "cgroup,events",
 			Killed:      []sandbox.Process{{PID: 9, PPID: 7, PGID: 9, SID: 9, StartTicks: 4711, User: "nobody", State: "D", Command: "make", CommandID: "01JTEST"}},
@@ -75,10 +81,11 @@ func TestJSONGolden(t *testing.T) {
 // contract are the keys of the result that callers rely on, in their order.
 // Beside them there may only be the optional ones.
 const contract = `id command dir profile session status cause message exit_code signal
-stdout stderr stdout_encoding stderr_encoding stdout_bytes stderr_bytes truncated dropped_bytes binary
+stdout stderr stdout_encoding stderr_encoding stdout_bytes stderr_bytes bytes_total stdout_sha256 stderr_sha256
+truncated dropped_bytes binary
 lingering evidence resources timing container`
 
-const optional = `session_lost stdout_gap stderr_gap`
+const optional = `session_lost stdout_gap stderr_gap view screen summary`
 
 func TestJSONKeys(t *testing.T) {
 	for _, r := range []sandbox.Result{{}, full()} {

@@ -18,7 +18,9 @@ type Local struct {
 	Images    Images
 	Profiles  map[string]Profile
 	Admission Admission
-	StateDir  string       // where sessions are remembered; without one there are none
+	StateDir  string       // where sessions are remembered, and outputs kept; without one there are none
+	Spool     Spooling     // bounds those outputs
+	Viewer    Viewer       // nil: no command may have a view, or a screen
 	Log       *slog.Logger // what goes on beside the commands; nil is nowhere
 
 	once      sync.Once
@@ -46,6 +48,9 @@ func (l *Local) Warm() {
 	l.house.all.Go(func() { l.house.images.watch(l.house.ctx) })
 	l.pool(DefaultProfile)
 	l.house.all.Go(l.expireSessions)
+	if l.StateDir != "" {
+		l.house.all.Go(l.sweepLogs)
+	}
 }
 
 // Close removes what is kept ready and waits until nothing goes on any more.
@@ -135,6 +140,9 @@ func (l *Local) Start(ctx context.Context, c Command) (Execution, error) {
 	if c.Session != "" && l.StateDir == "" {
 		return nil, invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", c.Session)
 	}
+	if err := l.checkView(c); err != nil {
+		return nil, err
+	}
 	if c.Env, err = environ(c, p); err != nil {
 		return nil, err
 	}
@@ -145,6 +153,14 @@ func (l *Local) Start(ctx context.Context, c Command) (Execution, error) {
 		return nil, err
 	}
 	return start(ctx, c, l, p), nil
+}
+
+// checkView refuses what nobody here can show.
+func (l *Local) checkView(c Command) error {
+	if l.Viewer == nil && (c.View.Mode != ViewNone || c.Live == LiveView) {
+		return invalid("ask for none", "this runner has no views")
+	}
+	return nil
 }
 
 func (l *Local) profile(name string) (Profile, error) {
@@ -176,6 +192,17 @@ func (c Command) withDefaults(p Profile) Command {
 	setDefault(&c.OnOutputLimit, p.OnOutputLimit)
 	setDefault(&c.OnTimeout, p.OnTimeout)
 	setDefault(&c.OnTimeout, EndContainer)
+	setDefault(&c.View.Mode, p.View.Mode)
+	setDefault(&c.View.Mode, ViewNone)
+	setDefault(&c.View.Bytes, p.View.Bytes)
+	setDefault(&c.View.Lines, p.View.Lines)
+	setDefault(&c.View.LineChars, p.View.LineChars)
+	setDefault(&c.View.Charset, p.View.Charset)
+	setDefault(&c.Live, LiveRaw)
+	if c.TTY != nil {
+		size := c.TTY.bounded()
+		c.TTY = &size
+	}
 	setDefault(&c.Limits.Memory, p.Limits.Memory)
 	setDefault(&c.Limits.CPUs, p.Limits.CPUs)
 	setDefault(&c.Limits.Pids, p.Limits.Pids)

@@ -24,6 +24,10 @@ func outputEnding(limit int64) ending {
 	return ending{CauseOutputLimit, fmt.Sprintf("more than %d bytes of output (limits.output); the first %d kept", limit, limit)}
 }
 
+func unkeptEnding(err error) ending {
+	return ending{CauseOutputLimit, fmt.Sprintf("its output can no longer be kept (spool.on_error: end): %v; what was kept before is there", err)}
+}
+
 var cancelEnding = ending{CauseCanceled, "canceled by the caller; partial output kept"}
 
 // ended fills r for a command that we ended.

@@ -1,31 +1,52 @@
 package sandbox
 
-import "time"
+import (
+	"fmt"
+	"sync"
+	"time"
+)
 
-// output is where a command's streams come in: captured, counted as a sign of
-// life, and passed on as events. The engine's one reader writes to it.
+// stream tells a command's two outputs apart.
+type stream int
+
+const (
+	stdout stream = iota
+	stderr
+)
+
+// output is where a command's streams come in: kept in its spool, counted as a
+// sign of life, and passed on as events. The engine's one reader writes to it.
 type output struct {
-	capture *capture
-	limit   int64
-	action  OutputAction
-	idle    *watchdog
-	events  chan Event
-	seq     uint64
+	spool  *spool
+	limit  int64
+	action OutputAction
+	live   LiveMode
+	idle   *watchdog
+	events chan Event
+	seq    uint64
+	binary [2]binaryNotice
 
 	begun   chan struct{} // closed when the start was told; nothing comes before it
 	started time.Time
+	total   int64
 	first   time.Duration // until the first output; 0 is none yet
 	over    chan struct{} // closed when the limit is passed and ends the command
+	unkept  chan struct{} // closed when output can no longer be kept, if that ends the command
 	ending  chan struct{} // closed when we end the command: its output waits for nobody then
 	unshown int64         // bytes that found no reader while we ended the command
+
+	mu      sync.Mutex
+	screen  Screen        // nil without a terminal
+	drawing time.Duration // that it took
+	undrawn bool          // it took too long, and is gone
 }
 
-func newOutput(limit int64, action OutputAction) *output {
+func newOutput(s *spool, c Command) *output {
 	return &output{
-		capture: newCapture(limit, action), limit: limit, action: action,
+		spool: s, limit: c.Limits.Output, action: c.OnOutputLimit, live: c.Live,
 		idle:   &watchdog{},
 		events: make(chan Event, eventQueue),
-		begun:  make(chan struct{}), over: make(chan struct{}), ending: make(chan struct{}),
+		begun:  make(chan struct{}), over: make(chan struct{}), unkept: make(chan struct{}), ending: make(chan struct{}),
 	}
 }
 
@@ -52,20 +73,69 @@ func (w streamWriter) Write(p []byte) (int, error) {
 }
 
 func (o *output) write(s stream, p []byte) {
-	if o.capture.total() == 0 {
+	if o.total == 0 {
 		o.first = time.Since(o.started)
 	}
 	o.idle.touch()
-	was := o.capture.total()
-	o.capture.write(s, p)
-	if o.action == OutputEnd && was <= o.limit && o.capture.total() > o.limit {
+	was := o.total
+	o.total += int64(len(p))
+	if o.spool.write(s, p) != nil && o.spool.onError == SpoolEnd {
+		close(o.unkept)
+	}
+	if o.action == OutputEnd && was <= o.limit && o.total > o.limit {
 		close(o.over)
 	}
-	kind := EventStdout
-	if s == stderr {
-		kind = EventStderr
+	o.show(p)
+	if o.live != LiveView {
+		o.tell(s, append([]byte(nil), p...))
 	}
-	o.emit(Event{Type: kind, Data: append([]byte(nil), p...)})
+}
+
+const (
+	// screenTime is how long a command's screen may take to be drawn, in all:
+	// some short sequences cost a whole screen.
+	screenTime = 5 * time.Second
+
+	// screenPiece is drawn without a look at the clock.
+	screenPiece = 512
+)
+
+// show draws output on the screen, for as long as that does not take too long:
+// the command waits for it.
+func (o *output) show(p []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.screen != nil && len(p) > 0 {
+		n, began := min(len(p), screenPiece), time.Now()
+		o.screen.Write(p[:n])
+		p = p[n:]
+		if o.drawing += time.Since(began); o.drawing > screenTime {
+			o.screen, o.undrawn = nil, true
+		}
+	}
+}
+
+func (o *output) resize(size TerminalSize) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.screen != nil {
+		o.screen.Resize(size)
+	}
+}
+
+// tell passes a chunk on. Where a stream turned out to be binary that is told,
+// too, now and then.
+func (o *output) tell(s stream, p []byte) {
+	e := Event{Type: EventStdout, Data: p}
+	if s == stderr {
+		e.Type = EventStderr
+	}
+	notice := o.binary[s].write(p)
+	e.Binary = o.binary[s].is()
+	o.emit(e)
+	if notice {
+		o.emit(Event{Type: EventNotice, Binary: true, Data: o.binary[s].text(s)})
+	}
 }
 
 // emit passes an event on. A full queue makes the command wait, but never its
@@ -86,4 +156,29 @@ func (o *output) emit(e Event) {
 		o.unshown += int64(len(e.Data))
 	}
 	o.idle.touch()
+}
+
+// binaryPause is how often it is told how much of a binary stream came.
+const binaryPause = time.Second
+
+// binaryNotice tells of a stream that is no text.
+type binaryNotice struct {
+	sniffer Sniffer
+	total   int64
+	told    int64 // how much, the last time
+	at      time.Time
+}
+
+func (b *binaryNotice) is() bool { return b.sniffer.Binary() }
+
+// write tells whether it is time for a notice.
+func (b *binaryNotice) write(p []byte) bool {
+	b.sniffer.Write(p)
+	b.total += int64(len(p))
+	return b.is() && time.Since(b.at) >= binaryPause
+}
+
+func (b *binaryNotice) text(s stream) []byte {
+	b.told, b.at = b.total, time.Now()
+	return fmt.Appendf(nil, "%s is binary: %d bytes so far", s.name(), b.total)
 }

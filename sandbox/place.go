@@ -87,7 +87,7 @@ func (x *execution) alone(box Container) *place {
 // answers.
 func (x *execution) warm(ctx context.Context, spec Spec) *place {
 	pool := x.local.pool(x.command.Profile)
-	if pool == nil || !pool.fits(x.command, spec) {
+	if x.command.TTY != nil || pool == nil || !pool.fits(x.command, spec) {
 		return nil
 	}
 	told, ok := delivery(x.command)

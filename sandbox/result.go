@@ -66,6 +66,9 @@ type Result struct {
 	SessionLost string
 
 	Stdout, Stderr Output
+	Views          *Views // nil where none was asked for
+	Screen         *Shot  // of a command with a terminal
+	Summary        string // by Profile.Summarize, of a long output
 
 	Lingering []Process // what still ran when the command ended, apart from the container's own; in a session, of all its commands
 	Evidence  Evidence
@@ -79,7 +82,9 @@ type Result struct {
 type Output struct {
 	Head, Tail []byte
 	Dropped    int64
-	Total      int64 // bytes the command wrote: len(Head) + Dropped + len(Tail)
+	Total      int64  // bytes the command wrote: len(Head) + Dropped + len(Tail)
+	Lines      int64  // line ends that it wrote
+	SHA256     string // of all it wrote, in hex
 }
 
 // Bytes is what was kept, without the gap's mark.

@@ -84,7 +84,7 @@ type sessionTurn struct {
 
 // turn waits for the command's turn.
 func (s *sessions) turn(ctx context.Context, x *execution) (*sessionTurn, error) {
-	t := &sessionTurn{x: x, session: s.get(x.command.Session), store: recordStore{x.local.StateDir, x.command.Session}}
+	t := &sessionTurn{x: x, session: s.get(x.command.Session), store: recordStore{x.local.sessionDir(), x.command.Session}}
 	err := t.wait(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = x.local.admission.waited(ctx, x.local.Admission)

@@ -184,7 +184,7 @@ func TestContainerWithoutAGateIsRecorded(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, s *stage) {
 				if found {
 					succeeds(t, s.runner(), in("first"))
-					if err := os.Remove(s.dir + "/dev.json"); err != nil {
+					if err := os.Remove(s.dir + "/sessions/dev.json"); err != nil {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Hour)
@@ -230,7 +230,7 @@ func TestCorruptRecord(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *stage) {
 		l := s.runner()
 		succeeds(t, l, in("first"))
-		if err := os.WriteFile(s.dir+"/dev.json", []byte(`{"session":`), 0o600); err != nil {
+		if err := os.WriteFile(s.dir+"/sessions/dev.json", []byte(`{"session":`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		want := `reading what is known of session "dev": unexpected EOF (remove it: belljar session rm dev)`
@@ -258,7 +258,7 @@ func TestSessionWithoutARecord(t *testing.T) {
 	bubble(t, script{"serve": background("server")}, func(t *testing.T, s *stage) {
 		l := s.runner()
 		succeeds(t, l, in("serve"))
-		if err := os.Remove(s.dir + "/dev.json"); err != nil {
+		if err := os.Remove(s.dir + "/sessions/dev.json"); err != nil {
 			t.Fatal(err)
 		}
 		i := s.info(t)

@@ -80,7 +80,7 @@ func (s *stage) done(t *testing.T) {
 		t.Errorf("RemoveSession: %v", err)
 	}
 	wantNoneLeft(t, s.Engine)
-	if files, _ := filepath.Glob(s.dir + "/*.json*"); len(files) > 0 {
+	if files, _ := filepath.Glob(s.dir + "/sessions/*.json*"); len(files) > 0 {
 		t.Errorf("files left: %q", files)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -24,13 +25,15 @@ type SessionInfo struct {
 	Runs      []Process `json:"runs"`           // nil where that is not known
 }
 
+func (l *Local) sessionDir() string { return filepath.Join(l.StateDir, "sessions") }
+
 // Sessions lists this user's sessions and what runs in them, by name.
 func (l *Local) Sessions(ctx context.Context) ([]SessionInfo, error) {
 	kept, err := l.Engine.Sessions(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	names, err := recorded(l.StateDir)
+	names, err := recorded(l.sessionDir())
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +53,7 @@ func (l *Local) Sessions(ctx context.Context) ([]SessionInfo, error) {
 }
 
 func (l *Local) session(ctx context.Context, name string, kept []Kept) (SessionInfo, error) {
-	r, err := recordStore{l.StateDir, name}.look(ctx)
+	r, err := recordStore{l.sessionDir(), name}.look(ctx)
 	if err != nil {
 		return SessionInfo{Name: name, Lost: err.Error()}, nil
 	}
@@ -85,7 +88,7 @@ func (l *Local) RemoveSession(ctx context.Context, name string) error {
 	if err := checkSession(name); err != nil {
 		return err
 	}
-	store := recordStore{l.StateDir, name}
+	store := recordStore{l.sessionDir(), name}
 	lock, err := store.lock(ctx, 1, true)
 	if err != nil {
 		return err
@@ -130,10 +133,10 @@ func (l *Local) endSession(ctx context.Context, name string) (bool, error) {
 // whichever process, and forgets those that were lost long ago. It returns how
 // many it removed.
 func (l *Local) ExpireSessions(ctx context.Context) (int, error) {
-	names, err := recorded(l.StateDir)
+	names, err := recorded(l.sessionDir())
 	removed, errs := 0, []error{err}
 	for _, name := range names {
-		ended, err := l.expireSession(ctx, recordStore{l.StateDir, name})
+		ended, err := l.expireSession(ctx, recordStore{l.sessionDir(), name})
 		if ended {
 			removed++
 		}

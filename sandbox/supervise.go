@@ -7,8 +7,8 @@ import (
 
 // process is the command's, as far as its end concerns.
 type process struct {
-	gone   <-chan struct{} // see Running.Exited
-	exited <-chan exit     // ready when its streams ended too
+	running Running
+	exited  <-chan exit // ready when its streams ended too
 }
 
 // exit is how a process ended, or why that is unknown.
@@ -89,7 +89,7 @@ func (x *execution) await(ctx context.Context, p process) (*exit, ending) {
 	select {
 	case e := <-p.exited:
 		return &e, ending{}
-	case <-p.gone:
+	case <-p.running.Exited():
 		return nil, ending{}
 	case <-x.output.idle.C:
 		end = idleEnding(c.IdleTimeout)
@@ -97,13 +97,15 @@ func (x *execution) await(ctx context.Context, p process) (*exit, ending) {
 		end = wallEnding(c.Timeout)
 	case <-x.output.over:
 		end = outputEnding(c.Limits.Output)
+	case <-x.output.unkept:
+		end = unkeptEnding(x.output.spool.lost())
 	case <-ctx.Done():
 		end = cancelEnding
 	}
 	select {
 	case e := <-p.exited:
 		return &e, ending{}
-	case <-p.gone:
+	case <-p.running.Exited():
 		return nil, ending{}
 	default:
 		return nil, end

@@ -19,7 +19,7 @@ func invalid(hint, format string, args ...any) error {
 // before anything is made. The engine reports both as the command's failure.
 func (c Command) validate(p Profile) error {
 	checks := []func() error{
-		c.checkID, c.checkScript, c.checkDir, c.checkUser, c.checkNetwork, c.checkLimits, c.checkSession,
+		c.checkID, c.checkScript, c.checkDir, c.checkUser, c.checkNetwork, c.checkLimits, c.checkSession, c.checkView,
 		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
 		func() error {
 			if c.IdleTimeout == NoIdleTimeout {
@@ -41,8 +41,8 @@ func (c Command) validate(p Profile) error {
 const idChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
 func (c Command) checkID() error {
-	if len(c.ID) > 64 || strings.Trim(c.ID, idChars) != "" {
-		return invalid("at most 64 of A-Z a-z 0-9 _ . -, or none: then one is chosen", "command ID %.80q", c.ID)
+	if len(c.ID) > 64 || strings.Trim(c.ID, idChars) != "" || strings.HasPrefix(c.ID, ".") {
+		return invalid("at most 64 of A-Z a-z 0-9 _ . -, the first no dot, or none: then one is chosen", "command ID %.80q", c.ID)
 	}
 	return nil
 }
@@ -126,6 +126,20 @@ func (c Command) checkLimits() error {
 		if !(limit.value >= limit.min) { // so that NaN is refused too
 			return invalid("raise it", "limits.%s is %s, below the least of %s%s", limit.name, decimal(limit.value), decimal(limit.min), limit.unit)
 		}
+	}
+	return nil
+}
+
+func (c Command) checkView() error {
+	v := c.View
+	if !slices.Contains([]ViewMode{ViewNone, ViewSeparate, ViewMerged}, v.Mode) {
+		return invalid("none, separate or merged", "no view mode %.80q", v.Mode)
+	}
+	if v.Bytes < 0 || v.Lines < 0 || v.LineChars < 0 {
+		return invalid("give 0 for none", "a view's bound is negative")
+	}
+	if !slices.Contains([]LiveMode{LiveRaw, LiveView}, c.Live) {
+		return invalid("raw or view", "no live mode %.80q", c.Live)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
@@ -42,9 +41,10 @@ type running struct {
 	id     string
 	dir    string
 	conn   types.HijackedResponse
+	opened chan error    // takes, of a command with a terminal, why it cannot begin
 	copied chan struct{} // closed when the stream came to its end
 	start  error         // why the process never started; written before copied is closed
-	stdin  *stdinCopy
+	stdin  *stdinCopy    // the same
 	exited *exitWatch
 	waited atomic.Bool  // Wait was called, and closes the connection
 	writes atomic.Int64 // writes begun plus writes done: odd during one
@@ -64,35 +64,57 @@ func (r *running) Cut() string {
 
 // Exec implements sandbox.Container.
 func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error) {
-	made, err := b.engine.client.ContainerExecCreate(ctx, b.id, container.ExecOptions{
-		Cmd:          []string{"sh", "-c", x.Script},
-		User:         fmt.Sprintf("%d:%d", x.User.UID, x.User.GID),
-		WorkingDir:   x.Dir,
-		Env:          x.Env,
-		AttachStdin:  x.Stdin != nil,
-		AttachStdout: true,
-		AttachStderr: true,
-	})
+	made, err := b.engine.client.ContainerExecCreate(ctx, b.id, execOptions(x))
 	if err != nil {
 		return nil, b.execError(ctx, err)
 	}
-	conn, err := hijack(ctx, func(ctx context.Context) (types.HijackedResponse, error) {
-		return b.engine.client.ContainerExecAttach(ctx, made.ID, container.ExecAttachOptions{})
-	})
+	conn, err := b.attach(ctx, made.ID, x)
 	if err != nil {
 		return nil, b.execError(ctx, err)
 	}
-	r := &running{box: b, id: made.ID, dir: x.Dir, conn: conn, copied: make(chan struct{})}
-	b.add(r)
-	if x.Stdin != nil {
-		r.stdin = copyStdin(conn, x.Stdin)
-	}
-	go r.copy(x.Stdout, x.Stderr)
+	r := &running{box: b, id: made.ID, dir: x.Dir, conn: conn, opened: make(chan error), copied: make(chan struct{})}
 	r.exited = r.watchExit()
+	b.add(r)
+	go r.copy(ctx, x)
+	if err := r.open(ctx, x); err != nil {
+		io.WriteString(conn.Conn, endOfInput) // what waits for its terminal need not
+		r.close()
+		b.forget(r)
+		return nil, b.execError(ctx, err)
+	}
 	if x.User.UID != b.keeper {
 		b.prepareListing()
 	}
 	return r, nil
+}
+
+// attach starts the process. One that will wait for its terminal has to be told
+// if it need not: to have it started then is no choice of ctx's.
+func (b *box) attach(ctx context.Context, id string, x sandbox.Exec) (types.HijackedResponse, error) {
+	if x.TTY != nil && ctx.Err() == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
+	}
+	return hijack(ctx, func(ctx context.Context) (types.HijackedResponse, error) {
+		return b.engine.client.ContainerExecAttach(ctx, id, container.ExecAttachOptions{Tty: x.TTY != nil})
+	})
+}
+
+// open waits until the command's terminal is ready, if it has one, or the stream
+// has ended. After an error the command does not begin.
+func (r *running) open(ctx context.Context, x sandbox.Exec) error {
+	if x.TTY == nil {
+		return nil
+	}
+	select {
+	case err := <-r.opened:
+		return err
+	case <-r.copied:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (b *box) execError(ctx context.Context, err error) error {
@@ -109,20 +131,38 @@ func (b *box) execError(ctx context.Context, err error) error {
 // whose stream is not read cannot kill (moby#41827). The engine writes its
 // error into the stream when the process does not start, so the first bytes
 // wait until it is known whose they are.
-func (r *running) copy(stdout, stderr io.Writer) {
+func (r *running) copy(ctx context.Context, x sandbox.Exec) {
 	defer close(r.copied)
+	split := stdcopy.StdCopy
+	if x.TTY != nil { // one stream, and no headers
+		split = func(stdout, _ io.Writer, from io.Reader) (int64, error) { return io.Copy(stdout, from) }
+	} else {
+		r.feed(x)
+	}
 	if _, err := r.conn.Reader.Peek(1); err == nil && !r.started() {
 		var text bytes.Buffer
-		stdcopy.StdCopy(limitWriter{&text, 4096}, io.Discard, r.conn.Reader)
+		split(limitWriter{&text, 4096}, io.Discard, r.conn.Reader)
 		r.start = r.startError(text.String())
 		if r.box.noShell(context.Background()) {
 			r.start = noShellError(nil, r.box.spec)
 		}
 		return
 	}
-	_, err := stdcopy.StdCopy(countWriter{stdout, &r.writes}, countWriter{stderr, &r.writes}, r.conn.Reader)
+	if x.TTY != nil {
+		if !r.beginInTerminal(ctx, *x.TTY) {
+			return
+		}
+		r.feed(x)
+	}
+	_, err := split(countWriter{x.Stdout, &r.writes}, countWriter{x.Stderr, &r.writes}, r.conn.Reader)
 	if err != nil && !errors.Is(err, net.ErrClosed) { // closed by us: see drain
 		r.lose("the stream broke off: " + err.Error())
+	}
+}
+
+func (r *running) feed(x sandbox.Exec) {
+	if x.Stdin != nil {
+		r.stdin = copyStdin(r.conn, x.Stdin, x.TTY != nil)
 	}
 }
 

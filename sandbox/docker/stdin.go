@@ -13,13 +13,18 @@ type stdinCopy struct {
 	done chan struct{}
 }
 
-func copyStdin(to types.HijackedResponse, from io.Reader) *stdinCopy {
+func copyStdin(to types.HijackedResponse, from io.Reader, tty bool) *stdinCopy {
 	s := &stdinCopy{from: from, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		// A process that does not read all of it is no error.
-		io.Copy(struct{ io.Writer }{to.Conn}, from)
-		to.CloseWrite()
+		typed := &lastByte{Writer: to.Conn}
+		io.Copy(typed, from)
+		if tty {
+			typed.endInput()
+		} else {
+			to.CloseWrite()
+		}
 	}()
 	return s
 }
@@ -35,4 +40,27 @@ func (s *stdinCopy) stop() {
 		<-s.done
 		deadline.SetReadDeadline(time.Time{})
 	}
+}
+
+// lastByte remembers the last byte written.
+type lastByte struct {
+	io.Writer
+	last byte
+}
+
+func (w *lastByte) Write(p []byte) (int, error) {
+	if len(p) > 0 {
+		w.last = p[len(p)-1]
+	}
+	return w.Writer.Write(p)
+}
+
+// endInput ends what was typed, as a person does. Closing the connection's half
+// would have the engine end the output with it (moby's CopyStreams).
+func (w *lastByte) endInput() {
+	keys := endOfInput
+	if w.last != 0 && w.last != '\n' && w.last != '\r' {
+		keys += endOfInput // the first ends the line
+	}
+	io.WriteString(w.Writer, keys)
 }

@@ -50,8 +50,8 @@ func (c *Container) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, 
 	if x.Dir == missingDir {
 		play = func(*Proc) int { return 126 }
 	}
-	in := newStdin(x.Stdin)
-	p, err := c.start("sh -c "+x.Script, 0, x, newPipe(x.Stdout, x.Stderr), in, play)
+	in := stdinOf(x)
+	p, err := c.start("sh -c "+x.Script, 0, x, newPipe(x), in, play)
 	if err != nil {
 		in.stop()
 		return nil, err
@@ -113,7 +113,7 @@ func (c *Container) Fork(command string) error {
 	c.mu.Lock()
 	sid := c.lastSID
 	c.mu.Unlock()
-	_, err := c.start(command, sid, sandbox.Exec{}, newPipe(nil, nil), newStdin(nil), func(p *Proc) int { <-p.Killed; return 0 })
+	_, err := c.start(command, sid, sandbox.Exec{}, newPipe(sandbox.Exec{}), newStdin(nil), func(p *Proc) int { <-p.Killed; return 0 })
 	return err
 }
 
@@ -187,7 +187,7 @@ func (c *Container) start(command string, sid int, x sandbox.Exec, out *pipe, in
 		p.sid = p.pid
 	}
 	c.lastSID = p.sid
-	p.Stdin, p.Stdout, p.Stderr = procReader{p}, procWriter{p, x.Stdout}, procWriter{p, x.Stderr}
+	p.Stdin, p.Stdout, p.Stderr = procReader{p}, procWriter{p, out.stdout}, procWriter{p, out.stderr}
 	out.hold()
 	c.procs = append(c.procs, p)
 	go func() {

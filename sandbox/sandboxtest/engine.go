@@ -52,7 +52,7 @@ type Engine struct {
 	// Gate plays every gate, where that is to be no shell's.
 	Gate func(p *Proc) int
 
-	OnCreate, OnExec, OnProcesses, OnCounters, OnKill, OnRemove, OnSessions, OnAdopt Fault
+	OnCreate, OnExec, OnProcesses, OnCounters, OnKill, OnRemove, OnSessions, OnAdopt, OnResize Fault
 	// OnAnswer strikes where a gate is asked whether it is there. It says
 	// nothing any more where that fails.
 	OnAnswer Fault

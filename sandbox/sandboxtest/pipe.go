@@ -4,20 +4,26 @@ import (
 	"io"
 	"sync/atomic"
 	"time"
+
+	"belljar/sandbox"
 )
 
 // pipe is an exec's output: one connection for both streams, held by all
 // processes that have it open.
 type pipe struct {
 	stdout, stderr io.Writer
+	terminal       *terminal // nil is none
 	turn           chan bool // holds whether it is open, while nobody writes
 	holders        atomic.Int32
 	eof            chan struct{} // closed when nobody holds it any more
 }
 
-func newPipe(stdout, stderr io.Writer) *pipe {
-	p := &pipe{stdout: orDiscard(stdout), stderr: orDiscard(stderr), turn: make(chan bool, 1), eof: make(chan struct{})}
+func newPipe(x sandbox.Exec) *pipe {
+	p := &pipe{stdout: orDiscard(x.Stdout), stderr: orDiscard(x.Stderr), terminal: newTerminal(x.TTY), turn: make(chan bool, 1), eof: make(chan struct{})}
 	p.turn <- true
+	if p.terminal != nil {
+		p.stderr = p.stdout
+	}
 	return p
 }
 
@@ -32,7 +38,7 @@ func orDiscard(w io.Writer) io.Writer {
 func (p *pipe) write(to io.Writer, b []byte) {
 	open := <-p.turn
 	if open {
-		to.Write(b)
+		to.Write(p.terminal.output(b))
 	}
 	p.turn <- open
 }
@@ -65,6 +71,14 @@ func newStdin(from io.Reader) *stdin {
 	s := &stdin{from: from, chunks: make(chan []byte), closed: make(chan struct{}), done: make(chan struct{})}
 	go s.pump()
 	return s
+}
+
+// stdinOf is an exec's. A terminal that nobody types on has no end.
+func stdinOf(x sandbox.Exec) *stdin {
+	if x.TTY != nil && x.Stdin == nil {
+		return &stdin{closed: make(chan struct{})}
+	}
+	return newStdin(x.Stdin)
 }
 
 func (s *stdin) pump() {

@@ -28,6 +28,13 @@ const (
 	scriptClosed     = `exec >&- 2>&-; sleep 1; exit 9`
 	scriptKillSelf   = `kill -9 $$`
 
+	scriptIsTerminal  = `test -t 0 && test -t 1 && test -t 2 || exit 1; echo all; echo error >&2; exit 7`
+	scriptSize        = `stty size`
+	scriptResized     = `trap 'stty size; exit 5' WINCH; echo ready; while :; do sleep 1; done`
+	scriptTyped       = `stty -echo; echo ready; cat; echo end`
+	scriptInterrupted = `trap 'exit 5' INT; echo ready; while :; do sleep 1; done`
+	scriptKeys        = `stty raw -echo; echo ready; head -c 7`
+
 	missingDir = "/no/such/directory"
 )
 
@@ -102,6 +109,47 @@ var plays = map[string]func(p *Proc) int{
 	scriptLoad:     func(p *Proc) int { io.WriteString(p.Stdout, p.file("/tmp/file", "")); return 0 },
 	scriptClosed:   func(p *Proc) int { p.CloseOutput(); p.Sleep(time.Second); return 9 },
 	scriptKillSelf: func(*Proc) int { return 137 },
+
+	scriptIsTerminal: func(p *Proc) int {
+		if p.TTY == nil {
+			return 1
+		}
+		io.WriteString(p.Stdout, "all\n")
+		io.WriteString(p.Stderr, "error\n")
+		return 7
+	},
+	scriptSize: func(p *Proc) int { p.sttySize(); return 0 },
+	scriptResized: func(p *Proc) int {
+		_, changed := p.Sizes()
+		io.WriteString(p.Stdout, "ready\n")
+		select {
+		case <-changed:
+		case <-p.Killed:
+		}
+		p.sttySize()
+		return 5
+	},
+	scriptTyped: func(p *Proc) int {
+		io.WriteString(p.Stdout, "ready\n")
+		io.Copy(p.Stdout, p.Stdin)
+		io.WriteString(p.Stdout, "end\n")
+		return 0
+	},
+	scriptInterrupted: func(p *Proc) int { p.typed(1); return 5 },
+	scriptKeys:        func(p *Proc) int { p.Stdout.Write(p.typed(7)); return 0 },
+}
+
+func (p *Proc) sttySize() {
+	sizes, _ := p.Sizes()
+	fmt.Fprintf(p.Stdout, "%d %d\n", sizes[len(sizes)-1].Rows, sizes[len(sizes)-1].Columns)
+}
+
+// typed says that it is ready, and is what is typed then.
+func (p *Proc) typed(n int) []byte {
+	io.WriteString(p.Stdout, "ready\n")
+	keys := make([]byte, n)
+	io.ReadFull(p.Stdin, keys)
+	return keys
 }
 
 // played is the part of a script, nil where there is none.

@@ -66,21 +66,8 @@ var lifeTests = map[string]func(*testing.T, *fixture){
 		all.Wait()
 		f.remove(t, box)
 	},
-	"remove while output waits for its reader": removeUnread, // moby#41827
-	"remove while processes are being started": func(t *testing.T, f *fixture) {
-		box := f.create(t)
-		var all sync.WaitGroup
-		for range 4 {
-			all.Go(func() {
-				x := sandbox.Exec{Script: scriptStubborn, Dir: "/work", User: user, Stdout: new(strings.Builder), Stderr: new(strings.Builder)}
-				if p, err := box.Exec(f.ctx, x); err == nil {
-					p.Wait(f.ctx)
-				}
-			})
-		}
-		f.remove(t, box)
-		all.Wait()
-	},
+	"remove while output waits for its reader": func(t *testing.T, f *fixture) { removeUnread(t, f) }, // moby#41827
+	"remove while processes are being started": func(t *testing.T, f *fixture) { removeStarting(t, f) },
 	"two processes share a container": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		f.run(t, box, scriptSave, 0)
@@ -132,17 +119,7 @@ var refusalTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 	},
-	"a missing directory is an error of the engine's": func(t *testing.T, f *fixture) {
-		x := sandbox.Exec{Script: "exit 0", Dir: missingDir, User: user, Stdout: new(strings.Builder), Stderr: new(strings.Builder)}
-		p, err := f.create(t).Exec(f.ctx, x)
-		if err == nil {
-			_, err = p.Wait(f.ctx)
-		}
-		wantError(t, err, sandbox.CauseEngine)
-		if err != nil && !strings.Contains(err.Error(), missingDir) {
-			t.Errorf("does not name the directory: %v", err)
-		}
-	},
+	"a missing directory is an error of the engine's": func(t *testing.T, f *fixture) { missing(t, f) },
 	"no process starts in a removed container": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		f.remove(t, box)
@@ -161,10 +138,10 @@ var refusalTests = map[string]func(*testing.T, *fixture){
 
 // removeUnread removes a container whose output is far more than any buffer on
 // the way holds, while the writer of its first chunk is stuck until then.
-func removeUnread(t *testing.T, f *fixture) {
+func removeUnread(t *testing.T, f *fixture, change ...func(*sandbox.Exec)) {
 	box := f.create(t)
 	stuck := &gate{entered: make(chan struct{}), open: make(chan struct{})}
-	p := f.exec(t, box, scriptFlood, func(x *sandbox.Exec) { x.Stdout = stuck })
+	p := f.exec(t, box, scriptFlood, append(change, func(x *sandbox.Exec) { x.Stdout = stuck })...)
 	<-stuck.entered
 	removed := make(chan error, 1)
 	go func() { removed <- box.Remove(f.ctx) }()
@@ -173,6 +150,41 @@ func removeUnread(t *testing.T, f *fixture) {
 		t.Errorf("Remove: %v", err)
 	}
 	p.Wait(f.ctx) // its end may have come first
+}
+
+// removeStarting removes a container in which processes are being started.
+func removeStarting(t *testing.T, f *fixture, change ...func(*sandbox.Exec)) {
+	box := f.create(t)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			x := sandbox.Exec{Script: scriptStubborn, Dir: "/work", User: user, Stdout: new(strings.Builder), Stderr: new(strings.Builder)}
+			for _, change := range change {
+				change(&x)
+			}
+			if p, err := box.Exec(f.ctx, x); err == nil {
+				p.Wait(f.ctx)
+			}
+		})
+	}
+	f.remove(t, box)
+	all.Wait()
+}
+
+// missing wants the error of a directory that is not there.
+func missing(t *testing.T, f *fixture, change ...func(*sandbox.Exec)) {
+	x := sandbox.Exec{Script: "exit 0", Dir: missingDir, User: user, Stdout: new(strings.Builder), Stderr: new(strings.Builder)}
+	for _, change := range change {
+		change(&x)
+	}
+	p, err := f.create(t).Exec(f.ctx, x)
+	if err == nil {
+		_, err = p.Wait(f.ctx)
+	}
+	wantError(t, err, sandbox.CauseEngine)
+	if err != nil && !strings.Contains(err.Error(), missingDir) {
+		t.Errorf("does not name the directory: %v", err)
+	}
 }
 
 // gate is a writer that waits.

@@ -1,0 +1,181 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+func (l *Local) spools() spools { return spools{filepath.Join(l.StateDir, "spool"), l.Spool} }
+
+// newSpool is what is to keep the command's output.
+func (l *Local) newSpool(c Command) *spool {
+	s := newSpool(c.Limits.Output, c.OnOutputLimit)
+	s.onError = l.Spool.OnError
+	return s
+}
+
+// openSpool is called before anything runs: where nothing can be kept, and that
+// is to end the command, it does not begin.
+func (x *execution) openSpool() error {
+	c, dir := x.command, ""
+	if x.local.StateDir != "" {
+		dir = x.local.spools().path(c.ID)
+	}
+	err := x.output.spool.open(dir, LogInfo{ID: c.ID, Command: c.Script, Profile: c.Profile, Session: c.Session, Started: x.taken})
+	if err != nil {
+		x.local.house.log.Warn("output is kept until the command ends, and no longer", "command", c.ID, "error", err)
+	}
+	if s := x.output.spool; s.onError == SpoolEnd && s.lost() != nil {
+		return &Error{Cause: CauseEngine, Message: "the command's output cannot be kept (spool.on_error: end)", Err: s.lost(), Hint: "make room, or set XDG_STATE_HOME or TMPDIR to a directory that can be written"}
+	}
+	return nil
+}
+
+// keep writes what the command wrote into the result, once nothing more comes.
+func (x *execution) keep(patient context.Context) {
+	s, r := x.output.spool, &x.result
+	s.end(func(info *LogInfo) { info.Status, info.ExitCode = r.Status, r.ExitCode })
+	outputs, err := s.outputs()
+	r.Stdout, r.Stderr = outputs[stdout], outputs[stderr]
+	if err != nil {
+		r.Evidence.OutputError = join(r.Evidence.OutputError, err.Error())
+	}
+	r.Views = x.views()
+	if x.output.screen != nil {
+		shot := x.output.screen.Shot()
+		r.Screen = &shot
+	}
+	if x.output.undrawn {
+		x.notice("there is no screen: it took more than %v to draw what the command wrote", screenTime)
+	}
+	if total := s.merged(); x.profile.Summarize.wants(total.Bytes) {
+		from := s.reader(Merged)
+		if r.Summary, err = x.profile.Summarize.run(patient, from); err != nil {
+			x.notice("the output was not summarized: %v", err)
+		}
+		from.close()
+	}
+	neverRan := r.ExitCode == ExitNeverRan && s.total == 0 // else only its end is not known
+	if neverRan || x.local.Spool.Age == 0 || s.temporary {
+		err = s.remove()
+	} else {
+		s.close()
+	}
+	if err != nil {
+		x.local.house.log.Warn("what was kept of an output cannot be removed", "command", x.command.ID, "error", err)
+	}
+}
+
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+// views are those that the command asked for.
+func (x *execution) views() *Views {
+	s, v := x.output.spool, x.command.View
+	view := func(which Stream, total Total) *Text {
+		text := x.local.Viewer.View(v, s.chunks(which), total)
+		return &text
+	}
+	switch v.Mode {
+	case ViewSeparate:
+		return &Views{Stdout: view(Stdout, s.streams[stdout].Total), Stderr: view(Stderr, s.streams[stderr].Total)}
+	case ViewMerged:
+		return &Views{Merged: view(Merged, s.merged())}
+	}
+	return nil
+}
+
+// keptReader reads what is kept as a file.
+type keptReader struct {
+	reader *OutputReader
+	rest   []byte
+}
+
+func (k *keptReader) Read(p []byte) (int, error) {
+	for len(k.rest) == 0 {
+		c, err := k.reader.Next(context.Background())
+		if err != nil {
+			return 0, err
+		}
+		k.rest = c.Data
+		if c.Missed > 0 {
+			k.rest = append(fmt.Appendf(nil, "\n[%d bytes were not kept]\n", c.Missed), c.Data...)
+		}
+	}
+	n := copy(p, k.rest)
+	k.rest = k.rest[n:]
+	return n, nil
+}
+
+func (k *keptReader) close() { k.reader.Close() }
+
+// Read implements Execution.
+func (x *execution) Read(which Stream, offset int64) (*OutputReader, error) {
+	return newOutputReader(x.output.spool.live(), which, offset)
+}
+
+// Logs are the commands whose output is kept, the oldest first, also those of
+// other processes.
+func (l *Local) Logs() ([]LogInfo, error) {
+	found, err := l.spools().all()
+	if err != nil {
+		return nil, &Error{Cause: CauseEngine, Message: "listing what is kept of outputs", Err: err, Hint: "look at the state directory's permissions"}
+	}
+	list := make([]LogInfo, 0, len(found))
+	for _, spool := range found {
+		list = append(list, spool.LogInfo)
+	}
+	return list, nil
+}
+
+// LogInfo is what is known of a command whose output is kept.
+func (l *Local) LogInfo(id string) (LogInfo, error) {
+	unknown := invalid("see what there is: belljar logs; outputs expire by spool.age and spool.total", "no output of a command %.80q is kept", id)
+	if (Command{ID: id}).checkID() != nil || id == "" {
+		return LogInfo{}, unknown
+	}
+	if _, err := os.Stat(l.spools().path(id)); err != nil {
+		return LogInfo{}, unknown
+	}
+	return l.spools().find(id).LogInfo, nil
+}
+
+// ReadLog is Execution.Read of a command of whichever process.
+func (l *Local) ReadLog(id string, which Stream, offset int64) (*OutputReader, error) {
+	if _, err := l.LogInfo(id); err != nil {
+		return nil, err
+	}
+	return newOutputReader(l.spools().files(id), which, offset)
+}
+
+// SweepLogs removes outputs that expired, unless that was just done.
+func (l *Local) SweepLogs() error {
+	if l.StateDir == "" {
+		return nil
+	}
+	if err := l.spools().sweepSeldom(); err != nil {
+		return fmt.Errorf("removing outputs that expired: %w", err)
+	}
+	return nil
+}
+
+// sweepLogs does so now and then.
+func (l *Local) sweepLogs() {
+	for {
+		if err := l.SweepLogs(); err != nil {
+			l.house.log.Warn("outputs that expired may still be there", "error", err)
+		}
+		select {
+		case <-time.After(spoolSweepPause):
+		case <-l.house.ctx.Done():
+			return
+		}
+	}
+}

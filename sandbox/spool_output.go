@@ -1,0 +1,137 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"unicode/utf8"
+)
+
+// outputs is what a result has of both streams, once the spool ended. The error
+// says what could not be kept; the outputs are what there is in any case.
+func (s *spool) outputs() (out [2]Output, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	room := s.share()
+	var lost []string
+	for i := range s.streams {
+		o, end, err := s.output(stream(i), room[i])
+		if err != nil {
+			s.failed = errors.Join(s.failed, err)
+		}
+		if missing := o.Total - end; s.failed != nil && missing > 0 {
+			lost = append(lost, fmt.Sprintf("the last %d bytes of %s", missing, stream(i).name()))
+		}
+		out[i] = o
+	}
+	if s.failed == nil {
+		return out, nil
+	}
+	if len(lost) == 0 {
+		lost = []string{"nothing of this output"}
+	}
+	return out, fmt.Errorf("%s could not be kept: %w", strings.Join(lost, " and "), s.failed)
+}
+
+// output is what is kept of one stream, and where in the stream that ends.
+func (s *spool) output(which stream, room int64) (o Output, end int64, err error) {
+	k := &s.streams[which]
+	o = Output{Total: k.Bytes, Lines: k.Lines, SHA256: k.sha256()}
+	head, size := int64(0), k.tail()
+	for _, seg := range k.segments {
+		end = seg.end()
+		if !seg.tail {
+			head = end
+		}
+	}
+	tail := max(head, end-min(size, room))
+	if size == end-head && size <= room { // there is no gap
+		tail = head
+	}
+	if o.Head, err = s.bytes(which, 0, head); err != nil {
+		return o, int64(len(o.Head)), err
+	}
+	if o.Tail, err = s.bytes(which, tail, end); err != nil {
+		return o, tail + int64(len(o.Tail)), err
+	}
+	if o.Dropped = o.Total - int64(len(o.Head)) - int64(len(o.Tail)); o.Dropped == 0 {
+		o.Head, o.Tail = append(o.Head, o.Tail...), nil // head and tail may be parts of one rune
+		return o, end, nil
+	}
+	return o.trimmed(), end, nil
+}
+
+// bytes reads a part of a stream that is kept as a whole.
+func (s *spool) bytes(which stream, from, to int64) ([]byte, error) {
+	p := make([]byte, 0, to-from)
+	if to == from {
+		return p, nil
+	}
+	r, err := newOutputReader(s.kept(), which.exported(), from)
+	if err != nil {
+		return p, err
+	}
+	defer r.Close()
+	for int64(len(p)) < to-from {
+		c, err := r.now()
+		if err == nil && c.Missed > 0 {
+			err = errSpoolBroken
+		}
+		if err != nil {
+			return p, err
+		}
+		p = append(p, c.Data[:min(int64(len(c.Data)), to-from-int64(len(p)))]...)
+	}
+	return p, nil
+}
+
+// chunks are what is kept, in order. It is called once the spool ended, and
+// stops where it cannot be read.
+func (s *spool) chunks(which Stream) iter.Seq[Chunk] {
+	return func(yield func(Chunk) bool) {
+		r, err := newOutputReader(s.kept(), which, 0)
+		if err != nil {
+			return
+		}
+		defer r.Close()
+		for {
+			c, err := r.Next(context.Background())
+			if err != nil || !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// reader is what is kept, as a file. It is for a spool that ended.
+func (s *spool) reader(which Stream) *keptReader {
+	r, _ := newOutputReader(s.kept(), which, 0) // the stream and the offset are valid
+	return &keptReader{reader: r}
+}
+
+// trimmed is o without the parts of runes on both sides of its gap, which would
+// make binary data of text. Binary data stays as it is.
+func (o Output) trimmed() Output {
+	t := o
+	if n := len(t.Head); n > 0 {
+		start := n - 1
+		for start > max(0, n-utf8.UTFMax) && !utf8.RuneStart(t.Head[start]) {
+			start--
+		}
+		if !utf8.FullRune(t.Head[start:]) {
+			t.Head = t.Head[:start]
+		}
+	}
+	for range utf8.UTFMax - 1 {
+		if len(t.Tail) > 0 && !utf8.RuneStart(t.Tail[0]) {
+			t.Tail = t.Tail[1:]
+		}
+	}
+	if !t.isText() {
+		return o
+	}
+	t.Dropped = t.Total - int64(len(t.Head)) - int64(len(t.Tail))
+	return t
+}

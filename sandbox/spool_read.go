@@ -1,0 +1,180 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// OutputReader reads what a command wrote, while it writes and afterwards, at
+// its own pace: the command does not wait for it, and where it comes too late it
+// learns what it missed. It is not safe for concurrent use.
+type OutputReader struct {
+	source source
+	which  Stream
+	next   int64 // the offset of what comes next
+	reads  []*streamReader
+	buf    []byte
+}
+
+// source is where a reader's bytes are.
+type source struct {
+	// starts are the segments there are of a stream, in order.
+	starts func(which stream) ([]int64, error)
+	open   func(which stream, start int64) (segmentFile, error)
+	// state tells how much was written to each stream, whether that was all,
+	// and what to wait for.
+	state func() (sourceState, <-chan struct{}, error)
+}
+
+type segmentFile interface {
+	io.ReaderAt
+	io.Closer
+}
+
+type sourceState struct {
+	bytes [2]int64
+	ended bool
+	lost  bool // how much was written is not known: its belljar died
+}
+
+// readSize is how much a chunk has at most.
+const readSize = 32 << 10
+
+// newOutputReader reads from an offset on, which counts the stream's bytes, or,
+// for Merged, those of both.
+func newOutputReader(src source, which Stream, offset int64) (*OutputReader, error) {
+	r := &OutputReader{source: src, which: which, next: offset, buf: make([]byte, readSize)}
+	switch which {
+	case Stdout:
+		r.reads = []*streamReader{newStreamReader(src, stdout, offset)}
+	case Stderr:
+		r.reads = []*streamReader{newStreamReader(src, stderr, offset)}
+	case Merged:
+		r.reads = []*streamReader{newStreamReader(src, stdout, 0), newStreamReader(src, stderr, 0)}
+	default:
+		return nil, invalid("stdout, stderr or merged", "no stream %q", which)
+	}
+	if offset < 0 {
+		return nil, invalid("count from 0", "output offset %d is negative", offset)
+	}
+	return r, nil
+}
+
+// Next waits for the next chunk. Its error is io.EOF once the command ended and
+// everything was read. Cancelling ctx gives up waiting.
+func (r *OutputReader) Next(ctx context.Context) (Chunk, error) {
+	for {
+		// What is seen to have ended before it is looked at has no more.
+		state, changed, err := r.source.state()
+		if err != nil {
+			return Chunk{}, err
+		}
+		c, err := r.now()
+		if !errors.Is(err, io.EOF) {
+			return c, err
+		}
+		if state.ended {
+			return r.rest(state)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return Chunk{}, ctx.Err()
+		}
+	}
+}
+
+// Ready is Next, but does not wait: its error is io.EOF where there is nothing
+// more now.
+func (r *OutputReader) Ready(context.Context) (Chunk, error) {
+	state, _, err := r.source.state()
+	if err != nil {
+		return Chunk{}, err
+	}
+	c, err := r.now()
+	if errors.Is(err, io.EOF) && state.ended {
+		return r.rest(state)
+	}
+	return c, err
+}
+
+// rest is what there is no more at the end, told once.
+func (r *OutputReader) rest(state sourceState) (Chunk, error) {
+	total := state.bytes[stdout] + state.bytes[stderr]
+	if r.which != Merged {
+		total = state.bytes[r.reads[0].which]
+	}
+	if state.lost || total <= r.next {
+		return Chunk{}, io.EOF
+	}
+	c := Chunk{Stream: r.which, Offset: total, Missed: total - r.next}
+	r.next = total
+	return c, nil
+}
+
+// now is the next chunk that is there, io.EOF where there is none.
+func (r *OutputReader) now() (Chunk, error) {
+	for {
+		from, err := r.first()
+		if err != nil {
+			return Chunk{}, err
+		}
+		at := from.at(r.which)
+		if before := r.next - at; before > 0 {
+			from.skip(before)
+			continue
+		}
+		n, err := from.read(r.buf)
+		if err != nil {
+			return Chunk{}, err
+		}
+		c := Chunk{Stream: from.which.exported(), Offset: at, Missed: at - r.next, Data: r.buf[:n]}
+		r.next = at + int64(n)
+		return c, nil
+	}
+}
+
+// first is the stream with the next byte, which is ready to be read.
+func (r *OutputReader) first() (*streamReader, error) {
+	for {
+		var first *streamReader
+		for _, s := range r.reads {
+			err := s.ready()
+			if errors.Is(err, io.EOF) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if first == nil || s.merged < first.merged {
+				first = s
+			}
+		}
+		switch {
+		case first == nil:
+			return nil, io.EOF
+		case r.which != Merged || first.merged <= r.next:
+			return first, nil
+		}
+		// Bytes are missing in front of it. The other stream may have got them
+		// since it was looked at: they were written before these. What is still
+		// missing then is gone.
+		again := first
+		for _, s := range r.reads {
+			if err := s.ready(); err == nil && s.merged < again.merged {
+				again = s
+			}
+		}
+		return again, nil
+	}
+}
+
+// Close lets go of the files.
+func (r *OutputReader) Close() error {
+	var errs []error
+	for _, s := range r.reads {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}

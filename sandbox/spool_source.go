@@ -1,0 +1,99 @@
+package sandbox
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// followPause is how often another process's output is looked at.
+const followPause = 50 * time.Millisecond
+
+// files is a source of what is read from a directory, where another process may
+// be writing.
+func (s spools) files(id string) source {
+	dir := s.path(id)
+	return source{
+		starts: func(which stream) ([]int64, error) { return segments(dir, which) },
+		open: func(which stream, start int64) (segmentFile, error) {
+			return os.Open(filepath.Join(dir, segmentName(which, start)))
+		},
+		state: func() (sourceState, <-chan struct{}, error) {
+			info, err := readSpoolNote(dir)
+			if err != nil {
+				return sourceState{}, nil, err
+			}
+			later := make(chan struct{})
+			if info.Running {
+				time.AfterFunc(followPause, func() { close(later) })
+			}
+			return sourceState{
+				bytes: [2]int64{info.Stdout.Bytes, info.Stderr.Bytes},
+				ended: !info.Running, lost: info.Ended.IsZero(),
+			}, later, nil
+		},
+	}
+}
+
+// live is a source of what is written in this process, and afterwards.
+func (s *spool) live() source {
+	return source{
+		starts: func(which stream) ([]int64, error) {
+			if dir, ok := s.place(); ok {
+				return segments(dir, which)
+			}
+			return nil, nil
+		},
+		open: func(which stream, start int64) (segmentFile, error) {
+			return os.Open(filepath.Join(s.dir, segmentName(which, start)))
+		},
+		state: func() (sourceState, <-chan struct{}, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.changed == nil {
+				s.changed = make(chan struct{})
+			}
+			return s.state(), s.changed, nil
+		},
+	}
+}
+
+// place is the spool's directory, once it was opened.
+func (s *spool) place() (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dir, s.opened && s.dir != ""
+}
+
+func (s *spool) state() sourceState {
+	return sourceState{bytes: [2]int64{s.streams[stdout].Bytes, s.streams[stderr].Bytes}, ended: s.ended}
+}
+
+// kept is a source of what a spool that ended has, also where its directory is
+// gone meanwhile.
+func (s *spool) kept() source {
+	return source{
+		starts: func(which stream) (starts []int64, err error) {
+			for _, seg := range s.streams[which].segments {
+				starts = append(starts, seg.start)
+			}
+			return starts, nil
+		},
+		open: func(which stream, start int64) (segmentFile, error) {
+			all := s.streams[which].segments
+			i := slices.IndexFunc(all, func(seg *segment) bool { return seg.start == start })
+			if i < 0 {
+				return nil, fs.ErrNotExist
+			}
+			return lentFile{all[i].file}, nil
+		},
+		state: func() (sourceState, <-chan struct{}, error) { return s.state(), nil, nil },
+	}
+}
+
+// lentFile is the spool's own, which it closes itself.
+type lentFile struct{ *os.File }
+
+func (lentFile) Close() error { return nil }

@@ -1,0 +1,396 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// model keeps everything: each stream, and whose each byte of both is.
+type model struct {
+	bytes  [2][]byte
+	merged []byte
+	whose  []stream
+}
+
+func (m *model) write(s stream, p []byte) {
+	m.bytes[s] = append(m.bytes[s], p...)
+	m.merged = append(m.merged, p...)
+	for range p {
+		m.whose = append(m.whose, s)
+	}
+}
+
+func (m *model) of(which Stream) []byte {
+	switch which {
+	case Stdout:
+		return m.bytes[stdout]
+	case Stderr:
+		return m.bytes[stderr]
+	}
+	return m.merged
+}
+
+// openSpool is a spool in a directory of its own.
+func openSpool(t testing.TB, limit int64, action OutputAction) *spool {
+	s := newSpool(limit, action)
+	if err := s.open(filepath.Join(t.TempDir(), "spools", "ID"), LogInfo{ID: "ID"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	return s
+}
+
+// spooling writes at random to a spool and to the model.
+func spooling(outer *testing.T, t *rapid.T, chunk *rapid.Generator[[]byte]) (*spool, *model, int64, OutputAction) {
+	limit := rapid.OneOf(rapid.Int64Range(0, 300), rapid.Int64Range(0, 100_000)).Draw(t, "limit")
+	action := rapid.SampledFrom([]OutputAction{OutputTruncate, OutputEnd}).Draw(t, "action")
+	s, all := openSpool(outer, limit, action), &model{}
+	for range rapid.IntRange(0, 40).Draw(t, "writes") {
+		which := stream(rapid.IntRange(0, 1).Draw(t, "stream"))
+		p := chunk.Draw(t, "chunk")
+		if len(p) == 0 {
+			continue
+		}
+		if err := s.write(which, p); err != nil {
+			t.Fatal(err)
+		}
+		all.write(which, p)
+	}
+	return s, all, limit, action
+}
+
+// chunks are small, and at times larger than a small budget's segments.
+func chunks(content *rapid.Generator[byte]) *rapid.Generator[[]byte] {
+	return rapid.OneOf(rapid.SliceOfN(content, 1, 100), rapid.Map(rapid.SliceOfN(content, 1, 8), func(p []byte) []byte {
+		return bytes.Repeat(p, 3000)
+	}))
+}
+
+func TestSpoolKeepsBeginningAndEnd(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s, all, limit, action := spooling(t, r, chunks(rapid.Byte()))
+		s.end(func(*LogInfo) {})
+		total := int64(len(all.merged))
+		outputs, err := s.outputs()
+		if err != nil {
+			r.Fatal(err)
+		}
+		var kept, trimmed int64
+		for i, o := range outputs {
+			kept += int64(len(o.Head) + len(o.Tail))
+			if o.Dropped > 0 {
+				trimmed += 2 * utf8.UTFMax // at most, of runes at the gap
+			}
+			checkOutput(r, o, all.bytes[i])
+			if sum := sha256.Sum256(all.bytes[i]); o.SHA256 != hex.EncodeToString(sum[:]) {
+				r.Errorf("SHA-256 %s of %q", o.SHA256, all.bytes[i])
+			}
+			if o.Lines != int64(bytes.Count(all.bytes[i], []byte("\n"))) {
+				r.Errorf("%d lines", o.Lines)
+			}
+			if o.Dropped > 0 && total <= limit {
+				r.Errorf("dropped %d of %d within the limit of %d", o.Dropped, o.Total, limit)
+			}
+			if action == OutputEnd && len(o.Tail) > 0 {
+				r.Errorf("a tail of %d", len(o.Tail))
+			}
+		}
+		if want := min(total, limit); kept > want || kept < want-trimmed {
+			r.Errorf("kept %d of %d, limit %d", kept, total, limit)
+		}
+		if disk := diskOf(r, s.dir); disk > 3*min(total, limit)+40<<10+limit/2 {
+			r.Errorf("%d bytes on disk for a limit of %d", disk, limit)
+		}
+	})
+}
+
+func diskOf(t *rapid.T, dir string) (size int64) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		about, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += about.Size()
+	}
+	return size
+}
+
+// Text that is cut stays text.
+func TestSpoolCutsBetweenRunes(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		text := rapid.Map(rapid.StringN(0, 30, -1), func(s string) []byte { return []byte(strings.ReplaceAll(s, "\x00", "")) })
+		s, all, _, _ := spooling(t, r, text)
+		s.end(func(*LogInfo) {})
+		outputs, err := s.outputs()
+		if err != nil {
+			r.Fatal(err)
+		}
+		for i, o := range outputs {
+			checkOutput(r, o, all.bytes[i])
+			if !o.isText() {
+				r.Errorf("%q and %q of %q", o.Head, o.Tail, all.bytes[i])
+			}
+		}
+	})
+}
+
+func checkOutput(t *rapid.T, o Output, want []byte) {
+	t.Helper()
+	if o.Total != int64(len(want)) || o.Dropped != o.Total-int64(len(o.Head)+len(o.Tail)) {
+		t.Errorf("total %d and dropped %d with %d and %d bytes kept of %d", o.Total, o.Dropped, len(o.Head), len(o.Tail), len(want))
+	}
+	if !bytes.HasPrefix(want, o.Head) || !bytes.HasSuffix(want, o.Tail) {
+		t.Errorf("kept %q and %q of %q", o.Head, o.Tail, want)
+	}
+}
+
+// What a flood on one stream leaves of the other's last words.
+func TestFloodLeavesTheOthersLastWords(t *testing.T) {
+	s := openSpool(t, 1<<20, OutputTruncate)
+	line := bytes.Repeat([]byte("flood\n"), 5000)
+	for i := range 300 {
+		if i == 60 {
+			s.write(stderr, []byte("the error\n"))
+		}
+		s.write(stdout, line)
+	}
+	s.end(func(*LogInfo) {})
+	outputs, err := s.outputs()
+	if err != nil || string(outputs[stderr].Bytes()) != "the error\n" {
+		t.Errorf("%q, %v", outputs[stderr].Bytes(), err)
+	}
+	if kept := len(outputs[stdout].Bytes()); kept < 1<<20-20 {
+		t.Errorf("only %d bytes kept beside it", kept)
+	}
+}
+
+// A reader from any offset, during the writing and after it, in this process or
+// as another's, gets what a reader of the full stream gets, and learns of what
+// it does not get.
+func TestReadFromAnyOffset(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		limit := rapid.OneOf(rapid.Int64Range(0, 300), rapid.Int64Range(0, 100_000)).Draw(r, "limit")
+		s, all := openSpool(t, limit, OutputTruncate), &model{}
+		others := spools{dir: filepath.Dir(s.dir)}
+		type reading struct {
+			r      *OutputReader
+			which  Stream
+			offset int64
+			got    []Chunk
+			err    error
+		}
+		var readings []*reading
+		var going sync.WaitGroup
+		open := func() {
+			source := rapid.SampledFrom([]source{s.live(), others.files("ID")}).Draw(r, "source")
+			which := rapid.SampledFrom([]Stream{Stdout, Stderr, Merged}).Draw(r, "which")
+			x := &reading{which: which, offset: rapid.Int64Range(0, int64(len(all.of(which))+100)).Draw(r, "offset")}
+			var err error
+			if x.r, err = newOutputReader(source, which, x.offset); err != nil {
+				r.Fatal(err)
+			}
+			readings = append(readings, x)
+			going.Go(func() {
+				for {
+					c, err := x.r.Next(t.Context())
+					if err != nil {
+						x.err = errors.Join(err, x.r.Close())
+						return
+					}
+					c.Data = bytes.Clone(c.Data)
+					x.got = append(x.got, c)
+				}
+			})
+		}
+		for range rapid.IntRange(0, 60).Draw(r, "writes") {
+			if len(readings) < 6 && rapid.IntRange(0, 9).Draw(r, "reader") == 0 {
+				open()
+			}
+			which, p := stream(rapid.IntRange(0, 1).Draw(r, "stream")), chunks(rapid.Byte()).Draw(r, "chunk")
+			if err := s.write(which, p); err != nil {
+				r.Fatal(err)
+			}
+			all.write(which, p)
+		}
+		s.end(func(*LogInfo) {})
+		open()
+		going.Wait()
+		for _, x := range readings {
+			if !errors.Is(x.err, io.EOF) {
+				r.Fatalf("%s from %d: %v", x.which, x.offset, x.err)
+			}
+			checkChunks(r, all, x.which, x.offset, x.got)
+		}
+	})
+}
+
+func checkChunks(t *rapid.T, all *model, which Stream, at int64, got []Chunk) {
+	full := all.of(which)
+	for _, c := range got {
+		at += c.Missed
+		if c.Offset != at {
+			t.Fatalf("%s: offset %d, want %d", which, c.Offset, at)
+		}
+		if end := at + int64(len(c.Data)); end > int64(len(full)) || !bytes.Equal(c.Data, full[at:end]) {
+			t.Fatalf("%s from %d: %q is not what was written", which, at, c.Data)
+		}
+		for i := range c.Data {
+			if which == Merged && all.whose[at+int64(i)].exported() != c.Stream {
+				t.Fatalf("byte %d is not of %s", at+int64(i), c.Stream)
+			}
+		}
+		at += int64(len(c.Data))
+	}
+	if at < int64(len(full)) {
+		t.Fatalf("%s ends at %d of %d", which, at, len(full))
+	}
+}
+
+// A reader waits for what comes, and no longer than its context.
+func TestReaderWaits(t *testing.T) {
+	s := openSpool(t, 1000, OutputTruncate)
+	r, err := newOutputReader(s.live(), Merged, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Next(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	go s.write(stderr, []byte("late"))
+	if c, err := r.Next(t.Context()); err != nil || string(c.Data) != "late" || c.Stream != Stderr {
+		t.Errorf("%+v, %v", c, err)
+	}
+	go s.end(func(*LogInfo) {})
+	if _, err := r.Next(t.Context()); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
+
+// A directory that is removed under a command costs what comes later, and the
+// result says how much.
+func TestSpoolGone(t *testing.T) {
+	s := openSpool(t, 64<<10, OutputTruncate)
+	chunk := bytes.Repeat([]byte("x"), 1000)
+	for range 100 {
+		if err := s.write(stdout, chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	failures := 0
+	for range 100 {
+		if s.write(stdout, chunk) != nil {
+			failures++
+		}
+	}
+	s.end(func(*LogInfo) {})
+	outputs, err := s.outputs()
+	if failures != 1 || err == nil || !strings.Contains(err.Error(), "bytes of stdout could not be kept") {
+		t.Errorf("%d failures, %v", failures, err)
+	}
+	if o := outputs[stdout]; o.Total != 200_000 || len(o.Head) != 32<<10 || o.Dropped != o.Total-int64(len(o.Head)+len(o.Tail)) {
+		t.Errorf("total %d, kept %d and %d, dropped %d", o.Total, len(o.Head), len(o.Tail), o.Dropped)
+	}
+}
+
+// Of what a belljar wrote that was killed everything can be read.
+func TestReadWhatAKilledOneWrote(t *testing.T) {
+	s := openSpool(t, 1000, OutputTruncate)
+	s.write(stdout, []byte("partial"))
+	s.note.close() // as the kernel does
+	others := spools{dir: filepath.Dir(s.dir), Spooling: Spooling{Age: time.Hour, Total: 1 << 30}}
+	r, err := newOutputReader(others.files("ID"), Stdout, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if c, err := r.Next(t.Context()); err != nil || string(c.Data) != "partial" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if _, err := r.Next(t.Context()); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	if found := others.find("ID"); found.Running || found.Ended.IsZero() {
+		t.Errorf("%+v", found)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	store := spools{dir: filepath.Join(t.TempDir(), "spools"), Spooling: Spooling{Age: time.Hour, Total: 40 << 10}}
+	if err := store.sweep(); err != nil {
+		t.Errorf("no directory: %v", err)
+	}
+	begin := func(id string, age time.Duration, size int) *spool {
+		s := newSpool(1<<20, OutputTruncate)
+		if err := s.open(store.path(id), LogInfo{ID: id, Started: time.Now().Add(-age)}); err != nil {
+			t.Fatal(err)
+		}
+		s.write(stdout, make([]byte, size))
+		return s
+	}
+	ended := func(id string, age time.Duration, size int) {
+		s := begin(id, age, size)
+		s.end(func(info *LogInfo) { info.Ended = time.Now().Add(-age) })
+		s.close()
+	}
+	running := begin("running", 3*time.Hour, 30<<10)
+	defer running.close()
+	ended("expired", 2*time.Hour, 10)
+	ended("older", 3*time.Minute, 10)
+	ended("old", 2*time.Minute, 10)
+	ended("new", time.Minute, 10)
+	if err := store.sweep(); err != nil {
+		t.Error(err)
+	}
+	list, err := store.all()
+	var got []string
+	for _, s := range list {
+		got = append(got, s.ID)
+	}
+	if want := "running new"; strings.Join(got, " ") != want || err != nil {
+		t.Errorf("%q is left, want %q; %v", got, want, err)
+	}
+}
+
+// An ID is used again once its command ended, and never while it runs.
+func TestSpoolOfTheSameID(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ID")
+	s := newSpool(100, OutputTruncate)
+	if err := s.open(dir, LogInfo{ID: "ID"}); err != nil {
+		t.Fatal(err)
+	}
+	second := newSpool(100, OutputTruncate)
+	if err := second.open(dir, LogInfo{ID: "ID"}); err == nil || !second.temporary {
+		t.Error("it is used twice")
+	}
+	second.remove()
+	s.end(func(*LogInfo) {})
+	s.close()
+	third := newSpool(100, OutputTruncate)
+	if err := third.open(dir, LogInfo{ID: "ID"}); err != nil {
+		t.Error(err)
+	}
+	third.close()
+}
