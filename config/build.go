@@ -10,7 +10,7 @@ import (
 )
 
 // build makes a Config of settings without a Problem.
-func build(s sources, merged map[string]settings, own ownPaths) (*Config, error) {
+func build(s sources, merged map[string]settings, own ownPaths, env map[string]string) (*Config, error) {
 	typed := map[string]values{}
 	for name, m := range merged {
 		v, err := m.decode()
@@ -26,11 +26,13 @@ func build(s sources, merged map[string]settings, own ownPaths) (*Config, error)
 		Admission: sandbox.Admission{MaxRunning: top.Running, MaxQueued: top.Queue.Length, MaxWait: top.Queue.Wait},
 		Policy:    top.Policy,
 		Serve:     top.Serve,
+		Spool:     sandbox.Spooling{Total: top.Spool.Total, Age: top.Spool.Age, OnError: top.Spool.OnError},
 		Profiles:  map[string]sandbox.Profile{},
 		StateDir:  own.state,
 		settings:  list(s, merged),
 	}
 	limits := own.rules(top)
+	limits.Fixed = append(limits.Fixed, programs(typed, env["PATH"])...)
 	for name, v := range typed {
 		c.Profiles[name] = v.profile(limits)
 	}
@@ -59,7 +61,12 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 		OnTimeout:     v.OnTimeout,
 		Pool:          sandbox.PoolSize{Min: v.Pool.Min, Max: v.Pool.Max, MaxAge: v.Pool.MaxAge},
 		Session:       sandbox.SessionLife{Idle: v.Session.Idle, Max: v.Session.Max},
-		Policy:        rules,
+		View: sandbox.View{
+			Mode: v.View.Mode, Bytes: v.View.Bytes, Lines: v.View.Lines, LineChars: v.View.LineChars, Charset: v.View.Charset,
+		},
+		LiveEvery: v.View.Every,
+		Summarize: v.Summarize,
+		Policy:    rules,
 	}
 }
 

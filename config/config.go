@@ -43,6 +43,7 @@ type Config struct {
 	Admission sandbox.Admission
 	Policy    Policy
 	Serve     Serve
+	Spool     sandbox.Spooling
 
 	// Profiles always holds sandbox.DefaultProfile, the file's top level, from
 	// which the others inherit key by key.
@@ -106,5 +107,5 @@ func Load(o Options) (*Config, error) {
 	if problems = append(problems, checkTogether(merged)...); len(problems) > 0 {
 		return nil, problems.tidy()
 	}
-	return build(s, merged, belljarPaths(f.path, env))
+	return build(s, merged, belljarPaths(f.path, env), env)
 }

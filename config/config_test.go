@@ -39,6 +39,9 @@ func TestDefaults(t *testing.T) {
 		Limits:  sandbox.Limits{Memory: 512 << 20, CPUs: 1, Pids: 128, Output: 16 << 20, Tmp: 64 << 20, Files: 1024},
 		Network: "none", OnOutputLimit: sandbox.OutputTruncate, OnTimeout: sandbox.EndContainer,
 		Pool: sandbox.PoolSize{Min: 2, Max: 8, MaxAge: 10 * time.Minute}, Session: sandbox.SessionLife{Idle: 30 * time.Minute, Max: 8 * time.Hour},
+		View:      sandbox.View{Mode: sandbox.ViewNone, Bytes: 32 << 10, Lines: 1000, LineChars: 2000},
+		LiveEvery: time.Second,
+		Summarize: sandbox.Summarize{Command: []string{}, Over: 32 << 10, Timeout: 10 * time.Second},
 		Policy: policy.Rules{
 			Env:       []string{"CI", "LC_*"},
 			Mounts:    []policy.MountRule{{Source: resolve(dir), Target: "/work", Mode: "ro"}},
@@ -53,6 +56,9 @@ func TestDefaults(t *testing.T) {
 	}
 	if c.Profiles["default"].OnTimeout != sandbox.EndContainer {
 		t.Error(c.Profiles["default"].OnTimeout)
+	}
+	if want := (sandbox.Spooling{Total: 1 << 30, Age: time.Hour, OnError: sandbox.SpoolContinue}); c.Spool != want {
+		t.Errorf("%+v, want %+v", c.Spool, want)
 	}
 }
 

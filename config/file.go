@@ -66,6 +66,10 @@ func (r *reader) field(table []key, name string, f field, into layer) {
 	case strings.Contains(f.name, "."):
 		r.report(f.path, f.key, wrong("write the group, and below it the key", "a key with a dot"))
 	case isKey:
+		if k.host && r.stranger && len(f.value.Content) > 0 {
+			r.report(f.path, f.key, wrong("put it into belljar/sandbox.yaml of your XDG config folder or of /etc, or name this file with --config or BELLJAR_CONFIG",
+				"runs a program on this host, which a file found in the working directory may not"))
+		}
 		into[name] = r.value(k, f.path, f.value)
 	case isGroup(table, name):
 		for _, inner := range r.fields(f.value, f.path) {

@@ -3,6 +3,9 @@ package config
 import (
 	"slices"
 	"strings"
+	"time"
+
+	"belljar/sandbox"
 )
 
 // key is one key of sandbox.yaml. The table of keys is the one source for the
@@ -13,6 +16,7 @@ type key struct {
 	def     string // the default, as YAML
 	doc     string
 	command bool   // of a command, so that profiles may override it
+	host    bool   // sets what runs on this host: not for a file that a stranger may have written
 	flag    string // of `belljar run`; empty is the name with dashes
 }
 
@@ -23,7 +27,7 @@ var keys = []key{
 	{name: "image", kind: reference, def: "belljar/base", command: true, doc: "Image that commands run in."},
 	{name: "pull", kind: enum("always", "missing", "never"), def: "missing", command: true, doc: "When the image is fetched from its registry."},
 	{name: "timeout", kind: duration(second), def: "10m", command: true, doc: "Bounds the whole command; at least 1s, at most max_timeout."},
-	{name: "idle_timeout", kind: idleDuration, def: "3m", command: true, doc: "Bounds the time without output; 0 turns it off."},
+	{name: "idle_timeout", kind: orZero(duration(second), sandbox.NoIdleTimeout), def: "3m", command: true, doc: "Bounds the time without output; 0 turns it off."},
 	{name: "max_timeout", kind: duration(second), def: "1h", command: true, doc: "The longest timeout of either kind that a command may ask for."},
 	{name: "on_timeout", kind: enum("container", "command"), def: "container", command: true, doc: "What a timeout ends in a session: its container, or the command alone."},
 	{name: "on_output_limit", kind: enum("truncate", "end"), def: "truncate", command: true, doc: "Past limits.output: keep the first and the last part, or end the command."},
@@ -38,6 +42,15 @@ var keys = []key{
 	{name: "limits.output", kind: size(1<<10, "1KiB"), def: "16MiB", command: true, flag: "--max-output", doc: "Output that is kept, stdout and stderr together."},
 	{name: "limits.tmp", kind: size(64<<10, "64KiB"), def: "64MiB", command: true, doc: "Size of each of /tmp, the working directory and /dev/shm."},
 	{name: "limits.files", kind: integer(16, 1<<20), def: "1024", command: true, doc: "Open files per process."},
+	{name: "view.mode", kind: enum("none", "separate", "merged"), def: "none", command: true, flag: "--view", doc: "Views of the output in the result, for readers: none, one of each stream, or one of both in order of arrival."},
+	{name: "view.bytes", kind: sizeTo(256, "256B", 64<<20, "64MiB"), def: "32KiB", command: true, flag: "--view-bytes", doc: "Text in a view: one half is the beginning, one the end."},
+	{name: "view.lines", kind: integer(1, 1e6), def: "1000", command: true, flag: "--view-lines", doc: "Lines in a view, likewise."},
+	{name: "view.line_chars", kind: integer(16, 1e6), def: "2000", command: true, flag: "--view-line-chars", doc: "Characters of one line in a view, likewise."},
+	{name: "view.charset", kind: optional(charset), def: "", command: true, doc: "What output is encoded in, as IANA names it. Empty: it is detected."},
+	{name: "view.every", kind: durationTo(100*time.Millisecond, time.Hour, "1h"), def: "1s", command: true, flag: "--live-every", doc: "Between two live views of a running command's output."},
+	{name: "summarize.command", kind: program, def: "[]", command: true, host: true, doc: "Program on this host, with its arguments, that gets long outputs on stdin and says on stdout what is in them. It runs in /. Empty: none. Not in a file that is found in the working directory."},
+	{name: "summarize.over", kind: size(1<<10, "1KiB"), def: "32KiB", command: true, doc: "Output longer than this is summarized."},
+	{name: "summarize.timeout", kind: durationTo(second, 10*time.Minute, "10m"), def: "10s", command: true, doc: "How long that may take; the result waits for it."},
 	{name: "network", kind: network, def: "none", command: true, doc: "none, or a network of the engine's; never host."},
 	{name: "max_running", kind: integer(1, 10000), def: "32", doc: "Commands that run at once; further ones wait."},
 	{name: "queue.length", kind: integer(0, 100000), def: "256", doc: "Commands that wait at most, for max_running or in their session; further ones are refused as busy."},
@@ -47,6 +60,9 @@ var keys = []key{
 	{name: "pool.max_age", kind: duration(second), def: "10m", command: true, doc: "A warm container older than this is replaced."},
 	{name: "session.idle", kind: duration(second), def: "30m", command: true, doc: "A session without a command for this long is ended."},
 	{name: "session.max", kind: duration(second), def: "8h", command: true, doc: "A session older than this is ended."},
+	{name: "spool.total", kind: sizeTo(1<<20, "1MiB", 16<<40, "16TiB"), def: "1GiB", doc: "Output that is kept on disk, of all commands together; the oldest goes first."},
+	{name: "spool.age", kind: orZero(durationTo(second, 720*time.Hour, "720h"), 0), def: "1h", doc: "How long it is kept after its command's end; 0 keeps nothing after it."},
+	{name: "spool.on_error", kind: enum("continue", "end"), def: "continue", doc: "Where output cannot be kept, as on a full disk: the command runs on, or is ended."},
 	{name: "policy.default", kind: enum("allow", "ask", "deny"), def: "allow", doc: "The verdict on a command that no rule matches."},
 	{name: "policy.rules", kind: rules, def: "[]", doc: "Rules on commands."},
 	{name: "serve.listen", kind: address("unix", "tcp"), def: "unix:///run/belljar/belljar.sock", doc: "Where `belljar serve` listens."},

@@ -11,8 +11,6 @@ import (
 
 	"github.com/docker/go-units"
 	"go.yaml.in/yaml/v3"
-
-	"belljar/sandbox"
 )
 
 // kind is a kind of value: how it is read and what the schema says of it.
@@ -38,8 +36,10 @@ const second = time.Second
 
 var bareNumber = regexp.MustCompile(`^[0-9.]+$`)
 
-// duration refuses a bare number, which Go and viper take for nanoseconds.
-func duration(least time.Duration) kind {
+func duration(least time.Duration) kind { return durationTo(least, math.MaxInt64, "") }
+
+// durationTo refuses a bare number, which Go and viper take for nanoseconds.
+func durationTo(least, most time.Duration, mostText string) kind {
 	return kind{
 		schema: map[string]any{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, "examples": []string{"30s", "10m", "1h30m"}},
 		tags:   []string{tagString, tagInt, tagFloat},
@@ -51,22 +51,24 @@ func duration(least time.Duration) kind {
 			if err != nil {
 				return nil, wrong("write 30s, 10m or 1h30m", "%q is not a duration", text)
 			}
-			if d < least {
+			switch {
+			case d < least:
 				return nil, wrong(fmt.Sprintf("at least %v", least), "%s is too short", text)
+			case d > most:
+				return nil, wrong("at most "+mostText, "%s is too long", text)
 			}
 			return d, nil
 		},
 	}
 }
 
-// idleDuration is a duration, or 0 for none.
-var idleDuration = func() kind {
-	k := duration(second)
+// orZero is k, a duration, or 0, which becomes none.
+func orZero(k kind, none time.Duration) kind {
 	timed := k.scalar
 	k.schema = map[string]any{"anyOf": []any{k.schema, map[string]any{"const": 0}}}
 	k.scalar = func(text, dir string) (any, *Problem) {
 		if text == "0" || text == "0s" {
-			return sandbox.NoIdleTimeout, nil
+			return none, nil
 		}
 		d, problem := timed(text, dir)
 		if problem != nil && strings.HasPrefix(problem.Hint, "at least") {
@@ -75,7 +77,7 @@ var idleDuration = func() kind {
 		return d, problem
 	}
 	return k
-}()
+}
 
 // maxSize keeps sizes where the float that go-units goes through is exact enough
 // and nothing overflows.
@@ -83,8 +85,10 @@ const maxSize = 1 << 50
 
 var sizePattern = regexp.MustCompile(`^[0-9]+(\.[0-9]+)? ?([kKmMgGtT][iI]?[bB]?|[bB])$`)
 
-// size is a number of bytes, as docker reads it: 512m and 512MB are 512MiB.
-func size(least int64, leastText string) kind {
+func size(least int64, leastText string) kind { return sizeTo(least, leastText, maxSize, "1024TiB") }
+
+// sizeTo is a number of bytes, as docker reads it: 512m and 512MB are 512MiB.
+func sizeTo(least int64, leastText string, most int64, mostText string) kind {
 	return kind{
 		schema: map[string]any{"type": "string", "pattern": sizePattern.String(), "examples": []string{"64KiB", "512MiB", "2GiB"}},
 		tags:   []string{tagString, tagInt, tagFloat},
@@ -97,8 +101,8 @@ func size(least int64, leastText string) kind {
 			}
 			n, err := units.RAMInBytes(text)
 			switch {
-			case err != nil || n > maxSize || n < 0:
-				return nil, wrong("at most 1024TiB", "%s is too large", text)
+			case err != nil || n > most || n < 0:
+				return nil, wrong("at most "+mostText, "%s is too large", text)
 			case n < least:
 				return nil, wrong("at least "+leastText, "%s is too small", text)
 			}

@@ -24,7 +24,7 @@ type sources struct {
 
 // readSources reads everything, and says all that is wrong with it.
 func readSources(o Options, env map[string]string, f found) (sources, Problems) {
-	file := &reader{origin: origin{from: "file", place: f.shown}, dir: filepath.Dir(f.path)}
+	file := &reader{origin: origin{from: "file", place: f.shown}, dir: filepath.Dir(f.path), stranger: f.stranger}
 	s := sources{file: file.file(f.data), defaults: layer{}, env: layer{}, flags: layer{}}
 	problems := file.problems
 
@@ -104,8 +104,21 @@ type values struct {
 		MaxAge   time.Duration `mapstructure:"max_age"`
 	}
 	Session struct{ Idle, Max time.Duration }
-	Policy  Policy
-	Serve   Serve
+	View    struct {
+		Mode         sandbox.ViewMode
+		Bytes, Lines int64
+		LineChars    int64 `mapstructure:"line_chars"`
+		Charset      string
+		Every        time.Duration
+	}
+	Summarize sandbox.Summarize
+	Spool     struct {
+		Total   int64
+		Age     time.Duration
+		OnError sandbox.SpoolAction `mapstructure:"on_error"`
+	}
+	Policy Policy
+	Serve  Serve
 }
 
 // decode types the merged settings. A key without a field is an error, so the

@@ -36,6 +36,7 @@ type layer = map[string]any
 type reader struct {
 	origin
 	dir      string // what relative paths are relative to
+	stranger bool   // the file may be anyone's
 	problems Problems
 }
 

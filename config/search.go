@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -20,6 +21,10 @@ type found struct {
 	path  string // absolute
 	shown string // as messages name it
 	data  []byte
+
+	// stranger: it was found in the working directory, and may be of whoever
+	// made that. Nobody named the file.
+	stranger bool
 }
 
 // search reads the first file there is. One that was named must be there.
@@ -30,11 +35,12 @@ func search(o Options, env map[string]string) (found, error) {
 			return f, f.read()
 		}
 	}
+	own := []string{userDir(env), "/etc/belljar"}
 	var candidates []found
 	if !o.NoWorkdir {
-		candidates = append(candidates, found{path: filepath.Join(o.Workdir, fileName), shown: fileName})
+		candidates = append(candidates, found{path: filepath.Join(o.Workdir, fileName), shown: fileName, stranger: !slices.Contains(own, o.Workdir)})
 	}
-	for _, dir := range []string{userDir(env), "/etc/belljar"} {
+	for _, dir := range own {
 		if dir != "" {
 			p := filepath.Join(dir, fileName)
 			candidates = append(candidates, found{path: p, shown: p})

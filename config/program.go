@@ -1,0 +1,75 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// program is a program on this host, and its arguments. A name with a slash is
+// absolute: where belljar runs does not say which program that is.
+var program = kind{
+	schema: map[string]any{"type": "array", "items": map[string]any{"type": "string"},
+		"prefixItems": []any{map[string]any{"type": "string", "pattern": "^(/.*|[^/]+)$"}}},
+	list: func(r *reader, name string, items []*yaml.Node) any {
+		list := make([]string, 0, len(items))
+		for i, n := range items {
+			item := fmt.Sprintf("%s[%d]", name, i)
+			if !r.isString(n, item) {
+				continue
+			}
+			switch {
+			case strings.ContainsRune(n.Value, 0):
+				r.report(item, n, wrong("remove it", "%q has a NUL byte", n.Value))
+			case i == 0 && (n.Value == "" || strings.ContainsRune(n.Value, '/') && !filepath.IsAbs(n.Value)):
+				r.report(item, n, wrong("write its absolute path, or the name of one in PATH", "%q is not a program", n.Value))
+			}
+			list = append(list, n.Value)
+		}
+		return list
+	},
+}
+
+// programs are the files that run on this host as summarize.command of any
+// profile, arguments included: a command that could write to one, by a mount,
+// would be out of its container with the next summary.
+func programs(profiles map[string]values, path string) []string {
+	files := map[string]bool{}
+	for _, v := range profiles {
+		for i, arg := range v.Summarize.Command {
+			if i == 0 {
+				arg = lookPath(arg, path)
+			}
+			if filepath.IsAbs(arg) && (i == 0 || isFile(arg)) {
+				for _, p := range resolved(arg) {
+					files[p] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(files))
+}
+
+// lookPath is where a program's name leads, as far as that is there.
+func lookPath(name, path string) string {
+	if strings.ContainsRune(name, '/') {
+		return name
+	}
+	for _, dir := range filepath.SplitList(path) {
+		file := filepath.Join(dir, name)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return file
+		}
+	}
+	return name
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
