@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/docker/go-units"
+
+	"belljar/view"
 )
 
 // benchReport is what bench prints.
@@ -108,12 +110,12 @@ func (b benchReport) table(w io.Writer) error {
 	h := b.Host
 	model := ""
 	if h.CPUModel != "" {
-		model = " (" + oneLine(h.CPUModel) + ")"
+		model = " (" + view.SafeLine(h.CPUModel) + ")"
 	}
-	fmt.Fprintf(w, "%s, %s, kernel %s\n", oneLine(h.OS), h.Arch, oneLine(h.Kernel))
+	fmt.Fprintf(w, "%s, %s, kernel %s\n", view.SafeLine(h.OS), h.Arch, view.SafeLine(h.Kernel))
 	fmt.Fprintf(w, "%d CPUs%s, %s memory\n", h.CPUs, model, units.BytesSize(float64(h.MemoryBytes)))
-	fmt.Fprintf(w, "engine %s, runtime %s, storage %s, cgroup v%s\n", oneLine(h.Engine), oneLine(h.Runtime), oneLine(h.Storage), oneLine(h.Cgroup))
-	fmt.Fprintf(w, "image %s\n\n", oneLine(h.Image))
+	fmt.Fprintf(w, "engine %s, runtime %s, storage %s, cgroup v%s\n", view.SafeLine(h.Engine), view.SafeLine(h.Runtime), view.SafeLine(h.Storage), view.SafeLine(h.Cgroup))
+	fmt.Fprintf(w, "image %s\n\n", view.SafeLine(h.Image))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\tn\tp50 ms\tp95 ms\tp99 ms\tper s\tpeer\tp50 ms\tp95 ms\tper s\tratio p50\tp95\tper s\t")
 	for _, r := range b.Rows {

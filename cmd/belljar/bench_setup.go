@@ -31,7 +31,16 @@ type bench struct {
 
 // newBench gets both sides ready. The function it returns ends them: it joins
 // what goes wrong then with the error that it is given.
-func newBench(ctx context.Context, g *globals, f *benchFlags) (*bench, func(error) error, error) {
+func newBench(ctx context.Context, g *globals, f *benchFlags) (b *bench, end func(error) error, err error) {
+	forget, err := ownState()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			forget()
+		}
+	}()
 	flags := map[string]string{}
 	if f.runtime != "" {
 		flags["engine.runtime"] = f.runtime
@@ -52,7 +61,7 @@ func newBench(ctx context.Context, g *globals, f *benchFlags) (*bench, func(erro
 		return nil, nil, err
 	}
 	release := startGuard(engine.Host())
-	b := &bench{engine: engine, config: c, own: own, count: f.count}
+	b = &bench{engine: engine, config: c, own: own, count: f.count}
 	if err := b.prepare(ctx); err != nil {
 		release()
 		engine.Close()
@@ -62,8 +71,21 @@ func newBench(ctx context.Context, g *globals, f *benchFlags) (*bench, func(erro
 		err = errors.Join(err, b.peer.close(ctx))
 		release()
 		engine.Close()
-		return err
+		return errors.Join(err, forget())
 	}, nil
+}
+
+// ownState makes a state directory for this process and those that it starts:
+// what commands wrote that are only measured is nobody's.
+func ownState() (forget func() error, err error) {
+	dir, err := os.MkdirTemp("", "belljar-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("making a state directory: %w", err)
+	}
+	if err := os.Setenv("XDG_STATE_HOME", dir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return func() error { return os.RemoveAll(dir) }, nil
 }
 
 func ownCommand(g *globals, f *benchFlags) ([]string, error) {

@@ -13,10 +13,13 @@ func completeRun(cmd *cobra.Command, g *globals) {
 		"format":          {"text", "json", "ndjson"},
 		"pull":            {"always", "missing", "never"},
 		"on-output-limit": {"truncate", "end"},
+		"view":            {"none", "separate", "merged"},
+		"live":            {"raw", "view"},
 	}
 	for flag, values := range fixed {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
+	cmd.MarkFlagFilename("output-file")
 	cmd.RegisterFlagCompletionFunc("profile", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		c, err := g.loadConfig(nil)
 		if err != nil {

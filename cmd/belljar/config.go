@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"belljar/config"
+	"belljar/view"
 
 	"github.com/spf13/cobra"
 )
@@ -37,7 +38,7 @@ func configValidateCmd(g *globals) *cobra.Command {
 				return err
 			}
 			name := cmp.Or(g.configPath, c.File, "no configuration file, so the defaults")
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", oneLine(name))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", view.SafeLine(name))
 			return err
 		},
 	}
@@ -85,11 +86,11 @@ func writeSettings(w io.Writer, settings []config.Setting) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "KEY\tVALUE\tSOURCE")
 	for _, s := range settings {
-		value := oneLine(s.Value)
+		value := view.SafeLine(s.Value)
 		if value == "" {
 			value = `""`
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", oneLine(s.Key), value, oneLine(s.Source))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", view.SafeLine(s.Key), value, view.SafeLine(s.Source))
 	}
 	return table.Flush()
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"belljar/view"
 )
 
 const doctorHelp = `Check this host, its engine and the configuration, and run one real command.
@@ -134,9 +136,9 @@ func runDoctor(ctx context.Context, g *globals, out io.Writer, format string) er
 
 // render is the check as a person reads it.
 func (c check) render(paint func(verdict) string) string {
-	line := fmt.Sprintf("%s  %-15s  %s\n", paint(c.Status), c.Name, oneLine(c.Text))
+	line := fmt.Sprintf("%s  %-15s  %s\n", paint(c.Status), c.Name, view.SafeLine(c.Text))
 	if c.Fix != "" {
-		line += "      fix: " + oneLine(c.Fix) + "\n"
+		line += "      fix: " + view.SafeLine(c.Fix) + "\n"
 	}
 	return line
 }

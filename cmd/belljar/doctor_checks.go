@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -39,6 +40,7 @@ var checks = []struct {
 	{"engine-warnings", needEngine, func(_ context.Context, p *patient) finding { return checkWarnings(p.about) }},
 	{"engine-disk", needEngine, func(_ context.Context, p *patient) finding { return checkEngineDisk(p.about) }},
 	{"temp-disk", nil, func(context.Context, *patient) finding { return checkDisk(os.TempDir(), "TMPDIR") }},
+	{"state-disk", needConfig, func(_ context.Context, p *patient) finding { return checkState(p.config.StateDir) }},
 	{"orphans", needEngine, checkOrphans},
 	{"image", needBoth, checkImages},
 	{"command", needBoth, checkCommand},
@@ -52,11 +54,15 @@ func needEngine(p *patient) string {
 	return ""
 }
 
-func needBoth(p *patient) string {
+func needConfig(p *patient) string {
 	if p.config == nil {
 		return "no configuration"
 	}
-	return needEngine(p)
+	return ""
+}
+
+func needBoth(p *patient) string {
+	return cmp.Or(needConfig(p), needEngine(p))
 }
 
 // diagnose makes all checks and shows each.

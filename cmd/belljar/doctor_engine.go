@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -208,6 +210,19 @@ func checkDisk(dir, what string) finding {
 		return ok("not known: %s cannot be looked at from here: %v", dir, err)
 	}
 	return judgeDisk(dir, what, int64(fs.Bavail)*fs.Bsize)
+}
+
+// checkState looks at where outputs are kept and sessions remembered.
+func checkState(dir string) finding {
+	if dir == "" {
+		return warn("set HOME or XDG_STATE_HOME", "there is no state directory: no sessions, and outputs are kept until their command ends")
+	}
+	for { // it is made when it is needed
+		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			return checkDisk(dir, "XDG_STATE_HOME")
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 func judgeDisk(dir, what string, free int64) finding {

@@ -7,6 +7,7 @@ import (
 
 	"belljar/images"
 	"belljar/sandbox"
+	"belljar/view"
 )
 
 func imagesCmd(g *globals) *cobra.Command {
@@ -131,7 +132,7 @@ func withImages(g *globals, get func(*cobra.Command, *images.Store, []string) ([
 			return err
 		}
 		for _, image := range got {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\n", oneLine(image.Reference), image.ID)
+			fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\n", view.SafeLine(image.Reference), image.ID)
 		}
 		return nil
 	}

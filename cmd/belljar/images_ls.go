@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"belljar/images"
+	"belljar/view"
 )
 
 func imagesListCmd(g *globals) *cobra.Command {
@@ -39,7 +40,7 @@ func writeImages(w io.Writer, all []images.Listed, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "REPOSITORY:TAG\tID\tDIGEST\tSIZE\tCREATED")
 	for _, image := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", oneLine(image.Name), short(image.ID), short(image.Digest),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", view.SafeLine(image.Name), short(image.ID), short(image.Digest),
 			units.HumanSizeWithPrecision(float64(image.Size), 3), age(image.Created, now))
 	}
 	return table.Flush()
@@ -50,7 +51,7 @@ func short(digest string) string {
 	if digest == "" {
 		return "-"
 	}
-	return oneLine(fmt.Sprintf("%.12s", strings.TrimPrefix(digest, "sha256:")))
+	return view.SafeLine(fmt.Sprintf("%.12s", strings.TrimPrefix(digest, "sha256:")))
 }
 
 // age is "-" for an image without a date, which reproducible builds leave out.

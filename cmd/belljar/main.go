@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"belljar/sandbox"
+	"belljar/view"
 )
 
 // Exit codes of belljar's own; see docs/cli.md. Any other is the command's.
@@ -42,7 +43,7 @@ func run(args []string) int {
 		return int(exit)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "belljar: "+printable(err.Error()))
+		fmt.Fprintln(os.Stderr, "belljar: "+view.Safe(err.Error()))
 		return exitFor(err)
 	}
 	return 0

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"belljar/sandbox"
+	"belljar/view"
 
 	"golang.org/x/term"
 )
@@ -18,7 +19,9 @@ import (
 type printer struct {
 	format   string
 	out, err io.Writer
-	terminal bool // err is a person's
+	streams  [2]io.Writer   // where the command's stdout and stderr go, in text
+	terminal bool           // err is a person's
+	file     io.WriteCloser // gets all output as it is; nil is none
 	result   *sandbox.Result
 	broken   error // the first failure to write
 }
@@ -26,7 +29,10 @@ type printer struct {
 func newPrinter(format string) (*printer, error) {
 	switch format {
 	case "text", "json", "ndjson":
-		return &printer{format: format, out: os.Stdout, err: os.Stderr, terminal: term.IsTerminal(int(os.Stderr.Fd()))}, nil
+		return &printer{
+			format: format, out: os.Stdout, err: os.Stderr, streams: [2]io.Writer{os.Stdout, os.Stderr},
+			terminal: term.IsTerminal(int(os.Stderr.Fd())),
+		}, nil
 	}
 	return nil, usagef("--format %q is unknown: use text, json or ndjson", format)
 }
@@ -39,6 +45,11 @@ func (p *printer) event(e sandbox.Event) error {
 	}
 	if p.broken != nil {
 		return nil
+	}
+	if p.file != nil && (e.Type == sandbox.EventStdout || e.Type == sandbox.EventStderr) {
+		if _, p.broken = p.file.Write(e.Data); p.broken != nil {
+			return p.broken
+		}
 	}
 	switch p.format {
 	case "text":
@@ -57,15 +68,37 @@ func (p *printer) text(e sandbox.Event) error {
 	var err error
 	switch e.Type {
 	case sandbox.EventStdout:
-		_, err = p.out.Write(e.Data)
+		_, err = p.streams[0].Write(e.Data)
 	case sandbox.EventStderr:
-		_, err = p.err.Write(e.Data)
+		_, err = p.streams[1].Write(e.Data)
 	case sandbox.EventNotice:
-		p.say(string(e.Data))
+		if !e.Binary { // who has the bytes sees that
+			p.say(string(e.Data))
+		}
 	case sandbox.EventResult:
-		p.story(*e.Result)
+		if err = flushAll(p.streams[:]); err == nil {
+			p.story(*e.Result)
+		}
 	}
 	return err
+}
+
+// safe has the streams neutralised, whoever reads them.
+func (p *printer) safe() {
+	for i, w := range p.streams {
+		p.streams[i] = view.NewSafeWriter(w)
+	}
+}
+
+// flushAll has safe writers write what they held back.
+func flushAll(to []io.Writer) error {
+	var errs []error
+	for _, w := range to {
+		if safe, ok := w.(*view.SafeWriter); ok {
+			errs = append(errs, safe.Flush())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // line writes a result or an event as a line of JSON.
@@ -93,7 +126,7 @@ func (p *printer) story(r sandbox.Result) {
 	for _, l := range r.Lingering {
 		whose := ""
 		if l.CommandID != "" && l.CommandID != r.ID {
-			whose = " (of command " + oneLine(l.CommandID) + ")"
+			whose = " (of command " + view.SafeLine(l.CommandID) + ")"
 		}
 		p.say("was still running: " + processLine(l) + whose)
 	}
@@ -105,13 +138,13 @@ func (p *printer) story(r sandbox.Result) {
 // processLine is one line: an argument with a line end must not forge another.
 func processLine(l sandbox.Process) string {
 	if l.PID == 0 {
-		return fmt.Sprintf("%d (on the engine's host) %s", l.HostPID, oneLine(l.Command))
+		return fmt.Sprintf("%d (on the engine's host) %s", l.HostPID, view.SafeLine(l.Command))
 	}
-	return fmt.Sprintf("%d %s", l.PID, oneLine(l.Command))
+	return fmt.Sprintf("%d %s", l.PID, view.SafeLine(l.Command))
 }
 
 func (p *printer) say(text string) {
-	fmt.Fprintln(p.err, "belljar: "+strings.ReplaceAll(printable(text), "\n", "\nbelljar: "))
+	fmt.Fprintln(p.err, "belljar: "+strings.ReplaceAll(view.Safe(text), "\n", "\nbelljar: "))
 }
 
 // refused shows a command that never began.
@@ -130,6 +163,11 @@ func (p *printer) refused(c sandbox.Command, err error) error {
 // exit is the program's end. Output that could not be written is a failure of
 // ours, whatever became of the command; a reader that went away is its choice.
 func (p *printer) exit() error {
+	if p.file != nil {
+		if err := p.file.Close(); p.broken == nil {
+			p.broken = err
+		}
+	}
 	if p.broken != nil && !errors.Is(p.broken, syscall.EPIPE) {
 		p.say("writing the output: " + p.broken.Error())
 		return exitError(exitFailed)

@@ -12,6 +12,7 @@ import (
 
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
+	"belljar/view"
 
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
@@ -122,9 +123,9 @@ func writeManaged(w io.Writer, list []docker.Managed, now time.Time) error {
 func purpose(m docker.Managed) string {
 	switch {
 	case m.Session != "":
-		return "session " + oneLine(m.Session)
+		return "session " + view.SafeLine(m.Session)
 	case m.Pool != "":
-		return "pool " + oneLine(m.Pool)
+		return "pool " + view.SafeLine(m.Pool)
 	}
 	return orDash(m.Command)
 }
@@ -133,7 +134,7 @@ func orDash(text string) string {
 	if text == "" {
 		return "-"
 	}
-	return oneLine(text)
+	return view.SafeLine(text)
 }
 
 func ends(deadline, now time.Time) string {
@@ -178,7 +179,7 @@ func runs(list []sandbox.Process) string {
 
 // cut shortens text to that many characters.
 func cut(text string, most int) string {
-	characters := []rune(oneLine(text))
+	characters := []rune(view.SafeLine(text))
 	if len(characters) <= most {
 		return string(characters)
 	}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"belljar/config"
 	"belljar/images"
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
+	"belljar/view"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -34,7 +34,7 @@ Then:        belljar run 'echo hello'`,
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: err.Error(), Hint: "see " + c.CommandPath() + " --help"}
 	})
-	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), versionCmd())
+	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), versionCmd())
 	return cmd
 }
 
@@ -82,9 +82,9 @@ func newStore(engine *docker.Engine) *images.Store {
 // newRunner is the Runner of this host's engine. It is closed after its last
 // command.
 func newRunner(c *config.Config, engine *docker.Engine) *sandbox.Local {
-	l := &sandbox.Local{Engine: engine, Images: newStore(engine), Profiles: c.Profiles, Admission: c.Admission}
-	if engine.Dir = c.StateDir; c.StateDir != "" {
-		l.StateDir = filepath.Join(c.StateDir, "sessions")
+	engine.Dir = c.StateDir
+	return &sandbox.Local{
+		Engine: engine, Images: newStore(engine), Viewer: view.Viewer{},
+		Profiles: c.Profiles, Admission: c.Admission, Spool: c.Spool, StateDir: c.StateDir,
 	}
-	return l
 }

@@ -29,6 +29,11 @@ The exit status is the command's own, or
 
 Ctrl-C cancels the command; twice kills it at once.
 
+With -t the command has a terminal, with stdout for both its streams. With -it it
+is yours: keys such as Ctrl-C, Ctrl-Z and Ctrl-D are the command's. TERM is as
+here, and PAGER is cat, unless -e says otherwise. An idle timeout passes in a
+terminal, too: --idle-timeout 0 turns it off.
+
 With --session NAME the container is kept: files and background processes carry
 over to the next command, and nothing else does. Commands in a session run one at
 a time. What a command leaves in the background should not hold its output: write
@@ -39,6 +44,7 @@ const runExamples = `  belljar run 'echo out; echo err >&2; exit 3'
   belljar run -- ls -la '/a b'
   belljar run --idle-timeout 30s --memory 1GiB -v "$PWD:/work:ro" 'make test'
   tar c . | belljar run -i 'tar x && ls'
+  belljar run -it sh
   belljar run --session dev 'python3 -m http.server >log 2>&1 &'
   belljar run --format json 'sleep 100 & echo started' | jq .lingering`
 
@@ -52,7 +58,11 @@ type runFlags struct {
 	volumes []string
 	mounts  []string
 	stdin   bool
+	tty     bool
 	format  string
+	live    string
+	safe    bool
+	file    string
 
 	session  string
 	parallel bool
@@ -95,6 +105,12 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		{"pull", "", "pull", "WHEN", "fetch the image: always, missing or never"},
 		{"workdir", "w", "workdir", "DIR", "working directory inside the container"},
 		{"user", "u", "user", "UID:GID", "whom to run as, not 0"},
+		{"view", "", "view.mode", "MODE", "views of the output in the result: none, separate or merged"},
+		{"view-bytes", "", "view.bytes", "SIZE", "text in a view, such as 32KiB: its beginning and its end"},
+		{"view-lines", "", "view.lines", "NUMBER", "lines in a view"},
+		{"view-line-chars", "", "view.line_chars", "NUMBER", "characters of one line in a view"},
+		{"charset", "", "view.charset", "NAME", "what the output is encoded in, such as shift_jis, where not to be detected"},
+		{"live-every", "", "view.every", "DURATION", "time between two live views, such as 1s"},
 	} {
 		flags.VarP(&keyFlag{f.keys, k.key, k.value}, k.name, k.short, k.usage)
 	}
@@ -104,7 +120,11 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVarP(&f.volumes, "volume", "v", nil, "mount `SOURCE:TARGET[:ro]` if mounts.allow has it")
 	flags.StringArrayVar(&f.mounts, "mount", nil, "the same as `type=bind,source=S,target=T[,readonly]`")
 	flags.BoolVarP(&f.stdin, "interactive", "i", false, "pass stdin on to the command")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i it is yours")
 	flags.StringVar(&f.format, "format", "text", "`FORMAT`: text (the streams as they are), json (one result) or ndjson (events)")
+	flags.StringVar(&f.live, "live", string(sandbox.LiveRaw), "events tell of all output as it comes (`MODE` raw), or now and then of its end (view)")
+	flags.BoolVar(&f.safe, "safe", false, "make visible what a terminal would act on in the command's output")
+	flags.StringVar(&f.file, "output-file", "", "write all output to `FILE`, too, as it is")
 	flags.BoolVar(&f.parallel, "parallel", false, "do not wait for the session's other parallel commands")
 }
 
@@ -145,6 +165,15 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	if err != nil {
 		return show.refused(command, err)
 	}
+	if err := f.check(); err != nil {
+		return show.refused(command, err)
+	}
+	terminal, err := newTerminal(ctx, f)
+	if err != nil {
+		return show.refused(command, err)
+	}
+	defer terminal.close()
+	terminal.lend(&command, show)
 	c, err := g.loadConfig(f.keys)
 	if err != nil {
 		return show.refused(command, err)
@@ -171,11 +200,14 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 			return show.refused(command, err)
 		}
 	}
+	if err := f.output(show); err != nil {
+		return show.refused(command, err)
+	}
 	x, err := runner.Start(ctx, command)
 	if err != nil {
 		return show.refused(command, err)
 	}
-	return follow(x, show, kill, release)
+	return follow(x, show, terminal, kill, release)
 }
 
 // sweep removes what crashes left, beside the command; the function it returns
@@ -186,6 +218,7 @@ func sweep(ctx context.Context, engine *docker.Engine, runner *sandbox.Local, sh
 	go func() {
 		removed, _ := engine.Sweep(ctx) // what fails here, doctor tells
 		runner.ExpireSessions(ctx)
+		runner.SweepLogs()
 		done <- removed
 	}()
 	return func() {
@@ -214,7 +247,7 @@ var errSidecar = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "BELLJAR_H
 	Hint: "unset BELLJAR_HOST to run the command with this host's engine"}
 
 // follow shows the command's events until its result, and says when it started.
-func follow(x sandbox.Execution, show *printer, kill <-chan struct{}, started func()) error {
+func follow(x sandbox.Execution, show *printer, terminal *terminal, kill <-chan struct{}, started func()) error {
 	for {
 		select {
 		case <-kill:
@@ -224,8 +257,12 @@ func follow(x sandbox.Execution, show *printer, kill <-chan struct{}, started fu
 			if !more {
 				return show.exit()
 			}
-			if event.Type == sandbox.EventStart {
+			switch event.Type {
+			case sandbox.EventStart:
 				started()
+				terminal.begin()
+			case sandbox.EventResult:
+				terminal.restore() // what is said now is ours
 			}
 			if err := show.event(event); err != nil {
 				x.Kill() // nobody reads it any more: the command has no purpose
@@ -234,11 +271,46 @@ func follow(x sandbox.Execution, show *printer, kill <-chan struct{}, started fu
 	}
 }
 
+// check refuses flags that make no sense together.
+func (f *runFlags) check() error {
+	live := f.live == string(sandbox.LiveView)
+	switch {
+	case live && f.format != "ndjson":
+		return usagef("--live view is told in events: add --format ndjson")
+	case live && f.file != "":
+		return usagef("--live view tells of the output's end only: leave out --output-file")
+	case f.safe && f.tty:
+		return usagef("--safe leaves nothing of a terminal's screen: leave out -t")
+	}
+	return nil
+}
+
+// output sees to where the command's output goes.
+func (f *runFlags) output(show *printer) error {
+	if f.safe {
+		show.safe()
+	}
+	if f.file == "" {
+		return nil
+	}
+	file, err := os.Create(f.file)
+	if err != nil {
+		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "opening the output file", Err: err, Hint: "--output-file: name a file that can be written"}
+	}
+	show.file = file
+	return nil
+}
+
 func (f *runFlags) command(args []string) (sandbox.Command, error) {
 	text, err := script(args)
 	c := sandbox.Command{Script: text, Profile: f.profile, Session: f.session, Parallel: f.parallel, Inherit: os.Environ()}
 	if err != nil {
 		return c, err
+	}
+	switch c.Live = sandbox.LiveMode(f.live); c.Live {
+	case sandbox.LiveRaw, sandbox.LiveView:
+	default:
+		return c, usagef("--live %q is unknown: use raw or view", f.live)
 	}
 	if c.Env, err = envs(f.envFile, f.env); err != nil {
 		return c, err

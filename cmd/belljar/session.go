@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"belljar/sandbox"
+	"belljar/view"
 
 	"github.com/spf13/cobra"
 )
@@ -94,7 +95,7 @@ func writeSessions(w io.Writer, list []sandbox.SessionInfo, now time.Time) error
 		if s.Lost != "" {
 			ending, running = "lost", cut(s.Lost, 200)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", oneLine(s.Name), orDash(short(s.Container)), orDash(s.Image), age, used, ending, running)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", view.SafeLine(s.Name), orDash(short(s.Container)), orDash(s.Image), age, used, ending, running)
 	}
 	return table.Flush()
 }

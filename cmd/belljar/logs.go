@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/view"
+
+	"github.com/docker/go-units"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const logsHelp = `Print what a command wrote, while it runs or afterwards, until it expires
+(spool.age and spool.total in sandbox.yaml). Without an ID, list the commands
+whose output is kept.
+
+The command's stdout goes to stdout and its stderr to stderr, byte for byte and
+in order of arrival. On a terminal, what it would act on is made visible: pipe
+into cat to have it raw. What is not kept, of a command that wrote more than
+limits.output, is told on stderr.
+
+--offset counts the bytes of the stream that is asked for, or those of both, and
+with --follow new output is printed as it comes.`
+
+const logsExamples = `  belljar logs
+  belljar logs 01KAJ2M4T5R7ZQ --stderr
+  belljar logs 01KAJ2M4T5R7ZQ --offset 4096 --follow`
+
+type logsFlags struct {
+	stdout, stderr, follow bool
+	offset                 int64
+	format                 string
+}
+
+func logsCmd(g *globals) *cobra.Command {
+	f := &logsFlags{}
+	cmd := &cobra.Command{
+		Use:     "logs [ID]",
+		Short:   "Print what a command wrote, or list what is kept",
+		Long:    logsHelp,
+		Example: logsExamples,
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			logs, err := newLogs(g)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return listLogs(cmd, logs, f)
+			}
+			ctx, _, stop := interruptible(cmd.Context())
+			defer stop()
+			return f.print(ctx, logs, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return completeLogs(g, args), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.stdout, "stdout", false, "only what went to stdout")
+	flags.BoolVar(&f.stderr, "stderr", false, "only what went to stderr")
+	flags.Int64Var(&f.offset, "offset", 0, "begin at byte `N`")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "wait for more until the command ends")
+	formatFlag(cmd, &f.format)
+	cmd.MarkFlagsMutuallyExclusive("stdout", "stderr")
+	return cmd
+}
+
+// newLogs needs no engine: outputs are on this host.
+func newLogs(g *globals) (*sandbox.Local, error) {
+	c, err := g.loadConfig(nil)
+	if err != nil {
+		return nil, err
+	}
+	if c.StateDir == "" {
+		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "there is no directory where outputs are kept", Hint: "set HOME or XDG_STATE_HOME"}
+	}
+	return &sandbox.Local{Spool: c.Spool, StateDir: c.StateDir}, nil
+}
+
+func completeLogs(g *globals, args []string) (ids []string) {
+	logs, err := newLogs(g)
+	if err != nil || len(args) > 0 {
+		return nil
+	}
+	list, _ := logs.Logs()
+	for _, l := range list {
+		ids = append(ids, l.ID+"\t"+cut(l.Command, 60))
+	}
+	return ids
+}
+
+func listLogs(cmd *cobra.Command, logs *sandbox.Local, f *logsFlags) error {
+	if err := textOrJSON(f.format); err != nil {
+		return err
+	}
+	list, err := logs.Logs()
+	if err != nil {
+		return err
+	}
+	if f.format == "json" {
+		return writeJSON(cmd.OutOrStdout(), struct {
+			Logs []sandbox.LogInfo `json:"logs"`
+		}{append([]sandbox.LogInfo{}, list...)})
+	}
+	return writeLogs(cmd.OutOrStdout(), list, time.Now())
+}
+
+func writeLogs(w io.Writer, list []sandbox.LogInfo, now time.Time) error {
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "ID\tSTARTED\tSTATUS\tSTDOUT\tSTDERR\tCOMMAND")
+	for _, l := range list {
+		fmt.Fprintf(table, "%s\t%s ago\t%s\t%s\t%s\t%s\n", view.SafeLine(l.ID), duration(now.Sub(l.Started)), logStatus(l),
+			logSize(l, l.Stdout), logSize(l, l.Stderr), cut(l.Command, 60))
+	}
+	return table.Flush()
+}
+
+func logStatus(l sandbox.LogInfo) string {
+	switch {
+	case l.Running:
+		return "running"
+	case l.Status == "":
+		return "unknown" // its belljar died
+	case l.ExitCode > 0:
+		return fmt.Sprintf("%s (%d)", l.Status, l.ExitCode)
+	}
+	return string(l.Status)
+}
+
+func logSize(l sandbox.LogInfo, s sandbox.LogStream) string {
+	if l.Status == "" {
+		return "?"
+	}
+	return units.BytesSize(float64(s.Bytes))
+}
+
+func (f *logsFlags) which() sandbox.Stream {
+	switch {
+	case f.stdout:
+		return sandbox.Stdout
+	case f.stderr:
+		return sandbox.Stderr
+	}
+	return sandbox.Merged
+}
+
+// print prints one output as far as there is any, or to its end.
+func (f *logsFlags) print(ctx context.Context, logs *sandbox.Local, id string, stdout, stderr io.Writer) error {
+	if f.format != "text" {
+		return usagef("--format is for the list: leave the ID or --format out")
+	}
+	r, err := logs.ReadLog(id, f.which(), f.offset)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	next := r.Next
+	if !f.follow {
+		next = r.Ready
+	}
+	to := []io.Writer{safeOn(stdout), safeOn(stderr)}
+	for {
+		c, err := next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return flushAll(to)
+		case ctx.Err() != nil:
+			return errors.Join(flushAll(to), exitError(exitCanceled))
+		case err != nil:
+			return errors.Join(flushAll(to), err)
+		}
+		if c.Missed > 0 {
+			fmt.Fprintln(stderr, "belljar: "+strconv.FormatInt(c.Missed, 10)+" bytes before offset "+strconv.FormatInt(c.Offset, 10)+" are not kept")
+		}
+		if len(c.Data) == 0 {
+			continue
+		}
+		w := to[0]
+		if c.Stream == sandbox.Stderr {
+			w = to[1]
+		}
+		if _, err := w.Write(c.Data); err != nil {
+			return fmt.Errorf("writing the output: %w", err)
+		}
+	}
+}
+
+// safeOn is w, but neutralised where a person reads it.
+func safeOn(w io.Writer) io.Writer {
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return view.NewSafeWriter(w)
+	}
+	return w
+}
