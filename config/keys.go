@@ -16,7 +16,7 @@ type key struct {
 	def     string // the default, as YAML
 	doc     string
 	command bool   // of a command, so that profiles may override it
-	host    bool   // sets what runs on this host: not for a file that a stranger may have written
+	host    bool   // is about this host: not for a file that a stranger may have written
 	flag    string // of `belljar run`; empty is the name with dashes
 }
 
@@ -60,8 +60,8 @@ var keys = []key{
 	{name: "pool.max_age", kind: duration(second), def: "10m", command: true, doc: "A warm container older than this is replaced."},
 	{name: "session.idle", kind: duration(second), def: "30m", command: true, doc: "A session without a command for this long is ended."},
 	{name: "session.max", kind: duration(second), def: "8h", command: true, doc: "A session older than this is ended."},
-	{name: "spool.total", kind: sizeTo(1<<20, "1MiB", 16<<40, "16TiB"), def: "1GiB", doc: "Output that is kept on disk, of all commands together; the oldest goes first."},
-	{name: "spool.age", kind: orZero(durationTo(second, 720*time.Hour, "720h"), 0), def: "1h", doc: "How long it is kept after its command's end; 0 keeps nothing after it."},
+	{name: "spool.total", kind: sizeTo(1<<20, "1MiB", 16<<40, "16TiB"), def: "1GiB", host: true, doc: "Output that is kept on disk, of all commands together; the oldest goes first."},
+	{name: "spool.age", kind: orZero(durationTo(second, 720*time.Hour, "720h"), 0), def: "1h", host: true, doc: "How long it is kept after its command's end; 0 keeps nothing after it."},
 	{name: "spool.on_error", kind: enum("continue", "end"), def: "continue", doc: "Where output cannot be kept, as on a full disk: the command runs on, or is ended."},
 	{name: "policy.default", kind: enum("allow", "ask", "deny"), def: "allow", doc: "The verdict on a command that no rule matches."},
 	{name: "policy.rules", kind: rules, def: "[]", doc: "Rules on commands."},

@@ -69,12 +69,13 @@ func TestBadProgram(t *testing.T) {
 	}
 }
 
-const refused = "runs a program on this host, which a file found in the working directory may not" +
+const refused = "is about this host, which a file found in the working directory may not change" +
 	" (put it into belljar/sandbox.yaml of your XDG config folder or of /etc, or name this file with --config or BELLJAR_CONFIG)"
 
 // A file that lies in the working directory may be a stranger's: belljar in a
-// clone of a repository must not run what the repository says.
-func TestWorkingDirectoryNamesNoProgram(t *testing.T) {
+// clone of a repository must not run what the repository says, nor remove what
+// commands elsewhere wrote.
+func TestWorkingDirectoryIsAStrangers(t *testing.T) {
 	for text, want := range map[string]string{
 		"summarize: {command: [touch, /tmp/x]}":                         "sandbox.yaml:1: summarize.command: " + refused,
 		"\nsummarize:\n  command:\n    - touch":                         "sandbox.yaml:3: summarize.command: " + refused,
@@ -87,6 +88,9 @@ func TestWorkingDirectoryNamesNoProgram(t *testing.T) {
 		"env: {allow: &a [touch]}\nsummarize: {command: *a}":            "sandbox.yaml:2: alias *a: aliases are not read (write the value out)",
 		"summarize: {command: touch}":                                   "sandbox.yaml:1: summarize.command: must be a list, not a string (`belljar config schema` says what it is)",
 		"summarize: {command: [], over: 1MiB, timeout: 1s}\nversion: 1": "",
+		"spool: {age: 2h}":                                              "sandbox.yaml:1: spool.age: " + refused,
+		"spool: {total: 1MiB}":                                          "sandbox.yaml:1: spool.total: " + refused,
+		"spool: {age: 1h, total: 1GiB, on_error: end}":                  "",
 	} {
 		_, err := load(t, text, Options{})
 		if got := errorText(err); got != want {

@@ -40,7 +40,7 @@ func start(ctx context.Context, c Command, l *Local, p Profile) *execution {
 	patient, kill := context.WithCancel(context.WithoutCancel(ctx))
 	x := &execution{
 		local: l, profile: p, command: c,
-		output: newOutput(l.newSpool(c), c),
+		output: newOutput(c, l.Spool.OnError),
 		kill:   kill,
 		taken:  time.Now(),
 		result: Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session},
@@ -83,7 +83,12 @@ func (x *execution) run(ctx, patient context.Context) {
 	}
 	x.result.Timing.FirstOutput = x.output.first
 	x.result.Timing.Total = time.Since(x.taken)
-	x.keep(patient)
+	last, more := x.lastView()
+	x.keep(ctx)
+	x.output.ending = nil // nothing waits for the command any more
+	if more {
+		x.output.emit(last)
+	}
 	x.tell()
 }
 
@@ -116,11 +121,9 @@ func (x *execution) notice(format string, args ...any) {
 	x.notices = append(x.notices, fmt.Sprintf(format, args...))
 }
 
-// tell sends the last events. Nothing waits for the command any more, so these
-// may wait for their reader.
+// tell sends the last events, which wait for their reader.
 func (x *execution) tell() {
 	o := x.output
-	o.ending = nil
 	for s := range o.binary {
 		if b := &o.binary[s]; b.is() && b.told < b.total {
 			o.emit(Event{Type: EventNotice, Binary: true, Data: b.text(stream(s))})
@@ -195,9 +198,9 @@ func (x *execution) resize(running Running, stop <-chan struct{}) {
 			if !more {
 				return
 			}
-			x.output.resize(size.bounded())
+			x.output.resize(size.Bounded())
 			ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
-			err := running.Resize(ctx, size.bounded())
+			err := running.Resize(ctx, size.Bounded())
 			cancel()
 			if err != nil {
 				x.local.house.log.Warn("a terminal keeps its size", "command", x.command.ID, "error", err)

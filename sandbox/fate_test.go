@@ -55,7 +55,7 @@ func TestExited(t *testing.T) {
 // happened.
 func TestExitWins(t *testing.T) {
 	for range 100 { // a select among ready channels is random
-		x := &execution{command: Command{Timeout: time.Hour, IdleTimeout: time.Hour}, output: newOutput(newSpool(1024, OutputEnd), Command{})}
+		x := &execution{command: Command{Timeout: time.Hour, IdleTimeout: time.Hour}, output: newOutput(Command{}, "")}
 		close(x.output.over)
 		fired := make(chan time.Time, 1)
 		fired <- time.Now()

@@ -208,10 +208,8 @@ func TestGateScript(t *testing.T) {
 
 // quietGate is a gate without a process, and the output of its command.
 func quietGate(t *testing.T) (*gate, *output) {
-	s := newSpool(1<<20, OutputTruncate)
-	s.open(t.TempDir()+"/spool", LogInfo{})
-	t.Cleanup(s.close)
-	o := newOutput(s, Command{Limits: Limits{Output: 1 << 20}})
+	o := newOutput(Command{Limits: Limits{Output: 1 << 20}}, "")
+	o.spool = openSpool(t, 1<<20, OutputTruncate)
 	o.begin(NoIdleTimeout)
 	return &gate{in: &gateStdin{lines: make(chan []byte, 2), stop: make(chan struct{})}, words: make(chan string, 1)}, o
 }

@@ -19,15 +19,16 @@ const (
 // house is what goes on beside the commands: containers are kept warm, and
 // removed when nobody waits for that.
 type house struct {
-	engine  Engine
-	images  *knownImages
-	log     *slog.Logger
-	makers  chan struct{}   // one for each warm container that is being made
-	cold    atomic.Int32    // commands that make their own: pools hold back
-	running atomic.Int32    // commands
-	ctx     context.Context // cancelled by Close, after which nothing is tried again
-	close   context.CancelFunc
-	all     sync.WaitGroup // everything that goes on
+	engine    Engine
+	images    *knownImages
+	log       *slog.Logger
+	makers    chan struct{}   // one for each warm container that is being made
+	summaries chan struct{}   // one for each program on this host that reads an output
+	cold      atomic.Int32    // commands that make their own: pools hold back
+	running   atomic.Int32    // commands
+	ctx       context.Context // cancelled by Close, after which nothing is tried again
+	close     context.CancelFunc
+	all       sync.WaitGroup // everything that goes on
 }
 
 func newHouse(engine Engine, images Images, log *slog.Logger) *house {
@@ -38,7 +39,7 @@ func newHouse(engine Engine, images Images, log *slog.Logger) *house {
 	// commands have the rest.
 	makers := make(chan struct{}, max(1, runtime.NumCPU()/2))
 	ctx, stop := context.WithCancel(context.Background())
-	return &house{engine: engine, images: &knownImages{Images: images}, log: log, makers: makers, ctx: ctx, close: stop}
+	return &house{engine: engine, images: &knownImages{Images: images}, log: log, makers: makers, summaries: make(chan struct{}, runtime.NumCPU()), ctx: ctx, close: stop}
 }
 
 // discard removes a container that nobody waits for, and joins its gate.

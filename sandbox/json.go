@@ -6,8 +6,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"time"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -74,11 +78,11 @@ func (r Result) MarshalJSON() ([]byte, error) {
 // that is valid UTF-8 without NULs is a string, any other is base64.
 func (r Result) WriteJSON(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	head, err := marshal(resultHead{r.ID, r.Command, r.Dir, r.Profile, r.Session, r.SessionLost, r.Status, r.Cause, r.Message, r.ExitCode, r.Signal})
+	head, err := JSON(resultHead{r.ID, r.Command, r.Dir, r.Profile, r.Session, r.SessionLost, r.Status, r.Cause, r.Message, r.ExitCode, r.Signal})
 	if err != nil {
 		return err
 	}
-	tail, err := marshal(r.tail())
+	tail, err := JSON(r.tail())
 	if err != nil {
 		return err
 	}
@@ -147,7 +151,7 @@ func (o Output) writeJSON(w *bufio.Writer) {
 	for _, part := range [][]byte{o.Head, o.Tail} {
 		for len(part) > 0 {
 			n := cut(part, blockSize)
-			quoted, _ := marshal(string(part[:n])) // a string always marshals
+			quoted, _ := JSON(string(part[:n])) // a string always marshals
 			w.Write(quoted[1 : len(quoted)-1])
 			part = part[n:]
 		}
@@ -167,13 +171,43 @@ func cut(text []byte, limit int) int {
 	return n
 }
 
-// marshal is json.Marshal that leaves <, > and & readable.
-func marshal(v any) ([]byte, error) {
+// JSON is json.Marshal that leaves <, > and & readable, and nothing in it that a
+// terminal would act on: people look at JSON, too.
+func JSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	return escapeUnseen(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), err
+}
+
+// escapeUnseen escapes DEL, C1 and what Unicode counts as formatting, such as
+// bidi overrides: encoding/json escapes ASCII's other control characters only.
+// All of these can only be in a JSON text's strings.
+func escapeUnseen(text []byte) []byte {
+	first := slices.IndexFunc(text, func(b byte) bool { return b >= 0x7F })
+	if first < 0 {
+		return text // mostly
+	}
+	out := append(make([]byte, 0, len(text)+64), text[:first]...)
+	for len(text[first:]) > 0 {
+		r, size := utf8.DecodeRune(text[first:])
+		switch {
+		case !unseen(r):
+			out = append(out, text[first:first+size]...)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, "\\u%04x\\u%04x", high, low)
+		default:
+			out = fmt.Appendf(out, "\\u%04x", r)
+		}
+		first += size
+	}
+	return out
+}
+
+func unseen(r rune) bool {
+	return r >= 0x7F && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r))
 }
 
 // WriteJSON writes the line of `--format ndjson`, without its end. Data is a
@@ -194,7 +228,7 @@ func (e Event) WriteJSON(w io.Writer) error {
 		}
 		line.Data = &data
 	}
-	text, err := marshal(line)
+	text, err := JSON(line)
 	if err != nil || e.Result == nil {
 		return errors.Join(err, writeAll(w, text))
 	}

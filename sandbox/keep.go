@@ -10,13 +10,6 @@ import (
 
 func (l *Local) spools() spools { return spools{filepath.Join(l.StateDir, "spool"), l.Spool} }
 
-// newSpool is what is to keep the command's output.
-func (l *Local) newSpool(c Command) *spool {
-	s := newSpool(c.Limits.Output, c.OnOutputLimit)
-	s.onError = l.Spool.OnError
-	return s
-}
-
 // openSpool is called before anything runs: where nothing can be kept, and that
 // is to end the command, it does not begin.
 func (x *execution) openSpool() error {
@@ -24,49 +17,65 @@ func (x *execution) openSpool() error {
 	if x.local.StateDir != "" {
 		dir = x.local.spools().path(c.ID)
 	}
-	err := x.output.spool.open(dir, LogInfo{ID: c.ID, Command: c.Script, Profile: c.Profile, Session: c.Session, Started: x.taken})
+	keep := int64(x.local.Spool.Age / time.Second)
+	err := x.output.spool.open(dir, LogInfo{ID: c.ID, Command: c.Script, Profile: c.Profile, Session: c.Session, Started: x.taken, Keep: keep})
 	if err != nil {
-		x.local.house.log.Warn("output is kept until the command ends, and no longer", "command", c.ID, "error", err)
+		x.notice("output is kept until the command ends, and no longer: %v", err)
 	}
-	if s := x.output.spool; s.onError == SpoolEnd && s.lost() != nil {
-		return &Error{Cause: CauseEngine, Message: "the command's output cannot be kept (spool.on_error: end)", Err: s.lost(), Hint: "make room, or set XDG_STATE_HOME or TMPDIR to a directory that can be written"}
+	if err := x.output.spool.lost(); err != nil && x.output.onError == SpoolEnd {
+		return &Error{Cause: CauseEngine, Message: "the command's output cannot be kept (spool.on_error: end)", Err: err, Hint: "make room, or set XDG_STATE_HOME or TMPDIR to a directory that can be written"}
 	}
 	return nil
 }
 
 // keep writes what the command wrote into the result, once nothing more comes.
-func (x *execution) keep(patient context.Context) {
+// Cancelling ctx ends what takes long of it.
+func (x *execution) keep(ctx context.Context) {
 	s, r := x.output.spool, &x.result
-	s.end(func(info *LogInfo) { info.Status, info.ExitCode = r.Status, r.ExitCode })
+	if err := s.end(r.Status, r.ExitCode, x.local.Spool.Age); err != nil {
+		x.local.house.log.Warn("how a command ended is not written down", "command", r.ID, "error", err)
+	}
 	outputs, err := s.outputs()
-	r.Stdout, r.Stderr = outputs[stdout], outputs[stderr]
-	if err != nil {
+	if r.Stdout, r.Stderr = outputs[stdout], outputs[stderr]; err != nil {
 		r.Evidence.OutputError = join(r.Evidence.OutputError, err.Error())
 	}
-	r.Views = x.views()
-	if x.output.screen != nil {
-		shot := x.output.screen.Shot()
-		r.Screen = &shot
-	}
+	r.Views, r.Screen = x.views(), x.output.shot()
 	if x.output.undrawn {
 		x.notice("there is no screen: it took more than %v to draw what the command wrote", screenTime)
 	}
-	if total := s.merged(); x.profile.Summarize.wants(total.Bytes) {
-		from := s.reader(Merged)
-		if r.Summary, err = x.profile.Summarize.run(patient, from); err != nil {
+	if x.profile.Summarize.wants(s.merged().Bytes) {
+		if r.Summary, err = x.summarize(ctx); err != nil {
 			x.notice("the output was not summarized: %v", err)
 		}
-		from.close()
 	}
-	neverRan := r.ExitCode == ExitNeverRan && s.total == 0 // else only its end is not known
-	if neverRan || x.local.Spool.Age == 0 || s.temporary {
-		err = s.remove()
-	} else {
-		s.close()
+	if err := x.leaveSpool(ctx); err != nil {
+		x.local.house.log.Warn("what was kept of outputs cannot be removed", "command", r.ID, "error", err)
 	}
-	if err != nil {
-		x.local.house.log.Warn("what was kept of an output cannot be removed", "command", x.command.ID, "error", err)
+}
+
+// summarize waits for its turn: these programs run on our host.
+func (x *execution) summarize(ctx context.Context) (string, error) {
+	if err := lock(ctx, x.local.house.summaries); err != nil {
+		return "", err
 	}
+	defer func() { <-x.local.house.summaries }()
+	from := x.output.spool.reader(Merged)
+	defer from.close()
+	return x.profile.Summarize.run(ctx, from)
+}
+
+// leaveSpool leaves what was written to those who ask for it later, if any may.
+func (x *execution) leaveSpool(ctx context.Context) error {
+	s := x.output.spool
+	neverRan := x.result.ExitCode == ExitNeverRan && s.total == 0 // else only its end is not known
+	if neverRan || s.temporary || x.local.Spool.Age == 0 {
+		return s.remove()
+	}
+	s.close()
+	if s.dir == "" {
+		return nil
+	}
+	return x.local.spools().added(context.WithoutCancel(ctx), s.size())
 }
 
 func join(a, b string) string {
@@ -130,7 +139,9 @@ func (l *Local) Logs() ([]LogInfo, error) {
 	}
 	list := make([]LogInfo, 0, len(found))
 	for _, spool := range found {
-		list = append(list, spool.LogInfo)
+		if !spool.expired() {
+			list = append(list, spool.LogInfo)
+		}
 	}
 	return list, nil
 }
@@ -144,7 +155,10 @@ func (l *Local) LogInfo(id string) (LogInfo, error) {
 	if _, err := os.Stat(l.spools().path(id)); err != nil {
 		return LogInfo{}, unknown
 	}
-	return l.spools().find(id).LogInfo, nil
+	if found := l.spools().find(id); !found.expired() {
+		return found.LogInfo, nil
+	}
+	return LogInfo{}, unknown
 }
 
 // ReadLog is Execution.Read of a command of whichever process.
@@ -156,11 +170,11 @@ func (l *Local) ReadLog(id string, which Stream, offset int64) (*OutputReader, e
 }
 
 // SweepLogs removes outputs that expired, unless that was just done.
-func (l *Local) SweepLogs() error {
+func (l *Local) SweepLogs(ctx context.Context) error {
 	if l.StateDir == "" {
 		return nil
 	}
-	if err := l.spools().sweepSeldom(); err != nil {
+	if err := l.spools().sweepSeldom(ctx); err != nil {
 		return fmt.Errorf("removing outputs that expired: %w", err)
 	}
 	return nil
@@ -169,7 +183,7 @@ func (l *Local) SweepLogs() error {
 // sweepLogs does so now and then.
 func (l *Local) sweepLogs() {
 	for {
-		if err := l.SweepLogs(); err != nil {
+		if err := l.SweepLogs(l.house.ctx); err != nil {
 			l.house.log.Warn("outputs that expired may still be there", "error", err)
 		}
 		select {

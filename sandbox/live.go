@@ -23,33 +23,45 @@ const (
 func (o *output) liveViews(viewer Viewer, v View, every time.Duration, stop <-chan struct{}) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for told := int64(0); ; {
+	for {
 		select {
 		case <-tick.C:
 		case <-stop:
 			return
 		}
 		total := o.spool.written()
-		if total.Bytes == told || len(o.events) == cap(o.events) {
+		if total.Bytes == o.viewed || len(o.events) == cap(o.events) {
 			continue
 		}
 		e := o.liveView(viewer, v, total)
+		if e.Binary && time.Since(o.binaryAt) < binaryPause {
+			continue
+		}
+		o.binaryAt = time.Now()
 		e.Seq, e.Time = o.seq+1, time.Now()
 		select {
 		case o.events <- e:
-			told = total.Bytes
+			o.viewed = total.Bytes
 			o.seq++
 		default:
 		}
 	}
 }
 
+// lastView is of what no live view showed, once nothing more comes.
+func (x *execution) lastView() (e Event, ok bool) {
+	o := x.output
+	total := o.spool.written()
+	if o.live != LiveView || total.Bytes == o.viewed {
+		return Event{}, false
+	}
+	return o.liveView(x.local.Viewer, x.command.View, total), true
+}
+
 // liveView is the output's end as it is now: the screen, where there is one.
 func (o *output) liveView(viewer Viewer, v View, total Total) Event {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.screen != nil {
-		return Event{Type: EventView, Data: []byte(o.screen.Shot().Text)}
+	if shot := o.shot(); shot != nil {
+		return Event{Type: EventView, Data: []byte(shot.Text)}
 	}
 	v.TailOnly, v.Bytes, v.Lines = true, min(v.Bytes, liveBytes), min(v.Lines, liveLines)
 	text := viewer.View(v, o.spool.tailNow(total), total)

@@ -200,7 +200,7 @@ func (c Command) withDefaults(p Profile) Command {
 	setDefault(&c.View.Charset, p.View.Charset)
 	setDefault(&c.Live, LiveRaw)
 	if c.TTY != nil {
-		size := c.TTY.bounded()
+		size := c.TTY.Bounded()
 		c.TTY = &size
 	}
 	setDefault(&c.Limits.Memory, p.Limits.Memory)

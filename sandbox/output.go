@@ -17,14 +17,18 @@ const (
 // output is where a command's streams come in: kept in its spool, counted as a
 // sign of life, and passed on as events. The engine's one reader writes to it.
 type output struct {
-	spool  *spool
-	limit  int64
-	action OutputAction
-	live   LiveMode
-	idle   *watchdog
-	events chan Event
-	seq    uint64
-	binary [2]binaryNotice
+	spool   *spool
+	onError SpoolAction // where that fails
+	limit   int64
+	action  OutputAction
+	live    LiveMode
+	idle    *watchdog
+	events  chan Event
+	seq     uint64
+	binary  [2]binaryNotice
+
+	viewed   int64     // how much there was at the last live view
+	binaryAt time.Time // when that was
 
 	begun   chan struct{} // closed when the start was told; nothing comes before it
 	started time.Time
@@ -41,9 +45,9 @@ type output struct {
 	undrawn bool          // it took too long, and is gone
 }
 
-func newOutput(s *spool, c Command) *output {
+func newOutput(c Command, onError SpoolAction) *output {
 	return &output{
-		spool: s, limit: c.Limits.Output, action: c.OnOutputLimit, live: c.Live,
+		spool: newSpool(c.Limits.Output, c.OnOutputLimit), onError: onError, limit: c.Limits.Output, action: c.OnOutputLimit, live: c.Live,
 		idle:   &watchdog{},
 		events: make(chan Event, eventQueue),
 		begun:  make(chan struct{}), over: make(chan struct{}), unkept: make(chan struct{}), ending: make(chan struct{}),
@@ -79,7 +83,7 @@ func (o *output) write(s stream, p []byte) {
 	o.idle.touch()
 	was := o.total
 	o.total += int64(len(p))
-	if o.spool.write(s, p) != nil && o.spool.onError == SpoolEnd {
+	if o.spool.write(s, p) != nil && o.onError == SpoolEnd {
 		close(o.unkept)
 	}
 	if o.action == OutputEnd && was <= o.limit && o.total > o.limit {
@@ -113,6 +117,17 @@ func (o *output) show(p []byte) {
 			o.screen, o.undrawn = nil, true
 		}
 	}
+}
+
+// shot is the screen as it is now, nil without one.
+func (o *output) shot() *Shot {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.screen == nil {
+		return nil
+	}
+	shot := o.screen.Shot()
+	return &shot
 }
 
 func (o *output) resize(size TerminalSize) {

@@ -1,15 +1,18 @@
 package sandbox
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"hash"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -24,12 +27,11 @@ import (
 // what was written, and learns of what is gone; nobody waits for a reader.
 type spool struct {
 	dir      string // set by open, "" where there is none
-	headRoom int64  // bytes left for beginnings
-	tailRoom int64  // bytes that both ends have together, and a segment more
-	onError  SpoolAction
+	limit    int64
+	headRoom int64 // bytes left for beginnings
+	tailRoom int64 // bytes that both ends have together, and each a segment more
 
 	mu        sync.Mutex
-	opened    bool
 	temporary bool // the directory goes with the command
 	note      *spoolNote
 	streams   [2]spoolStream
@@ -59,7 +61,7 @@ func (s *spoolStream) tail() (size int64) {
 
 // newSpool has a budget of limit bytes. It keeps nothing until it is opened.
 func newSpool(limit int64, action OutputAction) *spool {
-	s := &spool{headRoom: limit / 2, tailRoom: limit - limit/2}
+	s := &spool{limit: limit, headRoom: limit / 2, tailRoom: limit - limit/2}
 	if action == OutputEnd { // there is no end worth keeping
 		s.headRoom, s.tailRoom = limit, 0
 	}
@@ -75,7 +77,6 @@ func newSpool(limit int64, action OutputAction) *spool {
 func (s *spool) open(dir string, info LogInfo) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.opened = true
 	if dir == "" {
 		s.failed = s.openTemporary(info)
 		return nil
@@ -92,13 +93,38 @@ func (s *spool) open(dir string, info LogInfo) error {
 	return err
 }
 
+// openTemporary makes it in a directory of this user's own among others' temporary
+// ones. What a belljar left there that was killed goes first.
 func (s *spool) openTemporary(info LogInfo) (err error) {
-	if s.dir, err = os.MkdirTemp("", "belljar-"); err != nil {
+	root := filepath.Join(os.TempDir(), fmt.Sprintf("belljar-%d", os.Getuid()))
+	if err := makeOwnDir(root); err != nil {
 		return err
 	}
-	s.temporary = true
+	all := spools{dir: root}
+	if err := errors.Join(all.sweep(context.Background()), makeSpoolDir(all.path(info.ID))); err != nil {
+		return err
+	}
+	s.dir, s.temporary = all.path(info.ID), true
 	s.note, err = newSpoolNote(s.dir, info)
 	return err
+}
+
+// makeOwnDir makes a directory that nobody else can look into, or refuses one that
+// is not so.
+func makeOwnDir(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if err == nil || !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	about, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	owner, ok := about.Sys().(*syscall.Stat_t)
+	if !ok || !about.IsDir() || about.Mode().Perm() != 0o700 || int(owner.Uid) != os.Getuid() {
+		return fmt.Errorf("%s is not a directory of this user's alone", dir)
+	}
+	return nil
 }
 
 // makeSpoolDir makes dir anew where an earlier command had the same ID.
@@ -172,7 +198,7 @@ func (s *spool) append(which stream, offset, at int64, p []byte, tail bool) erro
 	if n := len(k.segments); n > 0 {
 		last := k.segments[n-1]
 		fits := last.tail == tail && last.end() == offset
-		if fits && (!tail || last.size+int64(len(p)) <= s.segmentSize()) {
+		if fits && last.size+int64(len(p)) <= s.segmentSize() {
 			return last.append(at, p)
 		}
 	}
@@ -185,7 +211,7 @@ func (s *spool) append(which stream, offset, at int64, p []byte, tail bool) erro
 	return seg.append(at, p)
 }
 
-func (s *spool) segmentSize() int64 { return max(s.tailRoom/4, 4<<10) }
+func (s *spool) segmentSize() int64 { return max(s.limit/16, 4<<10) }
 
 // share is how much of each stream's end the budget has room for: a half, and
 // what the other does not need.
@@ -224,21 +250,21 @@ func (s *spool) wake() {
 	}
 }
 
-// end says that nothing more comes, and writes down what there was.
-func (s *spool) end(about func(*LogInfo)) {
+// end says that nothing more comes, and writes down what there was. It is kept
+// for that long.
+func (s *spool) end(status Status, exitCode int, age time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	s.wake()
-	if s.note != nil {
-		s.note.change(func(info *LogInfo) {
-			info.Ended = time.Now()
-			for i, sum := range []*LogStream{&info.Stdout, &info.Stderr} {
-				*sum = LogStream{s.streams[i].Bytes, s.streams[i].Lines, s.streams[i].sha256()}
-			}
-			about(info)
-		})
+	if s.note == nil {
+		return nil
 	}
+	return s.note.change(func(info *LogInfo) {
+		info.Ended = time.Now()
+		info.Expires = info.Ended.Add(age)
+		info.LogEnd = &LogEnd{Status: status, ExitCode: exitCode, Stdout: s.streams[stdout].log(), Stderr: s.streams[stderr].log()}
+	})
 }
 
 // close lets go of the files, which stay.
@@ -255,6 +281,16 @@ func (s *spool) close() {
 	}
 }
 
+// size is how much of the disk it takes.
+func (s *spool) size() (size int64) {
+	for _, k := range s.streams {
+		for _, seg := range k.segments {
+			size += seg.disk
+		}
+	}
+	return size
+}
+
 // remove closes the spool and removes its files.
 func (s *spool) remove() error {
 	s.close()
@@ -263,6 +299,8 @@ func (s *spool) remove() error {
 	}
 	return os.RemoveAll(s.dir)
 }
+
+func (s *spoolStream) log() LogStream { return LogStream{s.Bytes, s.Lines, s.sha256()} }
 
 func (s *spoolStream) sha256() string { return hex.EncodeToString(s.sum.Sum(nil)) }
 

@@ -10,7 +10,8 @@ import (
 func BenchmarkOutput(b *testing.B) {
 	for _, size := range []int{100, 16 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			o := newOutput(openSpool(b, 16<<20, OutputTruncate), Command{Limits: Limits{Output: 16 << 20}})
+			o := newOutput(Command{Limits: Limits{Output: 16 << 20}}, "")
+			o.spool = openSpool(b, 16<<20, OutputTruncate)
 			o.begin(time.Hour)
 			done := make(chan struct{})
 			go func() {

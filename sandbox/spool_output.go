@@ -26,11 +26,8 @@ func (s *spool) outputs() (out [2]Output, err error) {
 		}
 		out[i] = o
 	}
-	if s.failed == nil {
-		return out, nil
-	}
 	if len(lost) == 0 {
-		lost = []string{"nothing of this output"}
+		return out, nil
 	}
 	return out, fmt.Errorf("%s could not be kept: %w", strings.Join(lost, " and "), s.failed)
 }
@@ -39,6 +36,7 @@ func (s *spool) outputs() (out [2]Output, err error) {
 func (s *spool) output(which stream, room int64) (o Output, end int64, err error) {
 	k := &s.streams[which]
 	o = Output{Total: k.Bytes, Lines: k.Lines, SHA256: k.sha256()}
+	defer func() { o.Dropped = o.Total - int64(len(o.Head)) - int64(len(o.Tail)) }()
 	head, size := int64(0), k.tail()
 	for _, seg := range k.segments {
 		end = seg.end()
@@ -47,16 +45,13 @@ func (s *spool) output(which stream, room int64) (o Output, end int64, err error
 		}
 	}
 	tail := max(head, end-min(size, room))
-	if size == end-head && size <= room { // there is no gap
-		tail = head
-	}
 	if o.Head, err = s.bytes(which, 0, head); err != nil {
 		return o, int64(len(o.Head)), err
 	}
 	if o.Tail, err = s.bytes(which, tail, end); err != nil {
 		return o, tail + int64(len(o.Tail)), err
 	}
-	if o.Dropped = o.Total - int64(len(o.Head)) - int64(len(o.Tail)); o.Dropped == 0 {
+	if int64(len(o.Head)+len(o.Tail)) == o.Total {
 		o.Head, o.Tail = append(o.Head, o.Tail...), nil // head and tail may be parts of one rune
 		return o, end, nil
 	}

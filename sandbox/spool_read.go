@@ -52,6 +52,9 @@ func newOutputReader(src source, which Stream, offset int64) (*OutputReader, err
 		r.reads = []*streamReader{newStreamReader(src, stderr, offset)}
 	case Merged:
 		r.reads = []*streamReader{newStreamReader(src, stdout, 0), newStreamReader(src, stderr, 0)}
+		for _, s := range r.reads {
+			s.from = offset
+		}
 	default:
 		return nil, invalid("stdout, stderr or merged", "no stream %q", which)
 	}
@@ -65,16 +68,18 @@ func newOutputReader(src source, which Stream, offset int64) (*OutputReader, err
 // everything was read. Cancelling ctx gives up waiting.
 func (r *OutputReader) Next(ctx context.Context) (Chunk, error) {
 	for {
-		// What is seen to have ended before it is looked at has no more.
-		state, changed, err := r.source.state()
+		c, err := r.now()
+		if err == nil {
+			return c, nil
+		}
+		state, changed, err := r.look(err)
 		if err != nil {
 			return Chunk{}, err
 		}
-		c, err := r.now()
-		if !errors.Is(err, io.EOF) {
-			return c, err
-		}
-		if state.ended {
+		// What was seen to have ended has no more than what is there now.
+		if c, err := r.now(); err == nil {
+			return c, nil
+		} else if state.ended {
 			return r.rest(state)
 		}
 		select {
@@ -87,16 +92,33 @@ func (r *OutputReader) Next(ctx context.Context) (Chunk, error) {
 
 // Ready is Next, but does not wait: its error is io.EOF where there is nothing
 // more now.
-func (r *OutputReader) Ready(context.Context) (Chunk, error) {
-	state, _, err := r.source.state()
+func (r *OutputReader) Ready() (Chunk, error) {
+	c, err := r.now()
+	if err == nil {
+		return c, nil
+	}
+	state, _, err := r.look(err)
 	if err != nil {
 		return Chunk{}, err
 	}
-	c, err := r.now()
-	if errors.Is(err, io.EOF) && state.ended {
-		return r.rest(state)
+	if c, err := r.now(); err == nil || !state.ended {
+		return c, err
 	}
-	return c, err
+	return r.rest(state)
+}
+
+// look asks how far the command is, now that nothing more is there, or nothing at
+// all any more: that does not matter to who has it all.
+func (r *OutputReader) look(why error) (sourceState, <-chan struct{}, error) {
+	gone := errors.Is(why, errSpoolGone)
+	if !gone && !errors.Is(why, io.EOF) {
+		return sourceState{}, nil, why
+	}
+	state, changed, err := r.source.state()
+	if err == nil && gone && !state.ended {
+		err = why
+	}
+	return state, changed, err
 }
 
 // rest is what there is no more at the end, told once.
@@ -126,7 +148,12 @@ func (r *OutputReader) now() (Chunk, error) {
 			continue
 		}
 		n, err := from.read(r.buf)
-		if err != nil {
+		for err == nil && n < len(r.buf) && from.ready() == nil && from.at(r.which) == at+int64(n) {
+			var more int
+			more, err = from.read(r.buf[n:])
+			n += more
+		}
+		if n == 0 {
 			return Chunk{}, err
 		}
 		c := Chunk{Stream: from.which.exported(), Offset: at, Missed: at - r.next, Data: r.buf[:n]}

@@ -83,7 +83,7 @@ func (s *segment) remove(dir string) error {
 	s.file.Close()
 	err := os.Remove(filepath.Join(dir, segmentName(s.which, s.start)))
 	if errors.Is(err, fs.ErrNotExist) {
-		return errSpoolGone
+		return errors.New("its directory was removed")
 	}
 	return err
 }
@@ -100,7 +100,8 @@ func segments(dir string, which stream) ([]int64, error) {
 	var starts []int64
 	for _, f := range files {
 		name, ok := strings.CutPrefix(f.Name(), which.name()+".")
-		if start, err := strconv.ParseInt(name, 16, 64); ok && err == nil {
+		start, err := strconv.ParseInt(name, 16, 64)
+		if ok && err == nil && f.Type().IsRegular() && segmentName(which, start) == f.Name() {
 			starts = append(starts, start)
 		}
 	}

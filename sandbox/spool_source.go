@@ -22,17 +22,21 @@ func (s spools) files(id string) source {
 		},
 		state: func() (sourceState, <-chan struct{}, error) {
 			info, err := readSpoolNote(dir)
-			if err != nil {
-				return sourceState{}, nil, err
+			if _, statErr := os.Stat(dir); statErr != nil {
+				return sourceState{}, nil, errSpoolGone
+			}
+			if err != nil { // its belljar died before it had written the note
+				return sourceState{ended: true, lost: true}, nil, nil
 			}
 			later := make(chan struct{})
 			if info.Running {
 				time.AfterFunc(followPause, func() { close(later) })
 			}
-			return sourceState{
-				bytes: [2]int64{info.Stdout.Bytes, info.Stderr.Bytes},
-				ended: !info.Running, lost: info.Ended.IsZero(),
-			}, later, nil
+			state := sourceState{ended: !info.Running, lost: info.LogEnd == nil}
+			if !state.lost {
+				state.bytes = [2]int64{info.Stdout.Bytes, info.Stderr.Bytes}
+			}
+			return state, later, nil
 		},
 	}
 }
@@ -60,11 +64,11 @@ func (s *spool) live() source {
 	}
 }
 
-// place is the spool's directory, once it was opened.
+// place is the spool's directory, once it has one.
 func (s *spool) place() (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.dir, s.opened && s.dir != ""
+	return s.dir, s.dir != ""
 }
 
 func (s *spool) state() sourceState {

@@ -2,28 +2,39 @@ package sandbox
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
 
 // LogInfo is what is known of a command whose output is kept.
 type LogInfo struct {
-	ID       string    `json:"id"`
-	Command  string    `json:"command"` // its beginning
-	Profile  string    `json:"profile"`
-	Session  string    `json:"session,omitempty"`
-	Started  time.Time `json:"started"`
-	Ended    time.Time `json:"ended,omitzero"` // zero while it runs; where its belljar died, of the last output
-	Running  bool      `json:"running"`
-	Status   Status    `json:"status,omitempty"`
+	ID      string    `json:"id"`
+	Command string    `json:"command"` // its beginning
+	Profile string    `json:"profile"`
+	Session string    `json:"session,omitempty"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`   // zero while it runs; where its belljar died, of the last output
+	Expires time.Time `json:"expires,omitzero"` // when it may be removed
+	Keep    int64     `json:"keep_seconds"`     // from its end until then
+	Running bool      `json:"running"`
+	*LogEnd           // nil while it runs, and where its belljar died: its fate is not known then
+}
+
+func (l LogInfo) expired() bool { return !l.Running && !time.Now().Before(l.Expires) }
+
+// LogEnd is how a command ended, and what it wrote until then.
+type LogEnd struct {
+	Status   Status    `json:"status"`
 	ExitCode int       `json:"exit_code"`
-	Stdout   LogStream `json:"stdout"` // once it ended
+	Stdout   LogStream `json:"stdout"`
 	Stderr   LogStream `json:"stderr"`
 }
 
@@ -39,7 +50,7 @@ const (
 	maxLogCommand = 512
 
 	spoolNoteName = "command.json"
-	sweptName     = "swept"
+	sweptName     = ".swept" // no ID begins with a dot
 
 	// spoolSweepPause is how often spools are looked through: by all processes
 	// together, since each command line would do it otherwise.
@@ -135,7 +146,7 @@ func (s spools) all() ([]spooled, error) {
 	}
 	var list []spooled
 	for _, entry := range entries {
-		if entry.IsDir() {
+		if entry.IsDir() && (Command{ID: entry.Name()}).checkID() == nil && isSpool(s.path(entry.Name())) {
 			list = append(list, s.find(entry.Name()))
 		}
 	}
@@ -143,14 +154,24 @@ func (s spools) all() ([]spooled, error) {
 	return list, err
 }
 
+// isSpool tells a spool from another directory, which nobody but its owner
+// removes: all that is in it is named as in a spool.
+func isSpool(dir string) bool {
+	files, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(files, func(f fs.DirEntry) bool {
+		stream, _, _ := strings.Cut(f.Name(), ".")
+		return f.Name() != spoolNoteName && stream != string(Stdout) && stream != string(Stderr) || !f.Type().IsRegular()
+	})
+}
+
 func (s spools) find(id string) spooled {
 	size, changed := s.measure(id)
 	info, err := readSpoolNote(s.path(id))
-	if err != nil || info.ID != id { // it is being made, or a full disk kept it from being noted
+	if err != nil || info.ID != id { // it is being made, or its belljar was killed then
 		info = LogInfo{ID: id, Started: changed, Running: time.Since(changed) < spoolSweepPause}
 	}
 	if info.Ended.IsZero() && !info.Running {
-		info.Ended = changed
+		info.Ended, info.Expires = changed, changed.Add(time.Duration(info.Keep)*time.Second)
 	}
 	return spooled{info, size}
 }
@@ -174,7 +195,7 @@ func (s spools) measure(id string) (size int64, changed time.Time) {
 
 // sweep removes what is too old, and the oldest where all together are too
 // large. What a running command writes stays.
-func (s spools) sweep() error {
+func (s spools) sweep(ctx context.Context) error {
 	list, err := s.all()
 	if err != nil {
 		return err
@@ -185,7 +206,10 @@ func (s spools) sweep() error {
 	}
 	var errs []error
 	for _, spool := range list {
-		if spool.Running || time.Since(spool.Ended) < s.Age && total <= s.Total {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if spool.Running || !spool.expired() && total <= s.Total {
 			continue
 		}
 		if err := os.RemoveAll(s.path(spool.ID)); err != nil {
@@ -198,18 +222,44 @@ func (s spools) sweep() error {
 }
 
 // sweepSeldom sweeps, unless some process did a moment ago.
-func (s spools) sweepSeldom() error {
+func (s spools) sweepSeldom(ctx context.Context) error {
 	name := filepath.Join(s.dir, sweptName)
 	if about, err := os.Stat(name); err == nil && time.Since(about.ModTime()).Abs() < spoolSweepPause {
 		return nil
 	}
-	if err := os.WriteFile(name, nil, 0o600); err != nil {
+	return s.sweepNow(ctx)
+}
+
+func (s spools) sweepNow(ctx context.Context) error {
+	if err := os.WriteFile(filepath.Join(s.dir, sweptName), nil, 0o600); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // there are no spools
 		}
 		return err
 	}
 	now := time.Now()
-	os.Chtimes(name, now, now)
-	return s.sweep()
+	os.Chtimes(filepath.Join(s.dir, sweptName), now, now)
+	return s.sweep(ctx)
+}
+
+// spoolUnit is what a byte of the file counts for that says what was added since
+// the last sweep.
+const spoolUnit = 64 << 10
+
+// added accounts for a spool that ended, and sweeps where all processes together
+// have added much since the last time.
+func (s spools) added(ctx context.Context, size int64) error {
+	count, err := os.OpenFile(filepath.Join(s.dir, sweptName), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer count.Close()
+	if _, err := count.Write(make([]byte, 1+size/spoolUnit)); err != nil {
+		return err
+	}
+	about, err := count.Stat()
+	if err != nil || about.Size() < max(1, s.Total/8/spoolUnit) {
+		return err
+	}
+	return s.sweepNow(ctx)
 }

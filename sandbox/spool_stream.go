@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"slices"
 )
 
 // streamReader reads one stream, frame by frame.
@@ -15,6 +16,7 @@ type streamReader struct {
 	merged int64 // the same, among the bytes of both
 	left   int64 // of the frame that is read
 	opened int64 // where the last segment starts that was read; -1 is none
+	from   int64 // the first byte that is wanted, among the bytes of both; 0 where next says it
 	file   segmentFile
 	window window
 }
@@ -90,14 +92,19 @@ func (s *streamReader) read(p []byte) (int, error) {
 
 // turnOver goes on to a later segment; io.EOF says that there is none so far.
 func (s *streamReader) turnOver() error {
-	for {
+	for missed := int64(-1); ; {
 		starts, err := s.source.starts(s.which)
 		if err != nil {
 			return err
 		}
 		start := s.later(starts)
-		if start < 0 {
+		switch {
+		case start < 0:
 			return io.EOF
+		case s.opened < 0 && s.from > 0:
+			return s.seek(starts)
+		case start == missed:
+			return errSpoolBroken // it is listed, and not there
 		}
 		if s.file != nil {
 			// Now that there is a later one nothing more comes to this; but some
@@ -112,8 +119,26 @@ func (s *streamReader) turnOver() error {
 		if err := s.open(start); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		// It went meanwhile, and there are later ones; or all are gone.
+		missed = start // it went meanwhile, and there are later ones
 	}
+}
+
+// seek opens the last segment that begins before what is wanted, or the first.
+func (s *streamReader) seek(starts []int64) error {
+	for _, start := range slices.Backward(starts) {
+		err := s.open(start)
+		if err == nil && s.merged > s.from && start != starts[0] {
+			s.opened = -1
+			err = s.close()
+		}
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if s.file != nil {
+			return nil
+		}
+	}
+	return io.EOF
 }
 
 // later is where the segment starts that has the next byte or the first after

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"io"
 	"iter"
 )
@@ -76,7 +77,7 @@ const (
 	Merged Stream = "merged" // both, in order of arrival
 )
 
-// TerminalSize is a terminal's, in characters. A zero size is 80 by 24.
+// TerminalSize is a terminal's, in characters; 0 is 80 and 24.
 type TerminalSize struct{ Columns, Rows int }
 
 // Screen is a terminal's: what a person would see. Writing to it never fails.
@@ -107,15 +108,14 @@ type Span struct {
 	Background string `json:"bg,omitempty"`
 }
 
+// The bounds of a terminal's size: what a program draws for more is nobody's
+// screen.
 const (
-	maxColumns = 500
-	maxRows    = 200
+	MaxColumns = 500
+	MaxRows    = 200
 )
 
-// bounded is a size that a terminal can have.
-func (s TerminalSize) bounded() TerminalSize {
-	if s.Columns <= 0 || s.Rows <= 0 {
-		return TerminalSize{Columns: 80, Rows: 24}
-	}
-	return TerminalSize{Columns: min(s.Columns, maxColumns), Rows: min(s.Rows, maxRows)}
+// Bounded is the size that a terminal gets.
+func (s TerminalSize) Bounded() TerminalSize {
+	return TerminalSize{Columns: min(max(cmp.Or(s.Columns, 80), 1), MaxColumns), Rows: min(max(cmp.Or(s.Rows, 24), 1), MaxRows)}
 }

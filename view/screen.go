@@ -6,18 +6,12 @@ import (
 	"belljar/sandbox"
 )
 
-// The bounds of a screen's size, in characters.
-const (
-	maxColumns = 500
-	maxRows    = 200
-)
-
 // NewScreen implements sandbox.Viewer. The screen is xterm's, as far as programs
 // use it, of at most 500 by 200 characters, and keeps 1,000 lines that scrolled off.
 // It answers no queries, and colors and titles cannot be redefined. Lines that a
 // narrower size cuts are cut; characters with more than eight marks lose the others.
 func (Viewer) NewScreen(size sandbox.TerminalSize) sandbox.Screen {
-	s := &screen{size: bounded(size)}
+	s := &screen{size: size.Bounded()}
 	s.renew()
 	return s
 }
@@ -38,7 +32,7 @@ type screen struct {
 	saved       [2]pen // with each grid's saved cursor
 	last        rune   // that was written, for repetition; 0 is none
 	top, bottom int    // the scroll region's rows
-	tabs        [maxColumns]bool
+	tabs        [sandbox.MaxColumns]bool
 	noWrap      bool
 	insert      bool
 	returnsToo  bool // a line feed returns the carriage too
@@ -49,19 +43,6 @@ type pen struct {
 	style   style
 	drawing [2]bool // whether G0 and G1 are DEC's line drawing set
 	set     int     // the one of them in use
-}
-
-func bounded(size sandbox.TerminalSize) sandbox.TerminalSize {
-	if size.Columns == 0 {
-		size.Columns = 80
-	}
-	if size.Rows == 0 {
-		size.Rows = 24
-	}
-	return sandbox.TerminalSize{
-		Columns: min(max(size.Columns, 1), maxColumns),
-		Rows:    min(max(size.Rows, 1), maxRows),
-	}
 }
 
 // renew gives the screen new grids: whatever they had is gone.
@@ -76,8 +57,8 @@ func (s *screen) reset() {
 	s.current = 0
 	s.delayed = delayed{}
 	s.saved = [2]pen{}
-	s.tabs = [maxColumns]bool{}
-	for i := 0; i < maxColumns; i += 8 {
+	s.tabs = [sandbox.MaxColumns]bool{}
+	for i := 0; i < sandbox.MaxColumns; i += 8 {
 		s.tabs[i] = true
 	}
 	s.softReset()
@@ -117,7 +98,7 @@ func (s *screen) consume(data []byte) (rest []byte) {
 
 // Resize implements sandbox.Screen.
 func (s *screen) Resize(size sandbox.TerminalSize) {
-	if size = bounded(size); size == s.size {
+	if size = size.Bounded(); size == s.size {
 		return
 	}
 	s.settle()

@@ -1,5 +1,7 @@
 package view
 
+import "belljar/sandbox"
+
 // command does a control sequence. Queries are not answered.
 func (s *screen) command(c *command) {
 	if c.final == 'm' && c.private == 0 && c.intermediate == 0 {
@@ -67,7 +69,7 @@ func (s *screen) move(c *command) bool {
 // edit does the sequences that change what is there. n is at most what the screen
 // has: more changes nothing else.
 func (s *screen) edit(c *command) bool {
-	g, n := s.grid(), min(c.value(0, 1), maxColumns)
+	g, n := s.grid(), min(c.value(0, 1), sandbox.MaxColumns)
 	switch c.final {
 	case 'J', 'K':
 		s.erase(c)
@@ -114,7 +116,7 @@ func (s *screen) set(c *command) bool {
 		case 0:
 			s.tabs[s.grid().cursor().X] = false
 		case 3:
-			s.tabs = [maxColumns]bool{}
+			s.tabs = [sandbox.MaxColumns]bool{}
 		}
 	case 'h', 'l':
 		for _, mode := range c.parameters() {

@@ -3,16 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
+	"belljar/sandbox"
+	"belljar/view"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-
-	"belljar/view"
 )
 
 const doctorHelp = `Check this host, its engine and the configuration, and run one real command.
@@ -158,7 +158,10 @@ func painter(out io.Writer) func(verdict) string {
 
 // writeJSON writes v as one line.
 func writeJSON(out io.Writer, v any) error {
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	text, err := sandbox.JSON(v)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(append(text, '\n'))
+	return err
 }

@@ -54,6 +54,9 @@ func logsCmd(g *globals) *cobra.Command {
 				return err
 			}
 			if len(args) == 0 {
+				if f.stdout || f.stderr || f.follow || f.offset != 0 {
+					return usagef("--stdout, --stderr, --offset and --follow are for one command's output: name its ID")
+				}
 				return listLogs(cmd, logs, f)
 			}
 			ctx, _, stop := interruptible(cmd.Context())
@@ -83,7 +86,8 @@ func newLogs(g *globals) (*sandbox.Local, error) {
 	if c.StateDir == "" {
 		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "there is no directory where outputs are kept", Hint: "set HOME or XDG_STATE_HOME"}
 	}
-	return &sandbox.Local{Spool: c.Spool, StateDir: c.StateDir}, nil
+	logs := &sandbox.Local{Spool: c.Spool, StateDir: c.StateDir}
+	return logs, logs.SweepLogs(context.Background()) // no belljar may have run since some expired
 }
 
 func completeLogs(g *globals, args []string) (ids []string) {
@@ -93,7 +97,7 @@ func completeLogs(g *globals, args []string) (ids []string) {
 	}
 	list, _ := logs.Logs()
 	for _, l := range list {
-		ids = append(ids, l.ID+"\t"+cut(l.Command, 60))
+		ids = append(ids, view.SafeLine(l.ID)+"\t"+cut(l.Command, 60))
 	}
 	return ids
 }
@@ -118,8 +122,8 @@ func writeLogs(w io.Writer, list []sandbox.LogInfo, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "ID\tSTARTED\tSTATUS\tSTDOUT\tSTDERR\tCOMMAND")
 	for _, l := range list {
-		fmt.Fprintf(table, "%s\t%s ago\t%s\t%s\t%s\t%s\n", view.SafeLine(l.ID), duration(now.Sub(l.Started)), logStatus(l),
-			logSize(l, l.Stdout), logSize(l, l.Stderr), cut(l.Command, 60))
+		stdout, stderr := logSizes(l)
+		fmt.Fprintf(table, "%s\t%s ago\t%s\t%s\t%s\t%s\n", view.SafeLine(l.ID), duration(now.Sub(l.Started)), logStatus(l), stdout, stderr, cut(l.Command, 60))
 	}
 	return table.Flush()
 }
@@ -128,7 +132,7 @@ func logStatus(l sandbox.LogInfo) string {
 	switch {
 	case l.Running:
 		return "running"
-	case l.Status == "":
+	case l.LogEnd == nil:
 		return "unknown" // its belljar died
 	case l.ExitCode > 0:
 		return fmt.Sprintf("%s (%d)", l.Status, l.ExitCode)
@@ -136,11 +140,11 @@ func logStatus(l sandbox.LogInfo) string {
 	return string(l.Status)
 }
 
-func logSize(l sandbox.LogInfo, s sandbox.LogStream) string {
-	if l.Status == "" {
-		return "?"
+func logSizes(l sandbox.LogInfo) (stdout, stderr string) {
+	if l.LogEnd == nil {
+		return "?", "?"
 	}
-	return units.BytesSize(float64(s.Bytes))
+	return units.BytesSize(float64(l.Stdout.Bytes)), units.BytesSize(float64(l.Stderr.Bytes))
 }
 
 func (f *logsFlags) which() sandbox.Stream {
@@ -163,13 +167,13 @@ func (f *logsFlags) print(ctx context.Context, logs *sandbox.Local, id string, s
 		return err
 	}
 	defer r.Close()
-	next := r.Next
+	next := func() (sandbox.Chunk, error) { return r.Next(ctx) }
 	if !f.follow {
 		next = r.Ready
 	}
 	to := []io.Writer{safeOn(stdout), safeOn(stderr)}
 	for {
-		c, err := next(ctx)
+		c, err := next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return flushAll(to)

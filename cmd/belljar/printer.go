@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,9 +20,9 @@ import (
 type printer struct {
 	format   string
 	out, err io.Writer
-	streams  [2]io.Writer   // where the command's stdout and stderr go, in text
-	terminal bool           // err is a person's
-	file     io.WriteCloser // gets all output as it is; nil is none
+	streams  [2]io.Writer // where the command's stdout and stderr go, in text
+	terminal bool         // err is a person's
+	file     *outputFile  // gets all output as it is; nil is none
 	result   *sandbox.Result
 	broken   error // the first failure to write
 }
@@ -43,13 +44,11 @@ func (p *printer) event(e sandbox.Event) error {
 	if e.Type == sandbox.EventResult {
 		p.result = e.Result
 	}
+	if e.Type == sandbox.EventStdout || e.Type == sandbox.EventStderr {
+		p.file.write(e.Data)
+	}
 	if p.broken != nil {
 		return nil
-	}
-	if p.file != nil && (e.Type == sandbox.EventStdout || e.Type == sandbox.EventStderr) {
-		if _, p.broken = p.file.Write(e.Data); p.broken != nil {
-			return p.broken
-		}
 	}
 	switch p.format {
 	case "text":
@@ -81,6 +80,36 @@ func (p *printer) text(e sandbox.Event) error {
 		}
 	}
 	return err
+}
+
+// outputFile is --output-file's. One that cannot be written any more costs nobody
+// but itself, and is told of at the end. A nil outputFile is none.
+type outputFile struct {
+	file   *os.File
+	broken error
+}
+
+// begin empties it.
+func (f *outputFile) begin() {
+	if f == nil {
+		return
+	}
+	if about, err := f.file.Stat(); err == nil && about.Mode().IsRegular() {
+		f.broken = f.file.Truncate(0)
+	}
+}
+
+func (f *outputFile) write(p []byte) {
+	if f != nil && f.broken == nil {
+		_, f.broken = f.file.Write(p)
+	}
+}
+
+func (f *outputFile) close() error {
+	if f == nil {
+		return nil
+	}
+	return cmp.Or(f.broken, f.file.Close())
 }
 
 // safe has the streams neutralised, whoever reads them.
@@ -123,6 +152,9 @@ func (p *printer) story(r sandbox.Result) {
 	if r.Message != "" {
 		p.say(r.Message)
 	}
+	if r.Summary != "" {
+		p.say("summary: " + strings.TrimSpace(r.Summary))
+	}
 	for _, l := range r.Lingering {
 		whose := ""
 		if l.CommandID != "" && l.CommandID != r.ID {
@@ -163,10 +195,9 @@ func (p *printer) refused(c sandbox.Command, err error) error {
 // exit is the program's end. Output that could not be written is a failure of
 // ours, whatever became of the command; a reader that went away is its choice.
 func (p *printer) exit() error {
-	if p.file != nil {
-		if err := p.file.Close(); p.broken == nil {
-			p.broken = err
-		}
+	if err := p.file.close(); err != nil {
+		p.say("writing the output file: " + err.Error())
+		return exitError(exitFailed)
 	}
 	if p.broken != nil && !errors.Is(p.broken, syscall.EPIPE) {
 		p.say("writing the output: " + p.broken.Error())

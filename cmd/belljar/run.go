@@ -184,6 +184,10 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	if os.Getenv("BELLJAR_HOST") != "" {
 		return show.refused(command, errSidecar)
 	}
+	if p, ok := c.Profiles[f.profile]; ok && f.format == "text" && !show.terminal {
+		p.Summarize = sandbox.Summarize{} // nobody would see it
+		c.Profiles[f.profile] = p
+	}
 	boundMemory(c.Profiles[f.profile].Limits.Output)
 	engine, err := docker.Connect(ctx, c.Engine.Host)
 	if err != nil {
@@ -207,6 +211,7 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	if err != nil {
 		return show.refused(command, err)
 	}
+	show.file.begin()
 	return follow(x, show, terminal, kill, release)
 }
 
@@ -218,7 +223,7 @@ func sweep(ctx context.Context, engine *docker.Engine, runner *sandbox.Local, sh
 	go func() {
 		removed, _ := engine.Sweep(ctx) // what fails here, doctor tells
 		runner.ExpireSessions(ctx)
-		runner.SweepLogs()
+		runner.SweepLogs(ctx)
 		done <- removed
 	}()
 	return func() {
@@ -293,11 +298,12 @@ func (f *runFlags) output(show *printer) error {
 	if f.file == "" {
 		return nil
 	}
-	file, err := os.Create(f.file)
+	// What is in it stays until the command is not refused any more.
+	file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
 		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "opening the output file", Err: err, Hint: "--output-file: name a file that can be written"}
 	}
-	show.file = file
+	show.file = &outputFile{file: file}
 	return nil
 }
 

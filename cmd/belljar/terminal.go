@@ -15,9 +15,6 @@ import (
 	"golang.org/x/term"
 )
 
-// Bounds of a terminal's size: what a program draws for more is nobody's screen.
-const maxColumns, maxRows = 500, 200
-
 // terminal is the person's that a command's stands for. A nil terminal is none.
 type terminal struct {
 	shown   bool                      // the command's output is, as it is, on it
@@ -160,10 +157,10 @@ func (t *terminal) size() sandbox.TerminalSize {
 	if t.shown {
 		columns, rows, err := term.GetSize(int(os.Stdout.Fd()))
 		if err == nil && columns > 0 && rows > 0 {
-			return sandbox.TerminalSize{Columns: min(columns, maxColumns), Rows: min(rows, maxRows)}
+			return sandbox.TerminalSize{Columns: columns, Rows: rows}.Bounded()
 		}
 	}
-	return sandbox.TerminalSize{Columns: 80, Rows: 24}
+	return sandbox.TerminalSize{}.Bounded()
 }
 
 // reopened is a terminal of whose reading there is an end: what is typed after
