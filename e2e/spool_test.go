@@ -1,0 +1,280 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// diskUse is what the files below dir take. Files come and go meanwhile.
+func diskUse(t *testing.T, dir string) (size int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			var about fs.FileInfo
+			if about, err = entry.Info(); err == nil {
+				size += about.Size()
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return size
+}
+
+// watchDisk looks at it until a process ends.
+func watchDisk(t *testing.T, dir string, pid int) (peak func() int64) {
+	var most int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for syscall.Kill(pid, 0) == nil {
+			most = max(most, diskUse(t, dir))
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	return func() int64 { <-done; return most }
+}
+
+// smallDisk is a file system with room for that many bytes, and how to have
+// state on it.
+func smallDisk(t *testing.T, size int) (dir string, use func(*exec.Cmd)) {
+	t.Helper()
+	needEngine(t)
+	if os.Getuid() != 0 {
+		if os.Getenv("CI") != "" {
+			t.Fatal("a full disk needs root")
+		}
+		t.Skip("NOT TESTED: a full disk needs root")
+	}
+	dir, use = ownState(t)
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size="+strconv.Itoa(size)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir, use
+}
+
+func sum(parts ...string) string {
+	all := sha256.Sum256([]byte(strings.Join(parts, "")))
+	return hex.EncodeToString(all[:])
+}
+
+const full = "no space left on device"
+
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	_, use := smallDisk(t, 512<<10)
+	all := strings.Repeat(string(seqBlock()), 2)
+	r := reported(t, use, "--max-output", "4MiB", "echo first >&2; sleep 0.5; seq 100000; seq 100000; echo last >&2; exit 3")
+	r.ended(t, 3, "")
+	if r.StdoutBytes != int64(len(all)) || r.StderrBytes != 11 || r.StdoutSHA256 != sum(all) {
+		t.Errorf("%s", r.json)
+	}
+	lost := int64(len(all) - len(r.Stdout))
+	want := "the last " + strconv.FormatInt(lost, 10) + " bytes of stdout and the last 5 bytes of stderr could not be kept: "
+	if !strings.HasPrefix(r.Evidence.OutputError, want) || !strings.Contains(r.Evidence.OutputError, full) || r.DroppedBytes != lost+5 {
+		t.Errorf("dropped %d, said %q, want %q", r.DroppedBytes, r.Evidence.OutputError, want)
+	}
+	if len(r.Stdout) < 256<<10 || !strings.HasPrefix(all, r.Stdout) || r.Stderr != "first\n" {
+		t.Errorf("%d bytes of stdout, and %q", len(r.Stdout), r.Stderr)
+	}
+	l := logsOf(t, use, r.ID)
+	code := l.wait(t)
+	missing := "belljar: " + strconv.FormatInt(lost+5, 10) + " bytes before offset " + strconv.Itoa(len(all)+11) + " are not kept\n"
+	if code != 0 || l.stdout.String() != r.Stdout || l.stderr.String() != "first\n"+missing {
+		t.Errorf("exit %d, %d bytes of stdout, %q", code, l.stdout.Len(), &l.stderr)
+	}
+	if info := kept(t, use)[0]; info.Status != "error" || info.ExitCode != 3 || info.Stdout.Bytes != r.StdoutBytes || info.Stdout.SHA256 != r.StdoutSHA256 {
+		t.Errorf("%+v", info)
+	}
+}
+
+func TestDiskFullEndsTheCommand(t *testing.T) {
+	t.Parallel()
+	_, use := smallDisk(t, 512<<10)
+	config := configured(t, "spool: {on_error: end}")
+	r := reported(t, use, "--config", config, "--max-output", "4MiB", "seq 100000; sleep 1000")
+	r.ended(t, exitKilled, "output_limit")
+	if !strings.Contains(r.Message, "spool.on_error: end") || !strings.Contains(r.Evidence.OutputError, full) {
+		t.Errorf("%s", r.json)
+	}
+	if len(r.Stdout) < 256<<10 || !strings.HasPrefix(string(seqBlock()), r.Stdout) || r.DroppedBytes != r.StdoutBytes-int64(len(r.Stdout)) {
+		t.Errorf("kept %d, dropped %d of %d", len(r.Stdout), r.DroppedBytes, r.StdoutBytes)
+	}
+}
+
+// Who reads live reads all, and is told of what nobody can read again.
+func TestDiskFullWhileSomebodyReads(t *testing.T) {
+	t.Parallel()
+	state, use := smallDisk(t, 512<<10)
+	p := exec.Command(binary, "run", "--max-output", "4MiB", "seq 100000; exit 3")
+	use(p)
+	var stderr strings.Builder
+	p.Stderr = &stderr
+	out, err := p.Output()
+	if code := exitCode(t, err); code != 3 || string(out) != string(seqBlock()) {
+		t.Errorf("exit %d, %d bytes", code, len(out))
+	}
+	if !strings.HasPrefix(stderr.String(), "belljar: output may be missing: the last ") || !strings.Contains(stderr.String(), full) {
+		t.Errorf("%q", &stderr)
+	}
+	// Full from the start: all that can be lost is what comes after the end.
+	os.RemoveAll(spoolOf(state))
+	if err := os.WriteFile(state+"/fill", make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	r := reported(t, use, "seq 100000")
+	r.ended(t, 0, "")
+	if r.Stdout != string(seqBlock()) {
+		t.Errorf("%d bytes", len(r.Stdout))
+	}
+}
+
+// Where nothing can be kept the command runs and that is said, or does not run.
+func TestNoPlaceForOutput(t *testing.T) {
+	needEngine(t)
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nowhere := func(c *exec.Cmd) { c.Env = append(c.Environ(), "XDG_STATE_HOME="+file, "TMPDIR=/nonexistent") }
+	r := reported(t, nowhere, "echo lost; exit 3")
+	r.ended(t, 3, "")
+	if r.Stdout != "" || r.StdoutBytes != 5 || r.DroppedBytes != 5 || r.StdoutSHA256 != sum("lost\n") ||
+		!strings.HasPrefix(r.Evidence.OutputError, "the last 5 bytes of stdout could not be kept: ") {
+		t.Errorf("%s", r.json)
+	}
+	r = reported(t, nowhere, "--config", configured(t, "spool: {on_error: end}"), "--timeout", "5s", "echo lost; sleep 1000")
+	r.ended(t, 125, "engine_error")
+	if !strings.Contains(r.Message, "spool.on_error: end") || r.BytesTotal > 0 {
+		t.Errorf("%s", r.json)
+	}
+}
+
+// Whoever removes the directory takes what comes later, and what was there is
+// in the result.
+func TestSpoolRemovedUnderCommand(t *testing.T) {
+	needEngine(t)
+	for _, action := range []string{"continue", "end"} {
+		t.Run(action, func(t *testing.T) {
+			t.Parallel()
+			state, use := ownState(t)
+			dir, config := marked(t, "spool: {on_error: "+action+"}")
+			p := begun(t, use, "--config", config, "-v", dir+":/work", "--max-output", "100KiB",
+				"seq 100000; until [ -e /work/go ]; do sleep 0.1; done; seq 100000; sleep 1; touch /work/alive; exit 3")
+			id := oneRunning(t, use)
+			eventually(t, "first part is there", func() bool { return strings.Contains(merged(t, use, id), "\n99999\n100000\n") })
+			follower := logsOf(t, use, id, "-f", "--offset", strconv.Itoa(len(seqBlock())))
+			if err := os.RemoveAll(spoolOf(state)); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := p.report(t)
+			_, alive := os.Stat(dir + "/alive")
+			if action == "end" {
+				r.ended(t, exitKilled, "output_limit")
+			} else {
+				r.ended(t, 3, "")
+				if all := string(seqBlock()) + string(seqBlock()); r.StdoutBytes != int64(len(all)) || r.StdoutSHA256 != sum(all) {
+					t.Errorf("%s", r.json)
+				}
+			}
+			if (alive == nil) != (action == "continue") {
+				t.Errorf("the command went on: %v", alive)
+			}
+			if !strings.Contains(r.Evidence.OutputError, "bytes of stdout could not be kept: ") || r.DroppedBytes != r.StdoutBytes-int64(len(r.Stdout)) {
+				t.Errorf("dropped %d of %d, said %q", r.DroppedBytes, r.StdoutBytes, r.Evidence.OutputError)
+			}
+			if head := string(seqBlock()[:50<<10]); !strings.HasPrefix(r.Stdout, head) {
+				t.Errorf("kept %.100q", r.Stdout)
+			}
+			if code := follower.wait(t); code != 125 || !strings.Contains(follower.stderr.String(), "belljar: ") {
+				t.Errorf("the follower: exit %d, %q", code, &follower.stderr)
+			}
+		})
+	}
+}
+
+// marked is shared, with more in its configuration.
+func marked(t *testing.T, lines ...string) (dir, config string) {
+	t.Helper()
+	dir, _ = shared(t, "rw")
+	return dir, configured(t, append(lines, "mounts:", "  allow:", `    - {source: "`+dir+`", mode: rw}`)...)
+}
+
+// However a command ends: what it wrote before is in its result, in order, and
+// can be read again.
+func TestPartialOutput(t *testing.T) {
+	needEngine(t)
+	const out, errs, both = "first\nthird", "second\n", "first\nsecond\nthird"
+	signal := func(_ *testing.T, p *asked) { p.cmd.Process.Signal(syscall.SIGTERM) }
+	nothing := func(*testing.T, *asked) {}
+	for _, test := range []struct {
+		name  string
+		flags []string
+		end   func(*testing.T, *asked) // once the output is there
+		code  int
+		cause string
+	}{
+		{"wall timeout", []string{"--timeout", "4s"}, nothing, exitTimeout, "wall_timeout"},
+		{"idle timeout", []string{"--idle-timeout", "2s"}, nothing, exitTimeout, "idle_timeout"},
+		{"canceled", nil, signal, exitCanceled, "canceled"},
+		{"killed", nil, func(t *testing.T, p *asked) { signal(t, p); signal(t, p) }, exitCanceled, "canceled"},
+		{"engine lost", nil, nil, 125, "engine_lost"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, use := ownState(t)
+			script := "echo first; sleep 0.2; echo second >&2; sleep 0.2; printf third; sleep 1000"
+			if test.end == nil {
+				d, mine := privateEngine(t), use
+				use = func(c *exec.Cmd) { d.use(c); mine(c) }
+				test.end = func(t *testing.T, _ *asked) { d.signal(t, syscall.SIGKILL) }
+			}
+			p := begun(t, use, append(test.flags, "--view", "merged", script)...)
+			id := oneRunning(t, use)
+			eventually(t, "output there", func() bool { return merged(t, use, id) == both })
+			follower := logsOf(t, use, id, "-f")
+			test.end(t, p)
+			r := p.report(t)
+			r.ended(t, test.code, test.cause)
+			if r.Stdout != out || r.Stderr != errs || r.BytesTotal != int64(len(both)) || r.View.Merged == nil || r.View.Merged.Text != both {
+				t.Errorf("%s", r.json)
+			}
+			if r.StdoutSHA256 != sum(out) || r.DroppedBytes > 0 || r.Evidence.OutputError != "" && test.cause != "engine_lost" {
+				t.Errorf("%s", r.json)
+			}
+			if got := merged(t, use, id); got != both {
+				t.Errorf("it can be read as %q", got)
+			}
+			if code := follower.wait(t); code != 0 || follower.stdout.String() != out || follower.stderr.String() != errs {
+				t.Errorf("the follower: exit %d, %q and %q", code, &follower.stdout, &follower.stderr)
+			}
+			if info := kept(t, use)[0]; info.Status != "" && string(info.Status) != r.Status || info.ExitCode != r.ExitCode {
+				t.Errorf("listed as %+v", info)
+			}
+		})
+	}
+}
