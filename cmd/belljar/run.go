@@ -234,12 +234,14 @@ func sweep(ctx context.Context, engine *docker.Engine, runner *sandbox.Local, sh
 	}
 }
 
-// boundMemory keeps our own memory small beside what is kept of the output: the
-// collector's default would let garbage grow to as much again. GOMEMLIMIT wins.
+// boundMemory keeps our own memory small beside the output that a result holds,
+// and lets the collector rest below that: a flood makes garbage as fast as it
+// comes. GOMEMLIMIT wins.
 func boundMemory(output int64) {
 	const rest = 16 << 20 // events under way, and everything else
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(rest + output + output/4)
+		debug.SetGCPercent(400)
 	}
 }
 
