@@ -1,0 +1,296 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// builtins are what the shell itself does. They need no rule while they do
+// nothing outside the shell; what they run is judged. echo and printf need
+// one, as programs do.
+var builtins map[string]func(*call)
+
+func init() { // the rows judge scripts, which look at the rows
+	builtins = map[string]func(*call){
+		":": pass, "true": pass, "false": pass, "exit": pass, "return": pass, "break": pass, "continue": pass,
+		"shift": pass, "cd": pass, "pwd": pass, "umask": pass, "times": pass, "jobs": jobs, "fg": pass, "bg": pass,
+		"type": pass, "pushd": pass, "popd": pass, "dirs": pass, "disown": pass,
+		"test": testCommand, "[": testCommand,
+		"set": set, "unset": unset, "export": declares, "readonly": declares, "local": declares,
+		"read": read, "getopts": assignsOperands, "wait": waits, "let": hides, "hash": hash,
+		"eval": eval, "exec": execs, "command": command, "builtin": command, "trap": trap,
+		".": hides, "source": hides, "alias": hides, "unalias": hides, "declare": hides, "typeset": hides, "nameref": hides,
+		"enable": hides, "shopt": shopt, "bind": hides, "complete": hides, "compgen": hides, "compopt": hides, "fc": hides, "history": hides,
+		"mapfile": hides, "readarray": hides, "coproc": hides, "function": hides, "select": hides, "[[": hides, "]]": hides,
+		"logout": hides, "suspend": hides, "caller": pass, "time": timeCommand, "ulimit": pass,
+	}
+}
+
+// bashBuiltins are programs to other shells.
+var bashBuiltins = map[string]bool{
+	"pushd": true, "popd": true, "dirs": true, "disown": true, "caller": true, "shopt": true, "builtin": true, "let": true, "mapfile": true,
+	"readarray": true, "enable": true, "compgen": true, "complete": true, "compopt": true, "bind": true, "declare": true, "typeset": true, "logout": true,
+}
+
+func pass(*call) {}
+
+// hides is for what may change what every later command is.
+func hides(c *call) { c.s.hidden("what "+c.words[0].text+" does", c.span()) }
+
+func eval(c *call) {
+	words := c.words[1:]
+	if len(words) > 0 && words[0].is("--") {
+		words = words[1:]
+	}
+	if len(words) == 1 {
+		c.sourced(words[0])
+		return
+	}
+	joined := word{static: true, inner: -1, start: c.words[0].start, end: c.words[len(c.words)-1].end}
+	for i, w := range words {
+		joined.static = joined.static && w.static
+		if i > 0 {
+			joined.text += " "
+		}
+		joined.text += w.text
+	}
+	c.sourced(joined)
+}
+
+// sourced judges a script that this very shell runs, in its own dialect.
+func (c *call) sourced(text word) {
+	if !text.static {
+		c.s.hidden("the script that "+c.words[0].text+" runs", c.s.span(text.start, text.end))
+		return
+	}
+	if _, what := unreadable(text.text); what != "" {
+		c.s.deny(what, c.s.span(text.start, text.end))
+		return
+	}
+	inner := c.s.nest(text, c.s.lang)
+	inner.onlyBash = c.s.onlyBash
+	inner.lost = true
+	inner.judgeText(c.in)
+}
+
+// trap takes a script, "-", "" or the number of a signal.
+func trap(c *call) {
+	words := c.words[1:]
+	if len(words) > 0 && words[0].is("--") {
+		words = words[1:]
+	}
+	if len(words) == 0 || words[0].is("-") || words[0].is("") || words[0].is("-l") || words[0].is("-p") {
+		return
+	}
+	if words[0].splits || words[0].globs {
+		hides(c)
+		return
+	}
+	c.s.lost = true // it may cd, at any time
+	c.sourced(words[0])
+}
+
+var commandOptions = newGrammar("p v V @ordered")
+
+func command(c *call) {
+	p := c.parse(c.words[1:], commandOptions)
+	if p.has("v") || p.has("V") {
+		return
+	}
+	if p.has("p") || len(p.operands) > 0 && !c.words[0].is("command") && builtins[p.operands[0].text] == nil {
+		c.s.hidden("which program "+c.words[0].text+" finds", c.span())
+	}
+	c.runBuiltin(p.operands)
+}
+
+var execOptions = newGrammar("a: c l @ordered")
+
+func execs(c *call) {
+	p := c.parse(c.words[1:], execOptions)
+	if len(p.options) > 0 {
+		hides(c) // -a gives a name, by which busybox finds its applet
+	}
+	c.run(p.operands)
+}
+
+var timeOptions = newGrammar("p,portability v,verbose a,append q,quiet f,format: o,output:!w @ordered")
+
+func timeCommand(c *call) { c.run(c.parse(c.words[1:], timeOptions).operands) }
+
+// set may change how words are read, and what is exported.
+func set(c *call) {
+	words := c.words[1:]
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		switch {
+		case !w.static && w.mayBeOption():
+			hides(c)
+			return
+		case !w.static || w.text == "--" || w.text == "-" || w.text == "" || w.text[0] != '-' && w.text[0] != '+':
+			return // what follows is $1, $2, …
+		case strings.Trim(w.text[1:], "euxvfCEToh") != "":
+			hides(c)
+			return
+		case strings.HasSuffix(w.text, "o"):
+			if i++; i < len(words) && !slices.ContainsFunc(setOptions, words[i].is) {
+				hides(c)
+				return
+			}
+		}
+	}
+}
+
+var setOptions = []string{"errexit", "nounset", "xtrace", "verbose", "noglob", "noclobber", "pipefail", "errtrace", "functrace"}
+
+func shopt(c *call) {
+	for _, w := range c.words[1:] {
+		if !slices.ContainsFunc([]string{"-s", "-u", "-q", "nullglob", "failglob", "globstar", "dotglob", "nocaseglob", "nocasematch"}, w.is) {
+			hides(c)
+			return
+		}
+	}
+}
+
+// declares reads export, readonly and local where they are plain commands.
+func declares(c *call) {
+	c.s.exports(c.words[0].text, c.words[1:], c.span())
+}
+
+// exports judges the words of export and its like. Words such as "x=$(id)" are
+// static up to the value.
+func (s *script) exports(variant string, words []word, at Span) {
+	if variant != "export" && variant != "readonly" && variant != "local" {
+		s.hidden("what "+variant+" makes of a variable", at)
+		return
+	}
+	for i, w := range words {
+		name, _, has := strings.Cut(w.text, "=")
+		switch {
+		case i == 0 && w.is("-p"):
+		case !isName(name), !w.static && !has, w.splits && s.lang != langBash:
+			s.hidden("what "+variant+" sets", s.span(w.start, w.end))
+		case variant == "export":
+			s.exported(name, s.span(w.start, w.end))
+		default:
+			s.assigned(name, s.span(w.start, w.end))
+		}
+	}
+}
+
+// exported judges that every later command gets a variable.
+func (s *script) exported(name string, at Span) {
+	p := s.j.policy
+	if slices.Contains(harmlessEnv, name) || (Rules{Env: p.rules.Env}).AllowEnv(name) {
+		return
+	}
+	s.assigned(name, at)
+	s.j.ruled = true
+	s.j.add(CommandVerdict{Decision: p.rules.Default, Reason: "it sets " + quoteShort(name) + " for all commands, which is not allowed (env)", Span: at})
+}
+
+func unset(c *call) {
+	for _, w := range c.words[1:] {
+		if w.is("-v") {
+			continue
+		}
+		if !w.static || !isName(w.text) {
+			hides(c)
+			return
+		}
+		c.s.assigned(w.text, c.span())
+	}
+}
+
+var readOptions = newGrammar("r s e p: d: n: N: t: u:")
+
+func read(c *call) {
+	for _, w := range c.parse(c.words[1:], readOptions).operands {
+		c.assigns(w)
+	}
+}
+
+// assigns judges a word that names a variable: bash evaluates its subscript.
+func (c *call) assigns(w word) {
+	if !w.static {
+		c.s.hidden("which variable is set", c.s.span(w.start, w.end))
+		return
+	}
+	c.s.assigned(w.text, c.s.span(w.start, w.end))
+}
+
+func assignsOperands(c *call) {
+	if len(c.words) > 2 {
+		c.assigns(c.words[2])
+	}
+	for _, w := range c.words[1:] {
+		if w.splits {
+			hides(c)
+		}
+	}
+}
+
+func waits(c *call) {
+	for _, w := range c.words[1:] {
+		if w.static && strings.HasPrefix(w.text, "-") && w.text != "-n" || !w.static && !w.number && w.mayBeOption() && w.splits && !w.tame {
+			hides(c)
+		}
+	}
+}
+
+// jobs -x runs a command.
+func jobs(c *call) {
+	for _, w := range c.words[1:] {
+		if !w.static || !slices.Contains([]string{"-l", "-n", "-p", "-r", "-s"}, w.text) {
+			hides(c)
+		}
+	}
+}
+
+// hash -p makes a name mean another program.
+func hash(c *call) {
+	for _, w := range c.words[1:] {
+		if !w.static || strings.HasPrefix(w.text, "-") && w.text != "-r" {
+			hides(c)
+		}
+	}
+}
+
+// testCommand: bash evaluates the subscript in `test -v 'a[$(id)]'`. A word
+// that may hold one must not become more than a string to compare.
+func testCommand(c *call) {
+	for i, w := range c.words[1:] {
+		switch {
+		case w.is("-v") || w.is("-R"):
+			next := c.words[1+i:]
+			if len(next) < 2 || !next[1].static || !isName(next[1].text) {
+				c.s.hidden("a test of a variable's subscript, which bash evaluates", c.span())
+			}
+		case w.static || w.tame || w.number:
+		case w.splits || w.globs:
+			c.s.hidden("what is tested (quote it)", c.s.span(w.start, w.end))
+		case !c.plainTest():
+			c.s.hidden("what is tested", c.s.span(w.start, w.end))
+		}
+	}
+}
+
+// plainTest tells whether the words are one of POSIX's forms of up to four
+// words, whose operators are known.
+func (c *call) plainTest() bool {
+	words := c.words[1:]
+	if c.words[0].is("[") && len(words) > 0 {
+		words = words[:len(words)-1]
+	}
+	if len(words) > 1 && words[0].is("!") {
+		words = words[1:]
+	}
+	switch len(words) {
+	case 0, 1:
+		return true
+	case 2:
+		return words[0].static
+	case 3:
+		return words[1].static && words[1].text != "-a" && words[1].text != "-o"
+	}
+	return false
+}

@@ -1,0 +1,85 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// Bundled returns a set of rules by its name: "readonly", "git-readonly" or
+// "build". Each is a copy, to be used as it is or to take rules from.
+//
+// Their promise is about the command line. What a repository's own settings
+// make git run (core.fsmonitor, filters), where links lead and what the image
+// calls `ls` is up to the container.
+func Bundled(name string) (CommandRules, bool) {
+	switch name {
+	case "readonly":
+		return CommandRules{Rules: []CommandRule{readFiles(), gitReads()}}, true
+	case "git-readonly":
+		return CommandRules{Rules: []CommandRule{gitReads()}}, true
+	case "build":
+		return CommandRules{
+			Writes: []string{"**", "/work/**", "/tmp/**"},
+			Env:    slices.Clone(buildEnv),
+			Rules:  append(buildRules(), readFiles(), gitReads()),
+		}, true
+	}
+	return CommandRules{}, false
+}
+
+// readFiles are programs that print, with what they print to other files or
+// run left out by their rows.
+func readFiles() CommandRule {
+	return CommandRule{
+		Name:     "read-files",
+		Decision: Allow,
+		Allow:    []string{Reads},
+		Reason:   "it only reads and prints",
+		Commands: append(strings.Fields(freePrograms),
+			"printf", "sort", "uniq", "shuf", "date", "file", "tree", "xxd", "rg", "sed", "awk", "find", "gofmt", "env", "cd", "xargs", "timeout"),
+	}
+}
+
+func gitReads() CommandRule {
+	rule := CommandRule{Name: "git-reads", Decision: Allow, Allow: []string{Reads}, Reason: "it only reads the repository"}
+	for name := range gitCommands {
+		rule.Commands = append(rule.Commands, "git "+name)
+	}
+	for name := range gitLists {
+		rule.Commands = append(rule.Commands, "git "+name)
+	}
+	slices.Sort(rule.Commands)
+	return rule
+}
+
+var buildEnv = []string{
+	"CGO_ENABLED", "GOOS", "GOARCH", "GOARM", "GO111MODULE", "GOFLAGS", "GOCACHE", "GOTOOLCHAIN", "NODE_ENV", "NODE_OPTIONS", "DEBUG", "VERBOSE",
+	"RUST_BACKTRACE", "RUST_LOG", "RUSTFLAGS", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "DJANGO_SETTINGS_MODULE", "CC", "CXX",
+	"CFLAGS", "CXXFLAGS", "LDFLAGS", "MAKEFLAGS", "PORT", "LOG_LEVEL", "DATABASE_URL", "RAILS_ENV", "RACK_ENV", "JAVA_HOME",
+}
+
+// buildRules let the workspace's own code run, and files in it change.
+func buildRules() []CommandRule {
+	return []CommandRule{
+		{
+			Name: "build-tools", Decision: Allow, Reason: "it builds or tests", AllowUnknown: true, Allow: []string{Runs, Writes},
+			Commands: strings.Fields(`make gmake cmake ctest ninja meson bazel just task ant mvn gradle ./gradlew ./mvnw sbt npm npx pnpm yarn bun deno node go cargo
+				rustc python python3 pip pip3 poetry uv pytest tox nox ruby bundle rake gem composer php phpunit mix dotnet jest vitest mocha tsc eslint
+				prettier gofmt golangci-lint staticcheck ruff black mypy flake8 pylint isort gcc g++ cc c++ clang clang++ ld ar java javac swift`),
+		},
+		{
+			Name: "change-files", Decision: Allow, Reason: "it changes files of the workspace",
+			Commands: strings.Fields("mkdir rmdir touch cp mv ln rm tee chmod truncate mktemp gzip gunzip"),
+		},
+		{
+			Name: "git-changes", Decision: Allow, Reason: "it changes the repository of the workspace",
+			Commands: []string{"git add", "git commit", "git checkout", "git switch", "git restore", "git mv", "git rm", "git merge", "git apply", "git cherry-pick", "git init"},
+			Deny:     []string{"--exec", "--upload-pack", "--receive-pack"},
+		},
+		{
+			Name: "git-remotes", Decision: Ask, Reason: "it talks to another repository",
+			Commands: []string{"git push", "git pull", "git fetch", "git clone"},
+			Deny:     []string{"--exec", "--upload-pack", "--receive-pack", "-u"},
+		},
+	}
+}

@@ -1,0 +1,250 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"slices"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// call is one program and its arguments, as a script or a wrapper starts it.
+type call struct {
+	s     *script
+	words []word // the program first
+	in    where
+	env   []string // names set for it
+	inner int      // how many wrappers it is in
+
+	byShell   bool // the shell starts it, so that it may be a builtin
+	functions bool // or a function
+
+	// Rows of the tables set these.
+	subject []word // the words that rules match, without options that come first
+	wrapper bool   // does nothing by itself: without a rule, what it runs decides
+	uses    []use
+}
+
+// simple judges a simple command with its assignments and redirections.
+func (s *script) simple(cmd *syntax.CallExpr, redirs []*syntax.Redirect, in where) (ok, fail where) {
+	if len(cmd.Args) == 0 {
+		s.assigns(cmd.Assigns)
+		s.redirects(redirs, in, nil)
+		return in, in
+	}
+	c := &call{s: s, words: s.words(cmd.Args), in: in}
+	for _, a := range cmd.Assigns {
+		s.assign(a)
+		if value := harmlessValues[a.Name.Value]; value == "" || a.Value == nil || a.Value.Lit() != value {
+			c.env = append(c.env, a.Name.Value)
+		}
+	}
+	if name := c.words[0]; name.static && builtins[name.text] != nil {
+		c.persist(name.text)
+	}
+	c.byShell, c.functions = true, true
+	rule := c.judge()
+	s.redirects(redirs, in, rule)
+	return c.moved()
+}
+
+// persist judges assignments before a builtin as the shell's own, since before
+// some (POSIX 2.14) they stay. IFS before read is what everybody writes.
+func (c *call) persist(name string) {
+	for _, env := range c.env {
+		switch {
+		case name == "eval":
+			c.s.exported(env, c.span())
+		case name != "read" || env != "IFS":
+			c.s.assigned(env, c.span())
+		}
+	}
+	if name != "exec" && name != "command" && name != "builtin" {
+		c.env = nil
+	}
+}
+
+// moved tells where the shell is after the command.
+func (c *call) moved() (ok, fail where) {
+	words := c.words
+	for len(words) > 1 && (words[0].is("command") || words[0].is("builtin")) {
+		words = words[1:]
+	}
+	switch name := words[0]; {
+	case !name.static:
+		return lostWhere, lostWhere
+	case name.text == "cd" && len(words) == 2:
+		return c.in.cd(words[1]), c.in
+	case slices.Contains([]string{"cd", "pushd", "popd", "eval", ".", "source"}, name.text):
+		return lostWhere, lostWhere
+	}
+	return c.in, c.in
+}
+
+func (c *call) span() Span {
+	return c.s.span(c.words[0].start, c.words[len(c.words)-1].end)
+}
+
+// judge decides on the command, and returns the rule that allows it, if any.
+func (c *call) judge() *ruleMatch {
+	c.s.j.steps++
+	name := c.words[0]
+	if c.inner > 10 {
+		c.s.deny("wrappers are nested too deeply", c.span())
+		return nil
+	}
+	if !name.static || name.text == "" {
+		c.s.hidden("which program runs", c.s.span(name.start, name.end))
+		return nil
+	}
+	if c.functions && c.s.functions[name.text] && !c.s.j.policy.named[name.text] {
+		for _, env := range c.env { // its commands get them
+			c.s.exported(env, c.span())
+		}
+		return nil
+	}
+	c.subject = c.words
+	if row := builtins[name.text]; row != nil && c.byShell && (c.s.lang == langBash || !bashBuiltins[name.text]) {
+		c.wrapper = true
+		row(c)
+	} else if row := programs[name.text]; row != nil {
+		c.s.j.roots[name.text] = true
+		row(c)
+	} else {
+		c.s.j.roots[name.text] = true
+		if row := programs[path.Base(name.text)]; row != nil && path.Base(name.text) != name.text {
+			row(c) // it may be that, or anything
+			c.wrapper = false
+		}
+	}
+	return c.decide()
+}
+
+// decide finds the rule and what it says. Where words that are not known leave
+// several rules, the strictest counts.
+func (c *call) decide() *ruleMatch {
+	p := c.s.j.policy
+	var found []*ruleMatch
+	var certain bool
+	for i := range p.matches {
+		m := &p.matches[i]
+		likely := m.match(c)
+		if likely == no {
+			continue
+		}
+		found = append(found, m)
+		if certain = likely == yes; certain {
+			break
+		}
+	}
+	if len(found) == 0 && c.wrapper && len(c.uses) == 0 {
+		return nil
+	}
+	if !certain {
+		found = append(found, nil)
+	}
+	verdict, decided := CommandVerdict{Decision: Allow}, false
+	for i, m := range found {
+		if v := c.ask(m); i == 0 || v.Decision < verdict.Decision {
+			verdict, decided = v, m != nil && m.Decision == Deny
+		}
+	}
+	if len(found) > 1 {
+		c.s.j.unknown = append(c.s.j.unknown, Unknown{"which rule matches", c.span()})
+		if verdict.Decision == Deny && !decided {
+			verdict.Rule, verdict.Reason = "", "unknown until it runs: which rule matches "+quoteShort(c.words[0].text)
+		}
+	}
+	verdict.Program = c.words[0].text
+	c.s.j.ruled = c.s.j.ruled || !c.wrapper || found[0] != nil
+	c.s.j.add(verdict)
+	if rule := found[len(found)-1]; rule != nil && len(found) == 1 && verdict.Decision > Deny {
+		c.s.j.grant = c.s.j.grant.tighten(rule.Grant)
+		return rule
+	}
+	return nil
+}
+
+// ask has one rule decide, or the default for nil.
+func (c *call) ask(m *ruleMatch) CommandVerdict {
+	v := CommandVerdict{Span: c.span()}
+	if m == nil {
+		v.Decision = c.s.j.policy.rules.Default
+		v.Reason = fmt.Sprintf("no rule matches %s, and the default is %s", quoteShort(c.words[0].text), v.Decision)
+		if c.wrapper {
+			v.Decision = Allow
+		}
+	} else {
+		v.Decision, v.Rule, v.Reason = m.Decision, m.Name, m.Reason
+		if flag := m.denies(c); flag != "" {
+			v.Decision, v.Reason = Deny, "the rule denies "+flag
+		}
+		if v.Reason == "" {
+			v.Reason = fmt.Sprintf("rule %q says %s", m.Name, v.Decision)
+		}
+	}
+	c.askEnv(m, &v)
+	for _, u := range c.uses {
+		if d, reason := c.askUse(m, u, v.Decision); d < v.Decision {
+			v.Decision, v.Reason, v.Span = d, reason, u.at
+		}
+		if u.kind == useUnknown {
+			c.s.j.unknown = append(c.s.j.unknown, Unknown{u.what, u.at})
+		}
+	}
+	return v
+}
+
+// run judges a command that the program starts.
+func (c *call) run(words []word) {
+	if len(words) > 0 {
+		inner := &call{s: c.s, words: words, in: c.in, env: slices.Clone(c.env), inner: c.inner + 1}
+		inner.judge()
+	}
+}
+
+// runBuiltin judges a command that a builtin starts.
+func (c *call) runBuiltin(words []word) {
+	if len(words) > 0 {
+		inner := &call{s: c.s, words: words, in: c.in, env: slices.Clone(c.env), inner: c.inner + 1, byShell: true}
+		inner.judge()
+	}
+}
+
+// shell judges a script that the program has a shell run.
+func (c *call) shell(text word, bash bool) {
+	if !text.static {
+		c.s.hidden("the script that "+quoteShort(c.words[0].text)+" runs", c.s.span(text.start, text.end))
+		return
+	}
+	for _, name := range c.env { // what the script runs gets them too
+		c.s.exported(name, c.span())
+	}
+	c.s.within(text, bash, c.in)
+}
+
+// within judges a script that a word of this one holds.
+func (s *script) within(text word, bash bool, in where) {
+	langs := []syntax.LangVariant{syntax.LangPOSIX, langBash}
+	if bash {
+		langs = langs[1:]
+	}
+	if _, what := unreadable(text.text); what != "" {
+		s.deny(what, s.span(text.start, text.end))
+		return
+	}
+	for _, lang := range langs {
+		inner := s.nest(text, lang)
+		inner.onlyBash = bash
+		inner.judgeText(in)
+	}
+}
+
+func (s *script) nest(text word, lang syntax.LangVariant) *script {
+	inner := &script{j: s.j, lang: lang, text: text.text, fixed: s.fixed, shift: s.shift + text.inner, nested: s.nested + 1}
+	if text.inner < 0 && inner.fixed == nil {
+		at := s.span(text.start, text.end)
+		inner.fixed = &at
+	}
+	return inner
+}

@@ -1,0 +1,141 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// CommandPolicy judges scripts by compiled rules. It is safe for concurrent
+// use. The zero CommandPolicy denies everything.
+type CommandPolicy struct {
+	rules   CommandRules
+	matches []ruleMatch
+	worst   Decision // what a command could get in the worst case
+	named   map[string]bool
+}
+
+// ruleMatch is a rule with its commands split into words.
+type ruleMatch struct {
+	CommandRule
+	patterns [][]string
+	byName   map[string][][]string // those whose first word is that or "*"
+	anyName  [][]string            // those whose first word is "*"
+	start    string                // where scripts start, to which a relative program is relative
+}
+
+// Compile checks the rules. An error names the rule and the field, one line
+// for each that is wrong.
+func (r CommandRules) Compile() (*CommandPolicy, error) {
+	p := &CommandPolicy{rules: r, worst: r.Default, named: map[string]bool{}}
+	var wrong []error
+	if r.Shell != "" && r.Shell != ShellPOSIX && r.Shell != ShellBash {
+		wrong = append(wrong, fmt.Errorf("shell %q: write posix or bash", r.Shell))
+	}
+	if r.Dir != "" && !path.IsAbs(r.Dir) {
+		wrong = append(wrong, fmt.Errorf("dir %q: write an absolute path", r.Dir))
+	}
+	if r.Default > Allow {
+		wrong = append(wrong, fmt.Errorf("default %d: write allow, ask or deny", r.Default))
+	}
+	wrong = append(wrong, checkLists("", r.Writes, r.Env)...)
+	names := map[string]bool{}
+	for i, rule := range r.Rules {
+		where := fmt.Sprintf("rule %q: ", rule.Name)
+		if rule.Name == "" || names[rule.Name] {
+			wrong = append(wrong, fmt.Errorf("rules[%d]: name %q: give each rule a name of its own", i, rule.Name))
+		}
+		names[rule.Name] = true
+		m := ruleMatch{CommandRule: rule, start: startIn(r.Dir).dirs[0]}
+		for _, command := range rule.Commands {
+			m.patterns = append(m.patterns, strings.Fields(command))
+		}
+		wrong = append(wrong, rule.check(where)...)
+		p.add(m)
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return nil, fmt.Errorf("compiling command rules: %w", err)
+	}
+	return p, nil
+}
+
+func (p *CommandPolicy) add(m ruleMatch) {
+	p.worst = min(p.worst, m.Decision)
+	m.byName = map[string][][]string{}
+	for _, words := range m.patterns {
+		if len(words) > 0 && words[0] == "*" {
+			m.anyName = append(m.anyName, words)
+		}
+	}
+	for _, words := range m.patterns {
+		if len(words) > 0 && words[0] != "*" {
+			name := words[0]
+			if p.named[name] = true; m.byName[name] == nil {
+				m.byName[name] = slices.Clone(m.anyName)
+			}
+			m.byName[name] = append(m.byName[name], words)
+		}
+	}
+	p.matches = append(p.matches, m)
+}
+
+func (r CommandRule) check(where string) (wrong []error) {
+	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(where+format, args...)) }
+	if len(r.Commands) == 0 {
+		bad("commands: name at least one")
+	}
+	for _, command := range r.Commands {
+		words := strings.Fields(command)
+		if len(words) == 0 {
+			bad("commands: %q names nothing", command)
+		}
+		for _, word := range words {
+			if strings.Contains(word, "*") && word != "*" {
+				bad("commands: %q: * stands for a whole word", command)
+			}
+			if strings.ContainsAny(word, "'\"`$\\;&|<>") {
+				bad("commands: %q: write words as they are, without quoting", command)
+			}
+		}
+	}
+	for _, flag := range r.Deny {
+		if len(flag) < 2 || flag[0] != '-' || flag == "--" {
+			bad("deny: %q: write an option such as -o or --output", flag)
+		}
+	}
+	for _, use := range r.Allow {
+		if use != Runs && use != Writes && use != Reads {
+			bad("allow: %q: write runs, writes or reads", use)
+		}
+	}
+	if r.Decision > Allow {
+		bad("decision %d: write allow, ask or deny", r.Decision)
+	}
+	if strings.ContainsFunc(r.Reason, isControl) {
+		bad("reason: write one line")
+	}
+	g := r.Grant
+	if g.Timeout < 0 || g.IdleTimeout < 0 || g.Memory < 0 || g.CPUs < 0 || g.Pids < 0 {
+		bad("grant: limits are not negative")
+	}
+	if g.Network != "" && g.Network != "none" {
+		bad("grant: network %q: a rule can only take the network away: write none", g.Network)
+	}
+	return append(wrong, checkLists(where, r.Writes, r.Env)...)
+}
+
+func checkLists(where string, writes, env []string) (wrong []error) {
+	for _, glob := range writes {
+		if _, err := path.Match(glob, ""); err != nil || glob == "" || slices.Contains(strings.Split(glob, "/"), "..") {
+			wrong = append(wrong, fmt.Errorf("%swrites: %q: write a path without .., such as /work/**", where, glob))
+		}
+	}
+	for _, name := range env {
+		if !isName(strings.ReplaceAll(name, "*", "_")) {
+			wrong = append(wrong, fmt.Errorf("%senv: %q: write a variable's name, or a glob such as LC_*", where, name))
+		}
+	}
+	return wrong
+}

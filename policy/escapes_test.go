@@ -1,0 +1,44 @@
+package policy
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestEscapes: nothing that runs another program or writes is readonly, neither
+// as it is nor where agents hide it.
+func TestEscapes(t *testing.T) {
+	data, err := os.ReadFile("testdata/escapes.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets := []*CommandPolicy{bundled(t, "readonly", ShellPOSIX), bundled(t, "readonly", ShellBash), bundled(t, "git-readonly", ShellPOSIX)}
+	programs, count := map[string]bool{}, 0
+	for line := range strings.Lines(string(data)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		_, quoted, _ := strings.Cut(strings.TrimSpace(line), " ")
+		script, err := strconv.Unquote(quoted)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		count++
+		programs[strings.Fields(script)[0]] = true
+		for _, p := range sets {
+			for _, s := range []string{script, "cd x && " + script, "ls; (" + script + "\n)"} {
+				v := p.Judge(s)
+				if v.Decision != Deny {
+					t.Errorf("%q is %s: %s", s, v.Decision, v.Reason)
+				}
+				checkVerdict(t, s, v)
+			}
+		}
+	}
+	if len(programs) < 470 || count < 600 {
+		t.Errorf("%d invocations of %d programs: some are gone", count, len(programs))
+	}
+	t.Logf("%d invocations of %d programs", count, len(programs))
+}

@@ -1,0 +1,250 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// param judges a parameter expansion.
+func (s *script) param(p *syntax.ParamExp, quoted bool) word {
+	w := word{splits: !quoted}
+	if p.Param == nil || p.Flags != nil || p.NestedParam != nil || len(p.Modifiers) > 0 || p.Width || p.IsSet {
+		s.deny("an expansion of another shell", s.spanOf(p))
+		return w
+	}
+	// Within double quotes the parser takes '$(id)' for quoted, and shells run
+	// it; on a double quote and a backslash there they differ among themselves.
+	if quoted && strings.ContainsAny(s.source(p), "'\"\\") {
+		s.deny("quotes within a quoted expansion, which readers take differently", s.spanOf(p))
+	}
+	name := p.Param.Value
+	if p.Excl { // ${!x}: the value names what is evaluated (GHSA-g8r9-g2v8-jv6f)
+		s.needBash(p)
+		s.hidden("an indirect expansion", s.spanOf(p))
+	}
+	if name == "@" || name == "*" {
+		w.splits = true
+	}
+	if p.Index != nil {
+		s.needBash(p)
+		if sub, ok := p.Index.(*syntax.Word); ok && (sub.Lit() == "@" || sub.Lit() == "*") {
+			w.splits = true
+		} else {
+			s.subscript(p.Index)
+		}
+	}
+	if p.Slice != nil {
+		s.needBash(p)
+		s.arithm(p.Slice.Offset)
+		s.arithm(p.Slice.Length)
+	}
+	if p.Repl != nil {
+		s.needBash(p)
+		s.word(p.Repl.Orig)
+		s.word(p.Repl.With)
+	}
+	plain := p.Slice == nil && p.Repl == nil && p.Exp == nil && p.Index == nil && !p.Excl
+	if p.Exp != nil {
+		s.expansion(p, name)
+	}
+	if plain && (p.Length || s.isNumber(name)) {
+		w.number = true
+	}
+	w.tame = plain && (w.number || s.isTame(name))
+	return w
+}
+
+func (s *script) expansion(p *syntax.ParamExp, name string) {
+	switch p.Exp.Op {
+	case syntax.AlternateUnset, syntax.AlternateUnsetOrNull, syntax.DefaultUnset, syntax.DefaultUnsetOrNull,
+		syntax.ErrorUnset, syntax.ErrorUnsetOrNull, syntax.RemSmallSuffix, syntax.RemLargeSuffix,
+		syntax.RemSmallPrefix, syntax.RemLargePrefix:
+	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
+		s.assigned(name, s.spanOf(p))
+	case syntax.UpperFirst, syntax.UpperAll, syntax.LowerFirst, syntax.LowerAll:
+		s.needBash(p)
+	default: // ${x@P} runs what is in x
+		s.needBash(p)
+		s.hidden("an expansion that evaluates its value", s.spanOf(p))
+	}
+	if p.Exp.Word != nil {
+		s.word(p.Exp.Word)
+	}
+}
+
+// subscript judges what bash evaluates as arithmetic, or takes as a key.
+func (s *script) subscript(x syntax.ArithmExpr) { s.arithm(x) }
+
+// arithm judges an arithmetic expression. bash evaluates what variables in it
+// hold, so that x='a[$(id)]'; echo $((x)) runs id: all must be known numbers.
+func (s *script) arithm(x syntax.ArithmExpr) {
+	switch x := x.(type) {
+	case nil:
+	case *syntax.BinaryArithm:
+		s.arithm(x.X)
+		s.arithm(x.Y)
+		if name, ok := x.X.(*syntax.Word); ok && assigns(x.Op) {
+			s.assigned(name.Lit(), s.spanOf(x))
+		}
+	case *syntax.UnaryArithm:
+		s.arithm(x.X)
+		if name, ok := x.X.(*syntax.Word); ok && (x.Op == syntax.Inc || x.Op == syntax.Dec) {
+			s.assigned(name.Lit(), s.spanOf(x))
+		}
+	case *syntax.ParenArithm:
+		s.arithm(x.X)
+	case *syntax.Word:
+		if x != nil {
+			s.operand(x)
+		}
+	default:
+		s.deny("a kind of arithmetic that is not known here", s.spanOf(x))
+	}
+}
+
+func assigns(op syntax.BinAritOperator) bool {
+	switch op {
+	case syntax.Assgn, syntax.AddAssgn, syntax.SubAssgn, syntax.MulAssgn, syntax.QuoAssgn, syntax.RemAssgn,
+		syntax.AndAssgn, syntax.OrAssgn, syntax.XorAssgn, syntax.ShlAssgn, syntax.ShrAssgn:
+		return true
+	}
+	return false
+}
+
+func (s *script) operand(w *syntax.Word) {
+	if lit := w.Lit(); isDigits(lit) || isName(lit) && s.isNumber(lit) || isHex(lit) {
+		return
+	}
+	value := s.word(w) // judges what is in it
+	if value.number || s.lang != langBash {
+		return
+	}
+	if value.static && isName(value.text) && s.isNumber(value.text) {
+		return
+	}
+	if len(w.Parts) == 1 {
+		if _, nested := w.Parts[0].(*syntax.ArithmExp); nested {
+			return
+		}
+	}
+	s.hidden("arithmetic on what is not surely a number, which bash evaluates", s.spanOf(w))
+}
+
+func isHex(text string) bool {
+	return strings.HasPrefix(text, "0x") && strings.Trim(text[2:], "0123456789abcdefABCDEF") == ""
+}
+
+// testExpr judges [[ … ]].
+func (s *script) testExpr(x syntax.TestExpr) {
+	if x == nil || !s.enter(x) {
+		return
+	}
+	defer s.leave()
+	switch x := x.(type) {
+	case *syntax.Word:
+		s.word(x)
+	case *syntax.ParenTest:
+		s.testExpr(x.X)
+	case *syntax.UnaryTest:
+		s.testExpr(x.X)
+		if name, ok := x.X.(*syntax.Word); x.Op == syntax.TsVarSet || x.Op == syntax.TsRefVar {
+			if !ok || !isName(name.Lit()) {
+				s.hidden("a test of a variable's subscript, which bash evaluates", s.spanOf(x))
+			}
+		}
+	case *syntax.BinaryTest:
+		s.testExpr(x.X)
+		s.testExpr(x.Y)
+		switch x.Op {
+		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+			for _, side := range []syntax.TestExpr{x.X, x.Y} {
+				if w, ok := side.(*syntax.Word); ok {
+					s.operand(w)
+				}
+			}
+		}
+	default:
+		s.deny("a kind of test that is not known here", s.spanOf(x))
+	}
+}
+
+// shellVariables decide how the shell itself reads, finds and runs things.
+var shellVariables = []string{
+	"HOME", "PWD", "OLDPWD", "OPTIND", "PPID", "UID", "EUID", "PS1", "PS2", "PS3", "SHELL", "HISTFILE", "HISTCMD",
+	"TMOUT", "TMPDIR", "POSIXLY_CORRECT", "GLOBIGNORE", "MAIL", "MAILPATH", "MAILCHECK", "EXECIGNORE", "BASH_*", "BASH",
+	"FUNCNEST", "INPUTRC", "FCEDIR", "FCEDIT", "EDITOR", "VISUAL", "PAGER", "BROWSER", "LESS*", "MANPAGER", "MORE",
+	"TERM", "TERMINFO*", "TERMCAP", "LOCPATH", "NLSPATH", "TEXTDOMAIN*", "RIPGREP_CONFIG_PATH", "GREP_OPTIONS",
+	"AWKPATH", "AWKLIBPATH", "MAKEFLAGS", "GNUMAKEFLAGS", "CC", "CXX", "RUSTC*", "CARGO_*", "GO*", "CGO_*", "npm_config_*",
+	"TAR_OPTIONS", "RSYNC_RSH", "CVS_RSH", "TMUX*", "EXINIT", "VIMINIT", "COMPOSE_*", "KUBE*", "MANOPT", "XDG_*", "SYSTEMD_*",
+}
+
+// assigned judges that a variable of the shell changes. If the environment
+// has it already, so do the commands that follow.
+func (s *script) assigned(name string, at Span) {
+	switch {
+	case !isName(name):
+		s.hidden("a variable whose name is not plain", at)
+	case slices.Contains(s.j.policy.rules.Env, name):
+	case matchAny(dangerous, strings.ToUpper(name)), matchAny(shellVariables, name):
+		s.hidden(fmt.Sprintf("setting %s changes what the commands after it are", name), at)
+	}
+}
+
+// assigns judges assignments that are no command's.
+func (s *script) assigns(list []*syntax.Assign) {
+	for _, a := range list {
+		s.assign(a)
+		if a.Name != nil {
+			s.assigned(a.Name.Value, s.spanOf(a))
+		}
+	}
+}
+
+// assign judges what an assignment evaluates.
+func (s *script) assign(a *syntax.Assign) {
+	if a.Append || a.Index != nil || a.Array != nil {
+		s.needBash(a)
+	}
+	if a.Index != nil {
+		s.subscript(a.Index)
+	}
+	if a.Value != nil {
+		s.word(a.Value)
+	}
+	if a.Array == nil {
+		return
+	}
+	for _, elem := range a.Array.Elems {
+		if elem.Index != nil {
+			s.subscript(elem.Index)
+		}
+		if elem.Value != nil {
+			s.word(elem.Value)
+		}
+	}
+}
+
+// declare judges export and its like as bash reads them.
+func (s *script) declare(d *syntax.DeclClause) {
+	var words []word
+	for _, a := range d.Args {
+		w := word{inner: -1, start: int(a.Pos().Offset()), end: int(a.End().Offset())}
+		if a.Naked && a.Name == nil {
+			w = s.word(a.Value)
+		} else {
+			s.assign(a)
+			w.text, w.static = a.Name.Value, a.Naked && a.Index == nil
+			if !a.Naked && a.Index == nil && a.Array == nil {
+				w.text += "="
+			}
+			if a.Index != nil || a.Array != nil {
+				w.text += "[" // no plain name
+			}
+		}
+		words = append(words, w)
+	}
+	s.exports(d.Variant.Value, words, s.spanOf(d))
+}

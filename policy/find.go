@@ -1,0 +1,125 @@
+package policy
+
+import "strings"
+
+// findTests are find's tests and options, with the number of their arguments
+// (findutils 4.9, busybox 1.36, BSD).
+var findTests = map[string]int{}
+
+func init() {
+	for _, name := range strings.Fields(`! ( ) , -a -and -o -or -not -true -false -depth -d -mount -xdev -noleaf -daystart -follow
+		-ignore_readdir_race -noignore_readdir_race -warn -nowarn -empty -readable -writable -executable -nouser -nogroup
+		-print -print0 -prune -quit -ls -help --help -version --version -H -L -P -E -X -s -x`) {
+		findTests[name] = 0
+	}
+	for _, name := range strings.Fields(`-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size
+		-mtime -ctime -atime -mmin -cmin -amin -newer -anewer -cnewer -newermt -newerct -newerat -newermm -perm -user -group -uid -gid -links -inum
+		-samefile -fstype -used -maxdepth -mindepth -printf -regextype -context -D`) {
+		findTests[name] = 1
+	}
+	programs["find"] = find
+}
+
+// find runs commands with -exec and its like, and deletes and writes files.
+func find(c *call) {
+	f := &findReader{call: c, words: c.words[1:]}
+	for f.at < len(f.words) {
+		f.word(f.words[f.at])
+	}
+}
+
+// findReader reads find's expression word by word.
+type findReader struct {
+	*call
+	words []word
+	at    int
+	roots []word // the paths, which come first
+	began bool   // the expression did
+}
+
+func (f *findReader) word(w word) {
+	f.at++
+	switch {
+	case !w.static && !f.began && !w.mayBeOption():
+		f.roots = append(f.roots, w)
+	case !w.static:
+		f.unknown("a word that find may take for -exec", w)
+	case !f.began && !strings.HasPrefix(w.text, "-") && w.text != "!" && w.text != "(":
+		f.roots = append(f.roots, w)
+	case strings.HasPrefix(w.text, "-O") && isDigits(w.text[2:]):
+	default:
+		f.began = f.began || w.text != "-H" && w.text != "-L" && w.text != "-P" && w.text != "-D"
+		f.primary(w)
+	}
+}
+
+func (f *findReader) primary(w word) {
+	switch w.text {
+	case "-exec", "-execdir", "-ok", "-okdir":
+		if w.text == "-execdir" || w.text == "-okdir" {
+			f.in = lostWhere
+		}
+		f.at += f.findExec(f.words[f.at-1:], f.roots)
+	case "-delete":
+		f.findDelete(f.roots, w)
+	case "-fprint", "-fprint0", "-fls", "-fprintf":
+		if f.at < len(f.words) {
+			f.write(f.words[f.at], 0)
+		}
+		if f.at++; w.text == "-fprintf" {
+			f.at++
+		}
+	case "-files0-from":
+		f.at++
+		f.unknown("which files find reads from a file", w)
+	default:
+		n, known := findTests[w.text]
+		if !known {
+			f.unknown("find's "+quoteShort(w.text), w)
+		}
+		for ; n > 0; n-- {
+			if f.at < len(f.words) && (f.words[f.at].splits || f.words[f.at].globs) {
+				f.unknown("a word that may become several (quote it)", f.words[f.at])
+			}
+			f.at++
+		}
+	}
+}
+
+// findExec judges the command after -exec, and returns how many words it has.
+// {} becomes what starts with one of the paths, or with "./".
+func (c *call) findExec(words []word, roots []word) int {
+	end := 1
+	for ; end < len(words); end++ {
+		if words[end].is(";") || words[end].is("+") && words[end-1].is("{}") {
+			break
+		}
+		if w := words[end]; w.splits || w.globs || !w.static && w.text == "" && !w.path && !w.number {
+			c.unknown("where find's command ends", words[end])
+		}
+	}
+	if end == len(words) {
+		c.unknown("a command of find's without an end", words[0])
+	}
+	prefix := "."
+	for _, root := range roots {
+		if root.mayBeOption() || root.text == "" {
+			prefix = ""
+		}
+	}
+	c.run(substitute(words[1:end], "{}", prefix))
+	return end
+}
+
+// findDelete deletes below the paths, whatever is there.
+func (c *call) findDelete(roots []word, at word) {
+	if len(roots) == 0 {
+		roots = []word{{text: ".", static: true, start: at.start, end: at.end, inner: -1}}
+	}
+	for _, root := range roots {
+		if root.static {
+			root.text = strings.TrimSuffix(root.text, "/") + "/x"
+		}
+		c.write(root, 0)
+	}
+}

@@ -1,0 +1,183 @@
+package policy
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// seeds are scripts of all tables: of the longest, which has a test of its
+// own, every tenth.
+func seeds(t testing.TB) (scripts []string) {
+	t.Helper()
+	for _, row := range adversarial {
+		scripts = append(scripts, strings.Split(row.scripts, "\x00")...)
+	}
+	for _, file := range []string{"testdata/agents.txt", "testdata/escapes.txt"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for line := range strings.Lines(string(data)) {
+			if n++; strings.Contains(file, "escapes") && n%10 != 0 {
+				continue
+			}
+			if at := strings.IndexByte(line, '"'); at >= 0 {
+				if script, err := strconv.Unquote(strings.TrimSpace(line[at:])); err == nil {
+					scripts = append(scripts, script)
+				}
+			}
+		}
+	}
+	return scripts
+}
+
+// FuzzJudge: no input panics, nothing is allowed that no rule allows, a denial
+// in front of the rules never allows more, and the decision is the one on the
+// script printed anew.
+func FuzzJudge(f *testing.F) {
+	for _, script := range seeds(f) {
+		if len(script) < 1000 {
+			f.Add(script)
+		}
+	}
+	var sets []fuzzSet
+	var none []*CommandPolicy
+	for _, shell := range []string{ShellPOSIX, ShellBash} {
+		for _, name := range []string{"readonly", "build"} {
+			rules, _ := Bundled(name)
+			rules.Shell = shell
+			sets = append(sets, newFuzzSet(f, rules))
+		}
+		denylist := CommandRules{Shell: shell, Default: Allow, Rules: []CommandRule{{Name: "no-id", Commands: []string{"id"}, Decision: Deny}}}
+		sets = append(sets, newFuzzSet(f, denylist))
+		none = append(none, compile(f, CommandRules{Shell: shell}))
+	}
+	f.Fuzz(func(t *testing.T, script string) {
+		if len(script) > 2000 {
+			return
+		}
+		for _, set := range sets {
+			v := set.policy.Judge(script)
+			checkVerdict(t, script, v)
+			set.holdsAround(t, script, v.Decision)
+		}
+		for _, p := range none {
+			if v := p.Judge(script); v.Decision != Deny {
+				t.Errorf("%q is %s without a rule", script, v.Decision)
+			}
+		}
+	})
+}
+
+// fuzzSet is a set, and the set with denials in front.
+type fuzzSet struct {
+	shell    string
+	policy   *CommandPolicy
+	stricter []*CommandPolicy
+}
+
+func newFuzzSet(t testing.TB, rules CommandRules) fuzzSet {
+	set := fuzzSet{shell: rules.Shell, policy: compile(t, rules)}
+	for _, commands := range [][]string{{"ls"}, {"git log"}, {"cat", "make", "*"}} {
+		stricter := rules
+		stricter.Rules = append([]CommandRule{{Name: "no", Commands: commands}}, rules.Rules...)
+		set.stricter = append(set.stricter, compile(t, stricter))
+	}
+	return set
+}
+
+func (set fuzzSet) holdsAround(t *testing.T, script string, decision Decision) {
+	for i, p := range set.stricter {
+		if v := p.Judge(script); v.Decision > decision {
+			t.Errorf("%q is %s, and with denial %d in front %s", script, decision, i, v.Decision)
+		}
+	}
+	if again, ok := reprint(script, set.shell); ok {
+		if v := set.policy.Judge(again); v.Decision != decision {
+			t.Errorf("%q is %s, and printed anew as %q it is %s: %s", script, decision, again, v.Decision, v.Reason)
+		}
+	}
+}
+
+// reprint prints the script anew, if all dialects read what is printed as they
+// read the script.
+func reprint(script, shell string) (string, bool) {
+	langs := (&CommandPolicy{rules: CommandRules{Shell: shell}}).dialects()
+	again := printed(script, langs[0])
+	if again == "" || strings.Contains(script, "\\\n") || strings.Contains(script, "`") || strings.Contains(script, "$[") {
+		return "", false // which the printer changes for good reason
+	}
+	if _, what := unreadable(script); what != "" {
+		return "", false
+	}
+	for _, lang := range langs {
+		if p := printed(script, lang); p != again || printed(again, lang) != again || shape(script, lang) != shape(again, lang) {
+			return "", false
+		}
+	}
+	return again, true
+}
+
+// shape is the kinds of the script's nodes. The printer moves some apart:
+// ">0>(a)" becomes ">0 >(a)".
+func shape(script string, lang syntax.LangVariant) string {
+	file, err := parse(script, lang)
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	syntax.Walk(file, func(n syntax.Node) bool { fmt.Fprintf(&b, "%T ", n); return true })
+	return b.String()
+}
+
+func printed(script string, lang syntax.LangVariant) string {
+	file, err := parse(script, lang)
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	if err := syntax.NewPrinter().Print(&b, file); err != nil {
+		return ""
+	}
+	return b.String()
+}
+
+// FuzzRules: a rule allows only what it names.
+func FuzzRules(f *testing.F) {
+	f.Add("git status", "git status -s", "-s")
+	f.Add("npm run *", "npm run $x", "--")
+	f.Add("ls", "l\\s -la", "-l")
+	f.Fuzz(func(t *testing.T, command, script, flag string) {
+		p, err := CommandRules{Rules: []CommandRule{{Name: "r", Commands: []string{command}, Deny: []string{flag}, Decision: Allow}}}.Compile()
+		if err != nil {
+			return
+		}
+		v := p.Judge(script)
+		if v.Decision == Allow && v.Rule != "r" {
+			t.Errorf("rule %q allowed %q as %q", command, script, v.Rule)
+		}
+		if name := strings.Fields(command)[0]; v.Decision == Allow && name != "*" && !strings.ContainsAny(script, `\'"`+"\n") && !strings.Contains(script, name) {
+			t.Errorf("rule %q allowed %q", command, script)
+		}
+	})
+}
+
+func BenchmarkJudge(b *testing.B) {
+	p := bundled(b, "build", ShellPOSIX)
+	scripts := []string{"ls -la", "cd sub && npm test 2>&1 | tail -50", "git log --oneline -20", "grep -rn 'TODO' --include='*.go' . | head", `find . -name '*.go' -not -path './vendor/*' | wc -l`, `for f in *.go; do gofmt -l "$f"; done`, "go test ./...", "sed -n '1,80p' main.go"}
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		if v := p.Judge(scripts[n%len(scripts)]); v.Decision != Allow {
+			b.Fatal(v)
+		}
+		n++
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "scripts/s")
+}

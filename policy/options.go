@@ -1,0 +1,230 @@
+package policy
+
+import (
+	"strings"
+)
+
+// grammar is how a program reads its options, and what they do. It is written
+// as words of a specification, one per option:
+//
+//	n,quiet        names: of one letter with one dash, longer ones with two
+//	k,key:         takes a value, in the same word or the next
+//	color?         may have a value, in the same word only
+//	o,output:!w    !w writes the file the value names
+//	pre:!x         !x runs the value with more words after it
+//	to-command:!X  !X runs the value as a shell does
+//	ext-diff!o     !o runs what cannot be judged
+//	i,in-place?!W  !W writes files that are not named here
+//	@numbers       -NUMBER is an option
+//	@ordered       the first operand ends the options
+//	@single        long names have one dash or two, and letters do not cluster
+//
+// An option that is not there is unknown, and so is an abbreviation.
+type grammar struct {
+	short   [128]*option
+	long    map[string]*option
+	numbers bool
+	ordered bool
+	single  bool
+}
+
+type option struct {
+	name   string
+	value  byte // ':', '?' or 0
+	effect byte // 'w', 'x', 'X', 'o', 'W' or 0
+}
+
+func newGrammar(spec string) *grammar {
+	g := &grammar{long: map[string]*option{}}
+	for _, field := range strings.Fields(spec) {
+		switch field {
+		case "@numbers":
+			g.numbers = true
+			continue
+		case "@ordered":
+			g.ordered = true
+			continue
+		case "@single":
+			g.single = true
+			continue
+		}
+		names, effect, _ := strings.Cut(field, "!")
+		o := &option{}
+		if effect != "" {
+			o.effect = effect[0]
+		}
+		if last := names[len(names)-1]; last == ':' || last == '?' && len(names) > 1 {
+			o.value, names = last, names[:len(names)-1]
+		}
+		for _, name := range strings.Split(names, ",") {
+			o.name = name
+			if len(name) == 1 && !g.single {
+				g.short[name[0]] = o
+			} else {
+				g.long[name] = o
+			}
+		}
+	}
+	return g
+}
+
+// parsed is what a call's words are by a grammar.
+type parsed struct {
+	operands []word
+	options  []given
+}
+
+type given struct {
+	*option
+	value word
+	has   bool
+}
+
+func (p *parsed) has(name string) bool {
+	for _, o := range p.options {
+		if o.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// parse reads the words after the program's name, and notes what the options
+// do. A word that may or may not be an option is unknown.
+func (c *call) parse(words []word, g *grammar) *parsed {
+	p := &parsed{}
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		switch {
+		case w.is("--"):
+			p.operands = append(p.operands, words[i+1:]...)
+			return p
+		case !w.mayBeOption():
+			if g.ordered {
+				p.operands = append(p.operands, words[i:]...)
+				return p
+			}
+			p.operands = append(p.operands, w)
+		case !w.static && !knownOption(w):
+			c.unknown("a word that may be an option", w)
+			p.operands = append(p.operands, w)
+		case g.numbers && isDigits(w.text[1:]):
+		default:
+			i += c.option(p, g, w, words[i+1:])
+		}
+	}
+	return p
+}
+
+// knownOption tells of a word such as --include="$x" that its option is known.
+func knownOption(w word) bool {
+	return !w.splits && !w.globs && strings.HasPrefix(w.text, "--") && strings.Contains(w.text, "=")
+}
+
+// option reads one word of options, and returns how many words after it are
+// values.
+func (c *call) option(p *parsed, g *grammar, w word, after []word) (taken int) {
+	if strings.HasPrefix(w.text, "--") || g.single {
+		name, value, has := strings.Cut(strings.TrimLeft(w.text, "-"), "=")
+		o := g.find(name)
+		if o == nil || has && o.value == 0 {
+			c.unknown("option "+quoteShort(w.text), w)
+			return 0
+		}
+		if g.long[name] == nil && o.effect == 0 {
+			c.unknown("abbreviation "+quoteShort(w.text), w) // of another option, in another version
+		}
+		if has {
+			c.give(p, o, part(w, value), true)
+			return 0
+		}
+		return c.separate(p, o, w, after)
+	}
+	for i := 1; i < len(w.text); i++ {
+		var o *option
+		if letter := w.text[i]; letter < 128 {
+			o = g.short[letter]
+		}
+		if o == nil {
+			c.unknown("option "+quoteShort(w.text), w)
+			return 0
+		}
+		if o.value != 0 && i+1 < len(w.text) {
+			c.give(p, o, part(w, w.text[i+1:]), true)
+			return 0
+		}
+		if o.value == ':' {
+			return c.separate(p, o, w, after)
+		}
+		c.give(p, o, w, false)
+	}
+	return 0
+}
+
+// separate takes the next word as the value, if the option needs one. A value
+// that looks like an option might be one elsewhere.
+func (c *call) separate(p *parsed, o *option, w word, after []word) int {
+	if o.value != ':' {
+		c.give(p, o, w, false)
+		return 0
+	}
+	if len(after) == 0 || after[0].splits || after[0].globs {
+		c.unknown("the value of option "+quoteShort(w.text), w)
+		return min(1, len(after))
+	}
+	value := after[0]
+	if value.static && value.mayBeOption() && !isDigits(value.text[1:]) && value.text[1] != ' ' {
+		c.unknown("whether "+quoteShort(value.text)+" is a value or an option", value)
+	}
+	c.give(p, o, value, true)
+	return 1
+}
+
+// find finds an option by its name or an abbreviation. Of several that begin
+// so, one that does something counts: which there are depends on the version.
+func (g *grammar) find(name string) *option {
+	if o := g.long[name]; o != nil || name == "" || g.single {
+		return o
+	}
+	var found *option
+	for full, o := range g.long {
+		if strings.HasPrefix(full, name) && (found == nil || found.effect == 0 || o.effect != 0 && o.name < found.name) {
+			found = o
+		}
+	}
+	return found
+}
+
+// part is the end of a word, as a word of its own.
+func part(w word, text string) word {
+	if w.inner >= 0 {
+		w.inner += len(w.text) - len(text)
+	}
+	w.text = text
+	return w
+}
+
+// withWords is a command that gets words which are not known, so that `env`
+// and `xargs` run the first of them.
+func withWords(command word) word {
+	command.text += ` "$@"`
+	command.inner = -1
+	return command
+}
+
+// give notes an option and what it does.
+func (c *call) give(p *parsed, o *option, value word, has bool) {
+	p.options = append(p.options, given{o, value, has})
+	switch o.effect {
+	case 'w':
+		c.write(value, 0)
+	case 'x':
+		c.shell(withWords(value), false)
+	case 'X':
+		c.shell(value, false)
+	case 'o':
+		c.opaque("runs other programs by option "+quoteShort("-"+o.name), value, 0)
+	case 'W':
+		c.writeSomewhere("writes by option "+quoteShort("-"+o.name), value, 0)
+	}
+}

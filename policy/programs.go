@@ -1,0 +1,151 @@
+package policy
+
+import (
+	"path"
+	"strings"
+)
+
+// freePrograms do no more than read and print, whatever their arguments are.
+// Sources: the man pages of coreutils 9, util-linux 2.39, procps 4, grep 3.11,
+// diffutils 3.10 and jq 1.7, each looked through for files and commands.
+const freePrograms = `
+	[ arch b2sum base32 base64 basename basenc cat cksum cmp colrm column comm cut df diff dir dirname du echo egrep
+	expand expr factor fgrep fmt fold free getent grep groups head hexdump id join jq logname ls
+	lsblk lscpu md5sum nl nproc numfmt od paste pathchk pgrep pidof pinky pr printenv ps pwd readlink realpath rev seq
+	sha1sum sha224sum sha256sum sha384sum sha512sum sleep stat strings sum tac tail test tr true false tsort tty uname
+	unexpand uptime users vdir w wc whereis which who whoami zipinfo cal`
+
+// optionRow is a program whose options and operands matter.
+type optionRow struct {
+	names    string
+	spec     string
+	operands byte // which operands it writes: 'w' all, 'l' the last, '2' the second, 'S' many, 0 none; '+' and '-': none are read, but formats
+}
+
+// The operands that a program is there to write are its purpose, which a rule
+// that names the program allows, unless it or the set has path rules.
+var optionRows = []optionRow{
+	{"sort", "b,ignore-leading-blanks d,dictionary-order f,ignore-case g,general-numeric-sort i,ignore-nonprinting M,month-sort h,human-numeric-sort n,numeric-sort R,random-sort random-source: r,reverse sort: V,version-sort batch-size: c,check? C m,merge o,output:!w S,buffer-size: t,field-separator: T,temporary-directory:!w parallel: u,unique z,zero-terminated debug files0-from: compress-program:!x k,key: s,stable help version", 0},
+	{"uniq", "c,count d,repeated D all-repeated? f,skip-fields: group? i,ignore-case s,skip-chars: u,unique z,zero-terminated w,check-chars: help version", '2'},
+	{"shuf", "e,echo i,input-range: n,head-count: o,output:!w random-source: r,repeat z,zero-terminated help version", 0},
+	{"date", "d,date: f,file: I,iso-8601? R,rfc-email rfc-3339: r,reference: u,utc,universal debug help version", '+'},
+	{"hostname", "a,alias A,all-fqdns d,domain f,fqdn,long i,ip-address I,all-ip-addresses s,short y,yp,nis h,help V,version", '-'},
+	{"file", "b,brief c,checking-printout e,exclude: F,separator: f,files-from: h,no-dereference i,mime mime-type mime-encoding k,keep-going L,dereference l,list N,no-pad n,no-buffer p,preserve-date r,raw s,special-files v,version 0,print0 P: E help C,compile!W m,magic-file: z,uncompress!o Z,uncompress-noreport!o", 0},
+	{"tree", "a d l f x L: R!W P: I: ignore-case matchdirs prune noreport charset: filelimit: gitignore o:!w q N Q p u g s h si du D timefmt: F inodes device v t c U r dirsfirst sort: i A S n C X J H: T: nolinks fromfile help version", 0},
+	{"xxd", "@single a,autoskip b,bits c,cols: e E,EBCDIC g,groupsize: h,help i,include l,len: o: p,ps,plain r,revert s,seek: u,upper v,version d", '2'},
+	{"tee", "a,append i,ignore-interrupts p output-error? help version", 'w'},
+	{"touch", "a c,no-create d,date: f h,no-dereference m r,reference: t: time: help version", 'w'},
+	{"mkdir", "m,mode: p,parents v,verbose Z context? help version", 'w'},
+	{"rmdir", "ignore-fail-on-non-empty p,parents v,verbose help version", 'w'},
+	{"rm", "f,force i I interactive? one-file-system no-preserve-root preserve-root? r,R,recursive d,dir v,verbose help version", 'w'},
+	{"unlink", "help version", 'w'},
+	{"cp", "a,archive attributes-only b backup? copy-contents d f,force i,interactive H l,link L,dereference n,no-clobber P,no-dereference p preserve? no-preserve: parents R,r,recursive reflink? remove-destination sparse: strip-trailing-slashes s,symbolic-link S,suffix: t,target-directory:!w T,no-target-directory u,update? v,verbose x,one-file-system Z context? debug help version", 'l'},
+	{"mv", "b backup? f,force i,interactive n,no-clobber strip-trailing-slashes S,suffix: t,target-directory:!w T,no-target-directory u,update? v,verbose Z debug help version", 'w'},
+	{"ln", "b backup? d,F,directory f,force i,interactive L,logical n,no-dereference P,physical r,relative s,symbolic S,suffix: t,target-directory:!w T,no-target-directory v,verbose help version", 'l'},
+	{"link", "help version", 'l'},
+	{"install", "b backup? C,compare c d,directory D g,group: m,mode: o,owner: p,preserve-timestamps s,strip!o strip-program:!x S,suffix: t,target-directory:!w T,no-target-directory v,verbose help version", 'w'},
+	{"chmod", "c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference: R,recursive r w x help version", 'w'},
+	{"chown", "c,changes f,silent,quiet v,verbose dereference h,no-dereference from: no-preserve-root preserve-root reference: R,recursive H L P help version", 'w'},
+	{"chgrp", "c,changes f,silent,quiet v,verbose dereference h,no-dereference no-preserve-root preserve-root reference: R,recursive H L P help version", 'w'},
+	{"truncate", "c,no-create o,io-blocks r,reference: s,size: help version", 'w'},
+	{"shred", "f,force n,iterations: random-source: s,size: u remove? v,verbose x,exact z,zero help version", 'w'},
+	{"mktemp", "d,directory u,dry-run q,quiet suffix: p,tmpdir?!w t help version", 'w'},
+	{"mkfifo", "m,mode: Z context? help version", 'w'}, {"mknod", "m,mode: Z context? help version", 'w'},
+	{"split", "a,suffix-length: additional-suffix: b,bytes: C,line-bytes: d,numeric-suffixes? x hex-suffixes? e,elide-empty-files filter:!X l,lines: n,number: t,separator: u,unbuffered verbose help version", 'S'},
+	{"patch", "b,backup p,strip: N,forward R,reverse i,input: s,quiet,silent f,force t,batch d,directory:!W o,output:!w r,reject-file:!w E,remove-empty-files dry-run u,unified c,context n,normal l,ignore-whitespace F,fuzz: v,version help e,ed!o", 'w'},
+	{"gzip", "c,stdout,to-stdout d,decompress,uncompress f,force h,help k,keep l,list n,no-name N,name q,quiet r,recursive S,suffix: t,test v,verbose V,version @numbers fast best", 'w'},
+	{"gunzip", "c,stdout,to-stdout f,force k,keep l,list n,no-name N,name q,quiet r,recursive S,suffix: t,test v,verbose", 'w'},
+	{"gofmt", "@single d e l s w!W r: cpuprofile:!w", 0},
+	{"rg", "A,after-context: auto-hybrid-regex B,before-context: b,byte-offset s,case-sensitive color: colors: column C,context: c,count count-matches crlf debug E,encoding: e,regexp: F,fixed-strings f,file: files l,files-with-matches files-without-match L,follow glob-case-insensitive g,glob: H,with-filename heading h help .,hidden iglob: i,ignore-case ignore-file: v,invert-match json n,line-number N,no-line-number x,line-regexp M,max-columns: max-columns-preview m,max-count: d,max-depth: max-filesize: mmap U,multiline multiline-dotall no-config no-filename I no-heading no-ignore no-ignore-vcs no-ignore-parent no-messages no-mmap 0,null null-data one-file-system o,only-matching passthru path-separator: P,pcre2 p,pretty q,quiet r,replace: S,smart-case sort: sortr: stats a,text j,threads: trim t,type: T,type-not: type-add: type-list u,unrestricted V,version vimgrep w,word-regexp pre:!x pre-glob: hostname-bin:!x z,search-zip!o no-hidden no-search-zip no-pre line-buffered block-buffered trace no-unicode engine: context-separator: field-match-separator:", 0},
+	{"yq", "r,raw-output e,exit-status o,output-format: p,input-format: P,prettyPrint n,null-input N,no-doc i,in-place,inplace!W s,split-exp!W C,colors M,no-colors I,indent: V,version h,help", 0},
+	{"bat", "n,number p,plain l,language: r,line-range: A,show-all color: decorations: style: theme: wrap: H,highlight-line: paging: pager:!x P h,help V,version", 0},
+	{"eza", "1 l,long a,all R,recurse T,tree L,level: h,header git icons s,sort: r,reverse D,only-dirs color?", 0},
+	{"curl", "s,silent S,show-error L,location f,fail X,request: H,header: d,data: data-raw: data-binary: json: I,head i,include k,insecure m,max-time: connect-timeout: u,user: A,user-agent: v,verbose G,get compressed retry: w,write-out: b,cookie: url: max-redirs: 4,ipv4 6,ipv6 fail-with-body o,output:!w O,remote-name!W remote-name-all!W J,remote-header-name!W output-dir:!w K,config:!o c,cookie-jar:!w D,dump-header:!w stderr:!w trace:!w trace-ascii:!w libcurl:!w hsts:!w alt-svc:!w engine:!o T,upload-file: F,form: e,referer: x,proxy: p,proxytunnel h,help? V,version", 0},
+	{"wget", "q,quiet v,verbose nv,no-verbose O,output-document:!w o,output-file:!w a,append-output:!w i,input-file: P,directory-prefix:!w S,server-response spider T,timeout: t,tries: c,continue U,user-agent: header: post-data: method: body-data: no-check-certificate use-askpass:!o e,execute:!o", 'W'},
+	{"tar", "t,list f,file: v,verbose z,gzip,gunzip,ungzip j,bzip2 J,xz Z,compress,uncompress a,auto-compress lzip lzma zstd O,to-stdout C,directory: exclude: strip-components: wildcards no-wildcards anchored n,seek R,block-number totals? p,preserve-permissions,same-permissions same-owner no-same-owner x,extract,get!W c,create r,append u,update A,catenate,concatenate delete!W d,diff,compare T,files-from: X,exclude-from: h,dereference k,keep-old-files m,touch numeric-owner owner: group: mode: mtime: s,sort: transform,xform:!o to-command:!X checkpoint? checkpoint-action:!o I,use-compress-program:!x F,info-script,new-volume-script:!x rsh-command:!x rmt-command:!x index-file:!w g,listed-incremental:!w one-file-system exclude-vcs ignore-failed-read remove-files!W utc full-time help version", 'T'},
+	{"zip", "r,recurse-paths q,quiet @numbers x,exclude: i,include: j,junk-paths u,update d,delete m,move!W T,test!o TT,unzip-command:!x e,encrypt y,symlinks v,verbose", 'w'},
+	{"unzip", "l p v,verbose Z q t c z x: o!W n!W d:!w j a C L U b B f!W u!W K M", 'U'},
+	{"ffmpeg", "@single y!W i:", 'w'}, {"ffprobe", "@single v: show_format show_streams of,print_format: i: hide_banner show_entries: select_streams:", 0},
+}
+
+func init() {
+	for _, name := range strings.Fields(freePrograms) {
+		programs[name] = func(*call) {}
+	}
+	for _, row := range optionRows {
+		grammar := newGrammar(row.spec)
+		programs[row.names] = func(c *call) { row.judge(c, grammar) }
+	}
+	programs["printf"] = printf
+}
+
+func (row optionRow) judge(c *call, g *grammar) {
+	p := c.parse(c.words[1:], g)
+	switch row.operands {
+	case 'w':
+		for _, w := range p.operands {
+			c.write(w, 1)
+		}
+		c.copiesGit(p.operands)
+	case 'S':
+		c.writeSomewhere("writes the parts", c.words[0], 1)
+	case 'l':
+		if n := len(p.operands); n > 0 && !p.has("target-directory") {
+			c.write(p.operands[n-1], 1)
+			c.copiesGit(p.operands)
+		}
+	case '2':
+		for i, w := range p.operands {
+			if i == 1 || w.splits || w.globs {
+				c.write(w, 0)
+			}
+		}
+	case '+', '-': // others set the clock or the name
+		for _, w := range p.operands {
+			if row.operands == '-' || !strings.HasPrefix(w.text, "+") || w.splits {
+				c.unknown("what "+row.names+" sets", w)
+			}
+		}
+	case 'W', 'U', 'T':
+		row.archive(c, p)
+	}
+}
+
+// copiesGit sees `cp -r x/.git .`, which writes settings that git runs.
+func (c *call) copiesGit(operands []word) {
+	for _, w := range operands {
+		if gitDir(path.Base(w.text)) {
+			c.write(word{text: path.Base(w.text), static: true, inner: -1, start: w.start, end: w.end}, 1)
+		}
+	}
+}
+
+// archive judges programs that write files which only their input names.
+func (row optionRow) archive(c *call, p *parsed) {
+	switch {
+	case row.operands == 'W' && !p.has("output-document") && !p.has("spider"),
+		row.operands == 'U' && !p.has("l") && !p.has("p") && !p.has("t") && !p.has("Z") && !p.has("z"):
+		c.writeSomewhere("writes files", c.words[0], 1)
+	case row.operands == 'T':
+		if len(p.operands) > 0 && (len(p.options) == 0 || c.words[1].static && !strings.HasPrefix(c.words[1].text, "-")) {
+			c.unknown("options without a dash", c.words[1])
+		}
+		for _, o := range p.options {
+			if strings.Contains(o.value.text, ":") && o.name == "file" {
+				c.opaque("runs rsh for an archive elsewhere", o.value, 0) // tar(1), --force-local
+			}
+			switch o.name {
+			case "create", "append", "update", "concatenate":
+				c.writeSomewhere("writes an archive", c.words[0], 1)
+			}
+		}
+	}
+}
+
+// printf -v sets a variable in bash.
+func printf(c *call) {
+	if len(c.words) < 2 || !c.words[1].mayBeOption() || c.words[1].is("--") {
+		return
+	}
+	c.s.hidden("which variable printf sets", c.span())
+}

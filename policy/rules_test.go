@@ -1,0 +1,200 @@
+package policy
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCompileNamesRuleAndField(t *testing.T) {
+	for _, test := range []struct {
+		rules CommandRules
+		want  string
+	}{
+		{CommandRules{Shell: "zsh"}, `shell "zsh": write posix or bash`},
+		{CommandRules{Dir: "work"}, `dir "work": write an absolute path`},
+		{CommandRules{Writes: []string{"/work/../etc"}}, `writes: "/work/../etc"`},
+		{CommandRules{Writes: []string{"/[a"}}, `writes: "/[a"`},
+		{CommandRules{Env: []string{"A B"}}, `env: "A B"`},
+		{CommandRules{Rules: []CommandRule{{Commands: []string{"ls"}}}}, `rules[0]: name ""`},
+		{CommandRules{Rules: []CommandRule{{Name: "a"}}}, `rule "a": commands: name at least one`},
+		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{" "}}}}, `rule "a": commands: " " names nothing`},
+		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"npm r*"}}}}, `rule "a": commands: "npm r*": * stands for a whole word`},
+		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls; id"}}}}, `rule "a": commands: "ls; id": write words as they are`},
+		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}, Deny: []string{"x"}}}}, `rule "a": deny: "x"`},
+		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}, Allow: []string{"run"}}}}, `rule "a": allow: "run"`},
+		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}, Reason: "a\nb"}}}, `rule "a": reason: write one line`},
+		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}, Grant: Grant{Network: "host"}}}}, `rule "a": grant: network "host"`},
+		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}, Grant: Grant{Memory: -1}}}}, `rule "a": grant: limits`},
+		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}}, {Name: "a", Commands: []string{"ls"}}}}, `rules[1]: name "a"`},
+	} {
+		if _, err := test.rules.Compile(); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want %q", err, test.want)
+		}
+	}
+}
+
+func TestBundledSetsCompileAsCopies(t *testing.T) {
+	for _, name := range []string{"readonly", "git-readonly", "build"} {
+		rules, _ := Bundled(name)
+		compile(t, rules)
+		rules.Rules[0].Commands[0] = "changed"
+		if again, _ := Bundled(name); again.Rules[0].Commands[0] == "changed" {
+			t.Errorf("%s is shared", name)
+		}
+	}
+	if _, ok := Bundled("x"); ok {
+		t.Error("x is a set")
+	}
+}
+
+func TestZeroesDeny(t *testing.T) {
+	var none *CommandPolicy
+	for _, v := range []Verdict{{}, none.Judge("ls"), new(CommandPolicy).Judge("ls"), compile(t, CommandRules{}).Judge("cd /"),
+		compile(t, CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}}}}).Judge("ls")} {
+		if v.Decision != Deny {
+			t.Errorf("%+v", v)
+		}
+	}
+}
+
+// rulesOf reads rules as a line each: decision, then commands parted by "|",
+// then fields.
+func rule(name string, decision Decision, commands string) CommandRule {
+	return CommandRule{Name: name, Commands: strings.Split(commands, "|"), Decision: decision}
+}
+
+func TestRules(t *testing.T) {
+	set := CommandRules{
+		Dir:    "/work",
+		Writes: []string{"out/**", "/tmp/*.log"},
+		Env:    []string{"APP_*"},
+		Rules: []CommandRule{
+			{Name: "no-force", Commands: []string{"git push"}, Args: []string{"-f", "--force*"}, Decision: Deny, Reason: "history is shared"},
+			rule("push", Ask, "git push"),
+			{Name: "git", Commands: []string{"git log", "git fetch", "git branch"}, Decision: Allow, Deny: []string{"--upload-pack"}},
+			rule("npm", Allow, "npm test|npm run *"),
+			rule("exact-path", Allow, "./gradlew"),
+			{Name: "only-these", Commands: []string{"cat"}, Args: []string{"*.md", "-n"}, Decision: Allow},
+			{Name: "sorts", Commands: []string{"sort"}, Decision: Allow, AllowUnknown: true, Allow: []string{Writes}},
+			{Name: "tools", Commands: []string{"make", "mkdir", "rm", "echo", "tool", "sed"}, Decision: Allow, Env: []string{"CC"}, Writes: []string{"/data/**"}},
+		},
+	}
+	for _, test := range []struct {
+		script string
+		want   Decision
+		rule   string
+	}{
+		{"git push", Ask, "push"}, {"git push -f", Deny, "no-force"}, {"git push origin --force-with-lease", Deny, "no-force"},
+		{"git push \"$x\"", Deny, "no-force"}, // may be -f
+		{"git log -3", Allow, "git"}, {"git -C sub log", Allow, "git"}, {"git --no-pager log", Allow, "git"}, {"git status", Deny, ""},
+		{"git fetch origin", Allow, "git"}, {"git branch new", Allow, "git"}, // named by two words
+		{"git fetch --upload-pack=id", Deny, "git"}, {"git fetch --upl=id", Deny, "git"}, {"git fetch --upload-pack id", Deny, "git"},
+		{"git $x", Deny, ""}, {"git 'log'", Allow, "git"}, {"git l\\og", Allow, "git"},
+		{"npm test", Allow, "npm"}, {"npm run build", Allow, "npm"}, {"npm run", Deny, ""}, {"npm run \"$x\"", Allow, "npm"}, {"npm run $x", Deny, ""}, {"npm --prefix web test", Allow, "npm"}, {"npm install", Deny, ""},
+		{"./gradlew build", Allow, "exact-path"}, {"cd x && ./gradlew", Deny, ""}, {"cd x && cd .. && ./gradlew", Allow, "exact-path"}, {"../gradlew", Deny, ""}, {"gradlew", Deny, ""},
+		{"cat a.md -n", Allow, "only-these"}, {"cat a.txt", Deny, ""}, {"cat \"$x\"", Deny, ""},
+		{"sort -o x f", Allow, "sorts"}, {"sort \"$x\"", Allow, "sorts"}, {"sort --compress-program=id f", Deny, ""},
+		{"make all", Allow, "tools"}, {"CC=gcc make", Allow, "tools"}, {"CX=gcc make", Deny, "tools"}, {"APP_X=1 make", Allow, "tools"}, {"export APP_X=1; make", Allow, "tools"},
+		{"APP_X=1 CC=x env make", Allow, "tools"}, {"tool --anything $x", Allow, "tools"},
+		{"mkdir out/a /data/b", Allow, "tools"}, {"mkdir src", Deny, "tools"}, {"mkdir out/../src", Deny, "tools"}, {"rm /data/x", Allow, "tools"}, {"rm /data/.git/x", Deny, "tools"}, {"rm /data", Allow, "tools"}, {"rm /data/$x", Deny, "tools"},
+		{"echo x > out/f", Allow, "tools"}, {"echo x > /work/out/f", Allow, "tools"}, {"echo x > f", Deny, "tools"}, {"cd out && echo x > f", Allow, "tools"}, {"cd out; echo x > f", Deny, "tools"},
+		{"cd out && cd .. && echo x > f", Deny, "tools"}, {"(cd out && echo x > f)", Allow, "tools"}, {"(cd out); echo x > f", Deny, "tools"}, {"cd \"$x\" && echo x > f", Deny, "tools"}, {"cd \"$x\" && echo x > /tmp/a.log", Allow, "tools"},
+		{"trap 'cd /' EXIT; echo x > out/f", Deny, "tools"}, {"rm out/.git", Deny, "tools"}, {"rm out/.GIT/hooks/x", Deny, "tools"}, {"PAGER=cat git log", Allow, "git"}, {"PAGER=less git log", Deny, "git"},
+		{"echo x > /tmp/a.log", Allow, "tools"}, {"echo x > /tmp/a/b.log", Deny, "tools"}, {"cat a.md > /data/x", Deny, "only-these"}, {"make > /data/x", Allow, "tools"},
+		{"while make; do cd out; echo x > f; done", Deny, "tools"}, {"sed -i p out/f", Deny, "tools"},
+		{"f() { make; }; f", Allow, "tools"}, {"f() { make; }; f; g", Deny, ""}, {"f; f() { make; }", Deny, ""}, {"make || { f() { make; }; f; }", Deny, ""}, {"f() { make; }; env f", Deny, ""}, {"f() { make; }; X=1 f", Deny, ""},
+	} {
+		v := compile(t, set).Judge(test.script)
+		if v.Decision != test.want || v.Rule != test.rule {
+			t.Errorf("%q is %s by %q, want %s by %q: %s", test.script, v.Decision, v.Rule, test.want, test.rule, v.Reason)
+		}
+	}
+}
+
+func TestDenylists(t *testing.T) {
+	p := compile(t, CommandRules{Default: Allow, Rules: []CommandRule{rule("no-curl", Deny, "curl"), rule("ask-rm", Ask, "rm")}})
+	for script, want := range map[string]Decision{
+		"make": Allow, "ls > x": Allow, "ls > $x": Allow, "sed -n 1p \"$f\"": Allow, "./x.sh": Allow, "FOO=1 make": Allow,
+		"curl x": Deny, "/usr/bin/curl x": Deny, "c\\url x": Deny, "env curl": Deny, "sh -c 'curl x'": Deny, "find . -exec curl {} \\;": Deny, "ls | xargs curl": Deny,
+		"$x": Deny, "PATH=/tmp ls": Deny, "eval \"$x\"": Deny, "sh -c \"$x\"": Deny, ". ./x": Deny, "alias ls=curl": Deny, "rm x": Ask, "make && rm x": Ask,
+	} {
+		if v := p.Judge(script); v.Decision != want {
+			t.Errorf("%q is %s, want %s: %s", script, v.Decision, want, v.Reason)
+		}
+	}
+	if v := compile(t, CommandRules{Default: Allow}).Judge("if"); v.Decision != Allow {
+		t.Error("no rules, default allow:", v.Reason)
+	}
+	if v := compile(t, CommandRules{Default: Ask}).Judge("ls"); v.Decision != Ask || !slices.Equal(v.Roots, []string{"ls"}) {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestSpans(t *testing.T) {
+	p := bundled(t, "readonly", ShellPOSIX)
+	for script, want := range map[string]string{
+		"ls\ncd x && pwn -a b | wc":    "2:9 pwn -a b",
+		"echo \"a $(pwn x)\"":          "1:11 pwn x",
+		"sh -c 'ls; pwn x'":            "1:12 pwn x",
+		"bash -lc \"ls &&\n pwn\"":     "2:2 pwn",
+		"sh -c \"ls \\$x; pwn x\"":     "1:7 \"ls \\$x; pwn x\"",
+		"timeout 5 env pwn":            "1:15 pwn",
+		"sort -n -o out f":             "1:12 out",
+		"ls > out":                     "1:4 > out",
+		"ls '":                         "1:4 '",
+		"ls $(":                        "1:4 $",
+		"PATH=x; ls":                   "1:1 PATH=x",
+		"find . -exec sh -c 'pwn' \\;": "1:21 pwn",
+	} {
+		v := p.Judge(script)
+		got := strings.Join([]string{itoa(v.Span.Line) + ":" + itoa(v.Span.Column), script[v.Span.Start:v.Span.End]}, " ")
+		if v.Decision != Deny || got != want {
+			t.Errorf("%q is %s at %q, want %q: %s", script, v.Decision, got, want, v.Reason)
+		}
+	}
+}
+
+func itoa(n int) string {
+	text, _ := json.Marshal(n)
+	return string(text)
+}
+
+func TestVerdictTellsRootsUnknownAndGrant(t *testing.T) {
+	p := compile(t, CommandRules{Rules: []CommandRule{
+		{Name: "a", Commands: []string{"make", "timeout"}, Decision: Allow, Grant: Grant{Timeout: time.Hour, Memory: 5}},
+		{Name: "b", Commands: []string{"git"}, Decision: Allow, Grant: Grant{Timeout: time.Minute, Network: "none", CPUs: 0.5}},
+	}})
+	v := p.Judge("cd x && timeout 5 make all | git log")
+	if want := (Grant{Timeout: time.Minute, Memory: 5, CPUs: 0.5, Network: "none"}); v.Decision != Allow || v.Grant != want {
+		t.Errorf("%s, grant %+v", v.Reason, v.Grant)
+	}
+	if !slices.Equal(v.Roots, []string{"git", "make", "timeout"}) || len(v.Commands) != 3 {
+		t.Errorf("roots %q, %d commands", v.Roots, len(v.Commands))
+	}
+	if v = p.Judge("make; $x; git log $y"); len(v.Unknown) == 0 || v.Unknown[0].Span.Start != 6 {
+		t.Errorf("unknown %+v", v.Unknown)
+	}
+	text, err := json.Marshal(v)
+	var back Verdict
+	if err != nil || json.Unmarshal(text, &back) != nil || back.Decision != v.Decision || !strings.Contains(string(text), `"decision":"deny"`) {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// Nothing takes long: the size of a script bounds the work on it.
+func TestLargeScripts(t *testing.T) {
+	p := bundled(t, "build", ShellPOSIX)
+	for _, unit := range []string{"ls;", "(", "$(", "`", "{ ", "if ", "sh -c '", "env ", "x=$((", "\"$(", "a|", "[[ ", "{a,b}", "<<E ", "case x in x) ", "# \\\n", "f(){ ", "$x", "\\", "*", "~", "! ", "echo $((i+1));"} {
+		script := strings.Repeat(unit, maxScript/len(unit))
+		start := time.Now()
+		p.Judge(script)
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%q takes %v", unit, took)
+		} else if took > 300*time.Millisecond {
+			t.Logf("%q takes %v", unit, took)
+		}
+	}
+}

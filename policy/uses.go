@@ -1,0 +1,111 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// use is what a program would do besides its work.
+type use struct {
+	kind  useKind
+	what  string
+	at    Span
+	file  word
+	named int // a rule that names so many words means just this; 0 is never
+}
+
+type useKind uint8
+
+const (
+	useUnknown useKind = iota // what it does depends on a word that is not known
+	useRuns                   // runs something that cannot be judged
+	useWrites                 // writes the file
+)
+
+// harmlessEnv may be set for any command.
+var harmlessEnv = []string{
+	"LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "LANG", "LANGUAGE", "TZ",
+	"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "CI",
+}
+
+// harmlessValues are what variables that otherwise matter may be set to.
+var harmlessValues = map[string]string{
+	"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "TERM": "dumb", "DEBIAN_FRONTEND": "noninteractive",
+}
+
+func (c *call) askEnv(m *ruleMatch, v *CommandVerdict) {
+	p := c.s.j.policy
+	allowed := Rules{Env: p.rules.Env}
+	if m != nil {
+		allowed.Env = slices.Concat(allowed.Env, m.Env)
+	}
+	for _, name := range c.env {
+		if slices.Contains(harmlessEnv, name) || allowed.AllowEnv(name) {
+			continue
+		}
+		d := Deny
+		if m == nil { // nobody said which variables the default allows
+			d = p.rules.Default
+			if matchAny(dangerous, strings.ToUpper(name)) || matchAny(shellVariables, name) {
+				d = p.worst
+			}
+		}
+		if d < v.Decision {
+			v.Decision, v.Reason = d, fmt.Sprintf("it sets %s, which is not allowed (env)", quoteShort(name))
+		}
+	}
+}
+
+// askUse decides on one use under the rule, or the default.
+func (c *call) askUse(m *ruleMatch, u use, base Decision) (Decision, string) {
+	p := c.s.j.policy
+	program := quoteShort(c.words[0].text)
+	if m == nil {
+		switch {
+		case u.kind == useUnknown: // no more than what "runs" could be
+			return p.rules.Default, "unknown until it runs: " + u.what
+		case u.kind == useWrites && p.mayWrite(c.in, u.file, nil):
+			return base, ""
+		case u.kind == useWrites && len(p.rules.Writes) > 0:
+			return Deny, program + " " + u.what + ", which no path rule allows"
+		}
+		return p.rules.Default, fmt.Sprintf("%s %s, and the default is %s", program, u.what, p.rules.Default)
+	}
+	named := u.named > 0 && m.longest(c) >= u.named && !slices.Contains(m.Allow, Reads)
+	allowed, add := false, ""
+	switch u.kind {
+	case useUnknown:
+		allowed, add = m.AllowUnknown, "allow_unknown"
+	case useRuns:
+		allowed, add = named || slices.Contains(m.Allow, Runs), "allow: [runs]"
+	case useWrites:
+		unbound := len(p.rules.Writes)+len(m.Writes) == 0
+		allowed = named && unbound || slices.Contains(m.Allow, Writes) || p.mayWrite(c.in, u.file, m)
+		add = "a path under writes, or allow: [writes]"
+	}
+	if allowed {
+		return base, ""
+	}
+	return Deny, fmt.Sprintf("%s %s, which rule %q does not allow (it has no %s)", program, u.what, m.Name, add)
+}
+
+// What rows say of a call.
+
+func (c *call) unknown(what string, at word) {
+	c.uses = append(c.uses, use{kind: useUnknown, what: what, at: c.s.span(at.start, at.end)})
+}
+
+// opaque says that something runs which cannot be judged.
+func (c *call) opaque(what string, at word, named int) {
+	c.uses = append(c.uses, use{kind: useRuns, what: what, at: c.s.span(at.start, at.end), named: named})
+}
+
+func (c *call) write(file word, named int) {
+	c.uses = append(c.uses, use{kind: useWrites, what: "writes " + file.show(), at: c.s.span(file.start, file.end), file: file, named: named})
+}
+
+// writeSomewhere is a write to a file that the words do not name.
+func (c *call) writeSomewhere(what string, at word, named int) {
+	c.uses = append(c.uses, use{kind: useWrites, what: what, at: c.s.span(at.start, at.end), file: word{start: at.start, end: at.end}, named: named})
+}

@@ -1,0 +1,248 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// stmts judges a list. Functions declared at the top are known from there on.
+func (s *script) stmts(list []*syntax.Stmt, in where, top bool) where {
+	for _, stmt := range list {
+		if f, ok := stmt.Cmd.(*syntax.FuncDecl); ok && top && !stmt.Background && !stmt.Negated && f.Name != nil {
+			s.functions[f.Name.Value] = true
+		}
+		ok, fail := s.stmt(stmt, in)
+		in = ok.or(fail)
+	}
+	return in
+}
+
+// stmt judges a statement that starts in one of the directories, and tells
+// where the shell is afterwards if it succeeded and if it failed.
+func (s *script) stmt(stmt *syntax.Stmt, in where) (ok, fail where) {
+	if !s.enter(stmt) {
+		return lostWhere, lostWhere
+	}
+	defer s.leave()
+	if s.lost {
+		in = lostWhere
+	}
+	if stmt.Coprocess || stmt.Disown {
+		s.deny("an operator of another shell", s.spanOf(stmt))
+	}
+	if call, isCall := stmt.Cmd.(*syntax.CallExpr); isCall {
+		ok, fail = s.simple(call, stmt.Redirs, in)
+	} else {
+		s.redirects(stmt.Redirs, in, nil)
+		ok, fail = s.compound(stmt.Cmd, in)
+	}
+	switch {
+	case stmt.Background:
+		return in, in
+	case stmt.Negated:
+		return fail, ok
+	}
+	return ok, fail
+}
+
+// compound judges what is not a simple command. An unknown kind of node is
+// denied, since a later version of the parser may have more.
+func (s *script) compound(cmd syntax.Command, in where) (ok, fail where) {
+	switch cmd := cmd.(type) {
+	case nil:
+	case *syntax.Subshell:
+		s.isolated(cmd.Stmts, in)
+	case *syntax.Block:
+		in = s.stmts(cmd.Stmts, in, false)
+	case *syntax.BinaryCmd:
+		return s.binary(cmd, in)
+	case *syntax.IfClause:
+		in = s.ifClause(cmd, in)
+	case *syntax.WhileClause:
+		in = s.loopIn(in, cmd.Cond, cmd.Do)
+		s.stmts(cmd.Cond, in, false)
+		s.stmts(cmd.Do, in, false)
+	case *syntax.ForClause:
+		in = s.forClause(cmd, in)
+	case *syntax.CaseClause:
+		in = s.caseClause(cmd, in)
+	case *syntax.FuncDecl:
+		s.lost = true // it may hold a cd, and be called from anywhere
+		s.function(cmd)
+		return lostWhere, lostWhere
+	default:
+		return s.bashOnly(cmd, in)
+	}
+	return in, in
+}
+
+// bashOnly judges the commands that only bash has.
+func (s *script) bashOnly(cmd syntax.Command, in where) (ok, fail where) {
+	if decl, isDecl := cmd.(*syntax.DeclClause); isDecl { // export in bash's eyes
+		s.declare(decl)
+		return in, in
+	}
+	if clause, isTime := cmd.(*syntax.TimeClause); isTime {
+		if clause.Stmt == nil {
+			return in, in
+		}
+		return s.stmt(clause.Stmt, in)
+	}
+	s.needBash(cmd)
+	switch cmd := cmd.(type) {
+	case *syntax.TestClause:
+		s.testExpr(cmd.X)
+	case *syntax.ArithmCmd:
+		s.arithm(cmd.X)
+	case *syntax.LetClause:
+		for _, x := range cmd.Exprs {
+			s.arithm(x)
+		}
+	case *syntax.CoprocClause:
+		if cmd.Name != nil {
+			s.word(cmd.Name)
+		}
+		s.stmt(cmd.Stmt, in)
+	default:
+		s.deny(fmt.Sprintf("a kind of command that is not known here (%T)", cmd), s.spanOf(cmd))
+	}
+	return in, in
+}
+
+// needBash denies what other shells read differently. Otherwise a shell that
+// has some of bash, such as busybox, could see commands that neither the POSIX
+// nor the bash reading has: `[[ a && id ]]` behind a $'\”.
+func (s *script) needBash(n syntax.Node) {
+	if !s.onlyBash {
+		s.deny("only bash reads this so, and sh may be another shell", s.spanOf(n))
+	}
+}
+
+// isolated judges what runs in a shell of its own.
+func (s *script) isolated(list []*syntax.Stmt, in where) {
+	s.stmts(list, in, false)
+}
+
+func (s *script) binary(cmd *syntax.BinaryCmd, in where) (ok, fail where) {
+	switch cmd.Op {
+	case syntax.AndStmt:
+		ok, fail = s.stmt(cmd.X, in)
+		ok2, fail2 := s.stmt(cmd.Y, ok)
+		return ok2, fail.or(fail2)
+	case syntax.OrStmt:
+		ok, fail = s.stmt(cmd.X, in)
+		ok2, fail2 := s.stmt(cmd.Y, fail)
+		return ok.or(ok2), fail2
+	case syntax.PipeAll:
+		s.needBash(cmd)
+		fallthrough
+	case syntax.Pipe:
+		s.stmt(cmd.X, in)
+		s.stmt(cmd.Y, in)
+		return in, in
+	}
+	s.deny("an operator that is not known here", s.spanOf(cmd))
+	return in, in
+}
+
+func (s *script) ifClause(cmd *syntax.IfClause, in where) where {
+	end := where{}
+	for ; cmd != nil; cmd = cmd.Else {
+		after := s.stmts(cmd.Cond, in, false)
+		end = end.or(s.stmts(cmd.Then, after, false))
+		in = after
+	}
+	return end.or(in)
+}
+
+func (s *script) forClause(cmd *syntax.ForClause, in where) where {
+	if cmd.Select || cmd.Braces {
+		s.needBash(cmd)
+	}
+	switch loop := cmd.Loop.(type) {
+	case *syntax.WordIter:
+		s.assigned(loop.Name.Value, s.spanOf(loop.Name))
+		for _, item := range loop.Items {
+			s.word(item)
+		}
+	case *syntax.CStyleLoop:
+		s.needBash(loop)
+		for _, x := range []syntax.ArithmExpr{loop.Init, loop.Cond, loop.Post} {
+			s.arithm(x)
+		}
+	default:
+		s.deny("a kind of loop that is not known here", s.spanOf(cmd))
+	}
+	in = s.loopIn(in, cmd.Do)
+	s.stmts(cmd.Do, in, false)
+	return in
+}
+
+func (s *script) caseClause(cmd *syntax.CaseClause, in where) where {
+	s.word(cmd.Word)
+	end := in
+	for _, item := range cmd.Items {
+		for _, pattern := range item.Patterns {
+			s.word(pattern)
+		}
+		if item.Op != syntax.Break {
+			s.needBash(item) // falls through to the next
+			end = lostWhere
+		}
+		end = end.or(s.stmts(item.Stmts, end, false))
+	}
+	return end
+}
+
+// function judges a body where it is declared. Calls need no rule of their own
+// if the declaration, being in the script's own list, has surely been run.
+func (s *script) function(f *syntax.FuncDecl) {
+	if f.RsrvWord {
+		s.needBash(f)
+	}
+	if f.Name == nil || len(f.Names) > 0 {
+		s.deny("a function without one name", s.spanOf(f))
+		return
+	}
+	name := f.Name.Value
+	if s.j.policy.named[name] || builtins[name] != nil || programs[name] != nil || !isName(name) {
+		s.hidden(fmt.Sprintf("the function %s hides the program of that name", name), s.spanOf(f))
+	}
+	s.stmt(f.Body, lostWhere)
+}
+
+// loopIn tells where a loop's body may start: anywhere, if it moves.
+func (s *script) loopIn(in where, lists ...[]*syntax.Stmt) where {
+	for _, list := range lists {
+		for _, stmt := range list {
+			if moves(stmt) {
+				return lostWhere
+			}
+		}
+	}
+	return in
+}
+
+// moves tells whether the statement may change the shell's own directory.
+func moves(stmt *syntax.Stmt) (yes bool) {
+	syntax.Walk(stmt, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Subshell, *syntax.CmdSubst, *syntax.ProcSubst, *syntax.Word:
+			return false
+		case *syntax.CallExpr:
+			if len(n.Args) > 0 {
+				if strings.Contains(n.Args[0].Lit(), "\\") {
+					yes = true // c\d
+				}
+				switch n.Args[0].Lit() {
+				case "", "cd", "pushd", "popd", "eval", ".", "source", "command", "builtin":
+					yes = true
+				}
+			}
+		}
+		return !yes
+	})
+	return yes
+}

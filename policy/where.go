@@ -1,0 +1,226 @@
+package policy
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// where is the directories that the shell may be in. Without a known start it
+// is relative to the one where the script starts. Zero is nowhere.
+type where struct {
+	dirs []string
+	lost bool
+}
+
+var lostWhere = where{lost: true}
+
+func startIn(dir string) where {
+	if dir == "" {
+		dir = "."
+	}
+	return where{dirs: []string{path.Clean(dir)}}
+}
+
+// is tells whether the shell is surely in that directory.
+func (w where) is(dir string) bool { return !w.lost && len(w.dirs) == 1 && w.dirs[0] == dir }
+
+// or is the places of both.
+func (w where) or(other where) where {
+	if w.lost || other.lost {
+		return lostWhere
+	}
+	dirs := w.dirs
+	for _, dir := range other.dirs {
+		if !slices.Contains(dirs, dir) {
+			dirs = append(slices.Clip(dirs), dir)
+		}
+	}
+	if len(dirs) > 8 {
+		return lostWhere
+	}
+	return where{dirs: dirs}
+}
+
+// cd is where `cd dir` leads: shells take ".." out of the text (cd -L).
+func (w where) cd(dir word) where {
+	if w.lost || !dir.static || dir.text == "" || dir.text[0] == '-' {
+		return lostWhere
+	}
+	var to where
+	for _, from := range w.dirs {
+		if path.IsAbs(dir.text) {
+			from = ""
+		}
+		to.dirs = append(to.dirs, path.Join(from, dir.text))
+	}
+	return to
+}
+
+// files are the paths that a name may mean, or false where that is not known.
+// "..", unlike in cd, is what a link before it leads to.
+func (w where) files(name word) ([]string, bool) {
+	switch {
+	case !name.static, name.text == "", slices.Contains(strings.Split(name.text, "/"), ".."):
+		return nil, false
+	case path.IsAbs(name.text):
+		return []string{path.Clean(name.text)}, true
+	case w.lost:
+		return nil, false
+	}
+	var files []string
+	for _, dir := range w.dirs {
+		files = append(files, path.Join(dir, name.text))
+	}
+	return files, true
+}
+
+// harmlessFiles may be written by any command.
+var harmlessFiles = []string{"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"}
+
+// mayWrite tells whether path rules let the file be written from there.
+func (p *CommandPolicy) mayWrite(w where, name word, rule *ruleMatch) bool {
+	globs := p.rules.Writes
+	if rule != nil {
+		globs = slices.Concat(globs, rule.Writes)
+	}
+	files, known := w.files(name)
+	if !known {
+		return slices.Contains(globs, "/**")
+	}
+	return !slices.ContainsFunc(files, func(file string) bool {
+		return !slices.Contains(harmlessFiles, file) && !slices.ContainsFunc(globs, func(glob string) bool {
+			if !path.IsAbs(glob) {
+				glob = path.Join(p.rules.Dir, glob)
+			}
+			return path.IsAbs(glob) == path.IsAbs(file) && matchPath(strings.Split(glob, "/"), strings.Split(file, "/"))
+		})
+	})
+}
+
+// matchPath compares component by component. "**" stands for any number of
+// them, but what git runs from (.git/hooks, .git/config) only for itself: a
+// program that may write there runs what it likes at the next git command
+// (CVE-2026-26268).
+func matchPath(glob, file []string) bool {
+	if len(glob) == 0 {
+		return len(file) == 0
+	}
+	if glob[0] == "**" {
+		for i := range len(file) + 1 {
+			if matchPath(glob[1:], file[i:]) {
+				return true
+			}
+			if i < len(file) && (gitDir(file[i]) || file[i] == "..") {
+				return false
+			}
+		}
+		return false
+	}
+	if len(file) == 0 || glob[0] != file[0] && (gitDir(file[0]) || file[0] == "..") {
+		return false
+	}
+	ok, err := path.Match(glob[0], file[0])
+	return ok && err == nil && matchPath(glob[1:], file[1:])
+}
+
+func gitDir(name string) bool {
+	return strings.EqualFold(name, ".git") || strings.EqualFold(name, ".gitmodules")
+}
+
+// redirects judges them with the rule of the command they belong to, if any.
+func (s *script) redirects(list []*syntax.Redirect, in where, rule *ruleMatch) {
+	for _, r := range list {
+		s.redirect(r, in, rule)
+	}
+}
+
+func (s *script) redirect(r *syntax.Redirect, in where, rule *ruleMatch) {
+	if !s.enter(r) {
+		return
+	}
+	defer s.leave()
+	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
+		s.needBash(r)
+		s.assigned(strings.Trim(r.N.Value, "{}"), s.spanOf(r.N))
+	}
+	target := s.word(r.Word)
+	switch r.Op {
+	case syntax.Hdoc, syntax.DashHdoc:
+		s.hereDoc(r)
+	case syntax.WordHdoc:
+		s.needBash(r)
+	case syntax.RdrIn, syntax.DplIn:
+		// bash opens a connection for /dev/tcp/HOST/PORT.
+		if strings.HasPrefix(target.text, "/dev/") && (!target.static || path.Clean(target.text) != "/dev/null") {
+			s.redirected("reads from "+target.show(), r, target, Runs, rule)
+		}
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrInOut, syntax.RdrClob, syntax.DplOut:
+		s.writes(r, target, in, rule)
+	case syntax.RdrAll, syntax.AppAll:
+		s.needBash(r)
+		s.writes(r, target, in, rule)
+	default:
+		s.deny("a redirection that is not known here", s.spanOf(r))
+	}
+}
+
+func (s *script) writes(r *syntax.Redirect, target word, in where, rule *ruleMatch) {
+	if r.Op == syntax.DplOut && target.static && (target.text == "-" || isDigits(strings.TrimSuffix(target.text, "-"))) || target.procSubst {
+		return // another number for what is open, or a pipe
+	}
+	if s.j.policy.mayWrite(in, target, rule) {
+		return
+	}
+	s.redirected("writes "+target.show(), r, target, Writes, rule)
+}
+
+// redirected decides on a redirection that the path rules do not cover.
+func (s *script) redirected(what string, r *syntax.Redirect, target word, use string, rule *ruleMatch) {
+	p := s.j.policy
+	if rule != nil && slices.Contains(rule.Allow, use) {
+		return
+	}
+	if !target.static {
+		s.j.unknown = append(s.j.unknown, Unknown{"where a redirection leads", s.spanOf(r)})
+	}
+	c := CommandVerdict{Reason: "a redirection " + what + ", which no path rule allows", Span: s.spanOf(r)}
+	if len(p.rules.Writes) == 0 {
+		c.Decision = p.rules.Default
+		s.j.ruled = true
+	}
+	if rule != nil {
+		c.Rule = rule.Name
+	}
+	s.j.add(c)
+}
+
+// hereDoc judges what is expanded in it. Shells join lines before they look
+// for the end, which the parser does not.
+func (s *script) hereDoc(r *syntax.Redirect) {
+	if r.Hdoc == nil {
+		return
+	}
+	quoted := false
+	for _, part := range r.Word.Parts {
+		lit, isLit := part.(*syntax.Lit)
+		quoted = quoted || !isLit || strings.Contains(lit.Value, "\\")
+	}
+	if body := r.Hdoc; !quoted {
+		if start, end := int(body.Pos().Offset()), int(body.End().Offset()); end <= len(s.text) && start <= end && strings.Contains(s.text[start:end], "\\\n") {
+			s.deny("a here-document joins lines with a backslash, which readers take differently", s.spanOf(r))
+		}
+		s.parts(body.Parts, true)
+	}
+}
+
+func isDigits(text string) bool {
+	for _, c := range []byte(text) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return text != ""
+}

@@ -1,0 +1,289 @@
+package policy
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// word is what is known of a word before it is run.
+type word struct {
+	text      string // all of it if static, else what each field that it becomes starts with
+	static    bool
+	splits    bool // may become none or several fields, of which only the first starts with text
+	globs     bool // may become several fields, all of which start with text
+	number    bool // consists of digits, whatever they are
+	tame      bool // holds no bracket, so no subscript that bash would evaluate
+	path      bool // starts with a slash
+	procSubst bool
+	start     int // in its script's text
+	end       int
+	inner     int // where text stands in the script as it is, or -1
+}
+
+func (w word) show() string {
+	if w.static {
+		return quoteShort(w.text)
+	}
+	return "a name that only the run reveals"
+}
+
+// mayBeOption tells whether one of the fields may start with a dash.
+func (w word) mayBeOption() bool {
+	switch {
+	case w.static:
+		return len(w.text) > 1 && w.text[0] == '-'
+	case w.number, w.path && !w.splits:
+		return false
+	}
+	return w.splits || w.text == "" || w.text[0] == '-'
+}
+
+func (w word) is(text string) bool { return w.static && w.text == text }
+
+func quoteShort(text string) string {
+	text = oneLine(text)
+	if len(text) > 60 {
+		text = strings.ToValidUTF8(text[:57], "") + "…"
+	}
+	return "\"" + text + "\""
+}
+
+// words resolves words as the shell would, and judges what they run.
+func (s *script) words(list []*syntax.Word) []word {
+	words := make([]word, len(list))
+	for i, w := range list {
+		words[i] = s.word(w)
+	}
+	return words
+}
+
+func (s *script) word(w *syntax.Word) word {
+	if w == nil || len(w.Parts) == 0 {
+		return word{static: true, tame: true, inner: -1}
+	}
+	out := s.parts(w.Parts, false)
+	out.start, out.end = int(w.Pos().Offset()), int(w.End().Offset())
+	out.inner = s.verbatim(w, out)
+	if s.lang == langBash && out.static && bracesIn(w) {
+		// The parts before the brace are the same in every field, and none
+		// of them splits.
+		out.static, out.globs = false, true
+		out.text = out.text[:strings.IndexByte(out.text, '{')]
+	}
+	return out
+}
+
+// verbatim tells where the word's text stands in the script unchanged.
+func (s *script) verbatim(w *syntax.Word, out word) int {
+	if !out.static || len(w.Parts) != 1 {
+		return -1
+	}
+	at := out.start
+	if _, isLit := w.Parts[0].(*syntax.Lit); !isLit {
+		at++
+	}
+	if at+len(out.text) <= len(s.text) && s.text[at:at+len(out.text)] == out.text {
+		return at
+	}
+	return -1
+}
+
+// resolver puts a word together from its parts.
+type resolver struct {
+	word
+	b strings.Builder
+}
+
+// unknown ends the text that is known.
+func (r *resolver) unknown() {
+	if r.static {
+		r.text, r.static = r.b.String(), false
+	}
+}
+
+func (s *script) parts(parts []syntax.WordPart, quoted bool) word {
+	r := &resolver{word: word{static: true, tame: true, inner: -1}}
+	if len(parts) == 1 { // the usual cases
+		switch part := parts[0].(type) {
+		case *syntax.Lit:
+			if !quoted && !strings.Contains(part.Value, "(") && (part.Value == "[" || !strings.ContainsAny(part.Value, "\\*?[~")) {
+				r.text = part.Value
+				return r.word
+			}
+		case *syntax.SglQuoted:
+			if !part.Dollar {
+				r.text, r.tame = part.Value, !strings.ContainsAny(part.Value, "[`$")
+				return r.word
+			}
+		}
+	}
+	for i, part := range parts {
+		if !s.enter(part) {
+			r.unknown()
+			break
+		}
+		s.part(r, part, i == 0, quoted)
+		s.leave()
+	}
+	if r.static {
+		r.text = r.b.String()
+	}
+	r.number = r.number && !r.static && r.b.Len() == 0 && len(parts) == 1
+	r.path = r.path && (r.static || r.b.Len() == 0 || r.text == "")
+	return r.word
+}
+
+func (s *script) part(r *resolver, part syntax.WordPart, first, quoted bool) {
+	switch part := part.(type) {
+	case *syntax.Lit:
+		if !quoted && (strings.Contains(part.Value, "<(") || strings.Contains(part.Value, ">(")) {
+			s.deny("a process substitution that only some shells see", s.spanOf(part)) // busybox does in ${x:-<(id)}
+		}
+		s.literal(r, part.Value, first, quoted)
+	case *syntax.SglQuoted:
+		s.single(r, part)
+	case *syntax.DblQuoted:
+		if part.Dollar {
+			s.needBash(part)
+			r.unknown() // translated
+		}
+		inner := s.parts(part.Parts, true)
+		r.take(inner, len(part.Parts) == 1 && first)
+	case *syntax.ParamExp:
+		r.take(s.param(part, quoted), first)
+	case *syntax.CmdSubst:
+		if part.TempFile || part.ReplyVar {
+			s.needBash(part)
+		}
+		if part.Backquotes {
+			s.backquotes(part)
+		}
+		s.isolated(part.Stmts, lostWhere)
+		r.take(word{splits: !quoted, number: numericOutput(part)}, first)
+	case *syntax.ArithmExp:
+		if part.Bracket || part.Unsigned {
+			s.needBash(part)
+		}
+		s.arithm(part.X)
+		r.take(word{tame: true}, first)
+	case *syntax.ProcSubst:
+		s.needBash(part)
+		s.isolated(part.Stmts, lostWhere)
+		r.take(word{path: true, procSubst: true, tame: true}, first)
+	case *syntax.ExtGlob:
+		s.needBash(part)
+		s.hidden("an extended pattern", s.spanOf(part))
+		r.take(word{splits: true}, first)
+	default:
+		s.deny("a kind of word that is not known here", s.spanOf(part))
+		r.unknown()
+	}
+}
+
+// backquotes denies what is in them but ends elsewhere for shells, which look
+// for the next backquote first, or is unquoted twice.
+func (s *script) backquotes(c *syntax.CmdSubst) {
+	inner := s.source(c)
+	if inner = inner[1:max(len(inner)-1, 1)]; strings.ContainsAny(inner, "`\\#") || strings.Contains(inner, "<<") {
+		s.deny("backquotes around what readers take differently (write $(…))", s.spanOf(c))
+	}
+}
+
+func (s *script) source(n syntax.Node) string {
+	start, end := int(n.Pos().Offset()), int(n.End().Offset())
+	if start > end || end > len(s.text) {
+		return s.text
+	}
+	return s.text[start:end]
+}
+
+// take appends a part that was resolved.
+func (r *resolver) take(w word, first bool) {
+	if w.static {
+		if r.static {
+			r.b.WriteString(w.text)
+		}
+		r.tame = r.tame && w.tame
+		return
+	}
+	if r.static {
+		r.b.WriteString(w.text)
+	}
+	r.unknown()
+	r.splits, r.globs = r.splits || w.splits, r.globs || w.globs
+	r.tame = r.tame && (w.tame || w.number)
+	if first {
+		r.number, r.path, r.procSubst = w.number, w.path, w.procSubst
+	}
+}
+
+// literal takes the escapes out of text that is not in single quotes.
+func (s *script) literal(r *resolver, text string, first, quoted bool) {
+	if !quoted && first && strings.HasPrefix(text, "~") {
+		r.unknown()
+		r.path = true // a home directory; HOME is not set by scripts
+		return
+	}
+	if !quoted && (strings.Contains(text, "=~") || strings.Contains(text, ":~")) {
+		r.unknown() // a home directory, in what looks like an assignment
+	}
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '\\' && i+1 < len(text) && (!quoted || strings.IndexByte("$`\"\\", text[i+1]) >= 0):
+			i++
+			c = text[i]
+		case !quoted && (c == '*' || c == '?' || c == '['):
+			r.unknown()
+			r.globs, r.tame = true, r.tame && c != '['
+		}
+		if c == '[' || c == '`' || c == '$' {
+			r.tame = false
+		}
+		if r.static {
+			r.b.WriteByte(c)
+		}
+	}
+}
+
+func (s *script) single(r *resolver, q *syntax.SglQuoted) {
+	text := q.Value
+	if q.Dollar {
+		s.needBash(q)
+		if strings.Contains(text, "\\") {
+			text = ansiC.Replace(text)
+			if strings.Contains(text, "\\") {
+				r.unknown()
+				r.tame = false
+				return
+			}
+		}
+	}
+	if strings.ContainsAny(text, "[`$") {
+		r.tame = false
+	}
+	if r.static {
+		r.b.WriteString(text)
+	}
+}
+
+// ansiC are the escapes of $'…' that are read here. With others the word is
+// unknown.
+var ansiC = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\'`, "'", `\"`, `"`, `\r`, "\r")
+
+// bracesIn tells whether bash would expand braces in the word. It may say so
+// of some that bash would not.
+func bracesIn(w *syntax.Word) bool {
+	for i, part := range w.Parts {
+		lit, ok := part.(*syntax.Lit)
+		if !ok {
+			continue
+		}
+		if open := strings.IndexByte(lit.Value, '{'); open >= 0 {
+			rest := lit.Value[open:]
+			return len(w.Parts) > i+1 || strings.Contains(rest, ",") || strings.Contains(rest, "..")
+		}
+	}
+	return false
+}

@@ -1,0 +1,303 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// programs are what is known of programs, one row each: which of their
+// arguments make them run another program or write a file. A program without a
+// row is allowed by a rule that names it, with all that it does.
+var programs = map[string]func(*call){}
+
+// wrapperRow is a program whose operands are a command.
+type wrapperRow struct {
+	name string
+	spec string
+	skip int  // operands before the command
+	does bool // it changes who or where the command is, so it needs a rule too
+}
+
+// The grammars stop at the first operand. Sources: the programs' man pages
+// (coreutils 9, util-linux 2.39, busybox 1.36, findutils 4.9).
+var wrapperRows = []wrapperRow{
+	{"nohup", "help version", 0, false},
+	{"nice", "n,adjustment: @numbers help version", 0, false},
+	{"ionice", "c,class: n,classdata: t,ignore h,help V,version", 0, false},
+	{"timeout", "s,signal: k,kill-after: v,verbose f,foreground p,preserve-status help version", 1, false},
+	{"stdbuf", "i,input: o,output: e,error: help version", 0, false},
+	{"setsid", "c,ctty f,fork w,wait h,help V,version", 0, false},
+	{"time", "p,portability v,verbose a,append q,quiet f,format: o,output:!w h,help V,version", 0, false},
+	{"caffeinate", "d i m s u t:", 0, false},
+	{"unbuffer", "p", 0, false},
+	{"setarch", "v,verbose R,addr-no-randomize B,32bit h,help V,version", 1, false},
+	{"taskset", "a,all-tasks c,cpu-list h,help V,version", 1, false},
+	{"chrt", "b,batch d,deadline f,fifo i,idle o,other r,rr a,all-tasks h,help V,version", 1, false},
+	{"choom", "n,adjust: h,help V,version", 0, false},
+	{"prlimit", "n,nofile? v,as? c,core? t,cpu? f,fsize? u,nproc? s,stack? h,help V,version", 0, false},
+	{"busybox", "help", 0, false},
+	{"toybox", "help", 0, false},
+	{"sudo", "A,askpass!o b,background E,preserve-env? H,set-home i,login!o s,shell!o n,non-interactive u,user: g,group: P,preserve-groups S,stdin k,reset-timestamp C,close-from: D,chdir: p,prompt: R,chroot:!o T,command-timeout: h,host: e,edit!o l,list v,validate K V", 0, true},
+	{"doas", "n s!o u: C:!o L", 0, true},
+	{"chroot", "userspec: groups: skip-chdir help version", 1, true},
+	{"unshare", "m,mount? u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? f,fork r,map-root-user c,map-current-user kill-child? mount-proc? R,root:!o w,wd:", 0, true},
+	{"nsenter", "t,target: a,all m,mount? u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? r,root? w,wd? F,no-fork", 0, true},
+	{"capsh", "", 0, true},
+	{"setpriv", "reuid: regid: clear-groups keep-groups init-groups no-new-privs inh-caps: ambient-caps: bounding-set: d,dump", 0, true},
+	{"runuser", "u,user: g,group: l,login!o c,command:!X s,shell:!o", 0, true},
+	{"setuidgid", "", 1, true}, {"chpst", "u: U: e: / n: l: L: P", 0, true}, {"softlimit", "m: d: s: l: a: o: p: f: c: r: t:", 0, true},
+	{"strace", "f,follow-forks F q,quiet? c C T,syscall-times? t,absolute-timestamps? r,relative-timestamps? v,no-abbrev y,decode-fds? i s,string-limit: e,trace: E:!o o,output:!w p,attach: u,user: S: P: b: I: h V", 0, true},
+	{"ltrace", "f c C t r S T i e: o,output:!w p: u: s: n: l: x: F:!o", 0, true},
+	{"valgrind", "@single tool: leak-check: q,quiet v,verbose log-file:!w error-exitcode: track-origins: show-leak-kinds:", 0, true},
+	{"catchsegv", "", 0, true}, {"faketime", "f m p:", 1, true}, {"firejail", "", 0, true}, {"bwrap", "", 0, true},
+	{"systemd-run", "", 0, true}, {"cpulimit", "l: p: e: b z i v q", 0, true}, {"torsocks", "", 0, true}, {"proxychains", "q f:!o", 0, true},
+	{"proxychains4", "q f:!o", 0, true}, {"fakeroot", "u", 0, true}, {"dbus-run-session", "", 0, true}, {"xvfb-run", "a,auto-servernum", 0, true},
+	{"rlwrap", "", 0, true}, {"ld.so", "", 0, true}, {"start-stop-daemon", "", 0, true}, {"daemon", "", 0, true},
+	{"coverage", "", 0, true}, {"dotenv", "", 0, true}, {"direnv", "", 0, true}, {"with-contenv", "", 0, true}, {"su-exec", "", 1, true}, {"gosu", "", 1, true},
+}
+
+func init() {
+	for _, row := range wrapperRows {
+		grammar := newGrammar(row.spec + " @ordered")
+		programs[row.name] = func(c *call) {
+			operands := c.parse(c.words[1:], grammar).operands
+			c.wrapper = !row.does
+			if len(operands) > 0 && operands[0].splits {
+				c.s.hidden("which program "+row.name+" runs", c.span())
+				return
+			}
+			c.run(operands[min(row.skip, len(operands)):])
+		}
+	}
+	for _, name := range []string{"sh", "dash", "ash", "bash", "rbash"} {
+		programs[name] = shell
+	}
+	programs["env"] = env
+	programs["xargs"] = xargs
+	programs["flock"] = flock
+	programs["watch"] = watch
+	programs["parallel"] = parallel
+	programs["ssh"] = ssh
+	programs["su"] = su
+	programs["script"] = scriptCommand
+}
+
+var shellOptions = newGrammar("c l,login e u x v f h m n p r B C E T b t norc noprofile posix restricted verbose version help o: O: i!o s!o rcfile:!o init-file:!o @ordered")
+
+// shell judges the script of sh -c. Without one it runs a file, or its input.
+func shell(c *call) {
+	p := c.parse(c.words[1:], shellOptions)
+	if p.has("c") && len(p.operands) > 0 {
+		c.wrapper = true
+		if text := p.operands[0]; text.splits || text.globs {
+			c.s.hidden("the script of "+c.words[0].text+" -c", c.span())
+		} else {
+			c.shell(text, strings.HasSuffix(c.words[0].text, "bash"))
+		}
+		return
+	}
+	c.opaque("runs a script from a file or its input", c.words[0], 1)
+}
+
+// unwrapped takes off the one `sh -c '…'` or `bash -lc "…"` that agents send
+// around everything.
+func (s *script) unwrapped() *script {
+	if !s.outer || len(s.file.Stmts) != 1 {
+		return nil
+	}
+	stmt := s.file.Stmts[0]
+	cmd, ok := stmt.Cmd.(*syntax.CallExpr)
+	if !ok || len(cmd.Assigns) > 0 || len(stmt.Redirs) > 0 || stmt.Background || stmt.Negated || len(cmd.Args) < 3 {
+		return nil
+	}
+	name := cmd.Args[0].Lit()
+	bash := name == "bash"
+	if !bash && (s.onlyBash || !slices.Contains([]string{"sh", "dash", "ash"}, name)) {
+		return nil
+	}
+	probe := &script{j: &judge{policy: s.j.policy, src: s.j.src, roots: map[string]bool{}}, lang: s.lang, text: s.text, onlyBash: s.onlyBash}
+	c := &call{s: probe, words: probe.words(cmd.Args)}
+	for _, w := range c.words {
+		if !w.static {
+			return nil
+		}
+	}
+	p := c.parse(c.words[1:], shellOptions)
+	if !p.has("c") || len(p.operands) == 0 || len(c.uses) > 0 || len(probe.j.commands) > 0 {
+		return nil
+	}
+	if _, what := unreadable(p.operands[0].text); what != "" {
+		return nil
+	}
+	inner := s.nest(p.operands[0], s.lang)
+	inner.nested, inner.onlyBash = 0, s.onlyBash
+	if bash {
+		inner.lang, inner.onlyBash = langBash, true
+	}
+	return inner
+}
+
+var envOptions = newGrammar("i,ignore-environment 0,null u,unset: C,chdir: v,debug S,split-string:!o block-signal? default-signal? ignore-signal? P:!o help version @ordered")
+
+// env sets variables for the command after them.
+func env(c *call) {
+	p := c.parse(c.words[1:], envOptions)
+	words := p.operands
+	for len(words) > 0 {
+		name, _, isVar := strings.Cut(words[0].text, "=")
+		if words[0].splits || !words[0].static && !isVar {
+			c.s.hidden("which program env runs", c.span())
+			return
+		}
+		if !isVar {
+			break
+		}
+		c.env = append(c.env, name)
+		words = words[1:]
+	}
+	c.wrapper = len(words) > 0 || len(c.uses) > 0
+	if p.has("C") || p.has("chdir") {
+		c.in = lostWhere
+	}
+	c.run(words)
+	if len(words) > 0 {
+		c.env = nil
+	}
+}
+
+var xargsOptions = newGrammar("0,null a,arg-file: d,delimiter: E: e,eof? I: i,replace? L: l,max-lines? n,max-args: P,max-procs: p,interactive r,no-run-if-empty s,max-chars: t,verbose x,exit o,open-tty process-slot-var: show-limits help version @ordered")
+
+// xargs adds words that only the run reveals, or puts them into others.
+func xargs(c *call) {
+	p := c.parse(c.words[1:], xargsOptions)
+	words := slices.Clone(p.operands)
+	c.wrapper = true
+	if len(words) == 0 {
+		return // echo
+	}
+	replace := ""
+	for _, o := range p.options {
+		switch o.name {
+		case "I", "i", "replace":
+			replace = "{}"
+			if o.has {
+				replace = o.value.text
+			}
+			if o.has && !o.value.static || replace == "" {
+				c.s.hidden("what xargs replaces", c.span())
+				return
+			}
+		case "process-slot-var":
+			c.env = append(c.env, o.value.text)
+		}
+	}
+	if replace != "" {
+		c.run(substitute(words, replace, ""))
+		return
+	}
+	last := words[len(words)-1]
+	c.run(append(words, word{splits: true, inner: -1, start: last.start, end: last.end}))
+}
+
+// substitute makes words unknown from the mark on, after which only prefix is
+// sure.
+func substitute(words []word, mark, prefix string) []word {
+	words = slices.Clone(words)
+	for i, w := range words {
+		if before, _, found := strings.Cut(w.text, mark); found && w.static {
+			words[i].static, words[i].tame, words[i].inner = false, false, -1
+			words[i].text = before
+			if before == "" {
+				words[i].text = prefix
+			}
+		}
+	}
+	return words
+}
+
+var flockOptions = newGrammar("s,shared x,e,exclusive u,unlock n,nb,nonblock w,wait,timeout: E,conflict-exit-code: o,close F,no-fork verbose c,command h,help V,version @ordered")
+
+func flock(c *call) {
+	operands := c.parse(c.words[1:], flockOptions).operands
+	if len(operands) == 0 {
+		return
+	}
+	if !isDigits(operands[0].text) {
+		c.write(operands[0], 1)
+	}
+	if rest := operands[1:]; len(rest) > 1 && (rest[0].is("-c") || rest[0].is("--command")) {
+		c.shell(rest[1], false)
+	} else {
+		c.run(rest)
+	}
+}
+
+var watchOptions = newGrammar("n,interval: d,differences? b,beep c,color C,no-color e,errexit g,chgexit p,precise q,equexit: r,no-rerun t,no-title w,no-wrap x,exec h,help v,version @ordered")
+
+// watch joins its words and has sh run them, unless it is told not to.
+func watch(c *call) {
+	p := c.parse(c.words[1:], watchOptions)
+	if len(p.operands) == 0 {
+		return
+	}
+	c.wrapper = true
+	if p.has("exec") {
+		c.run(p.operands)
+		return
+	}
+	c.shell(join(p.operands), false)
+}
+
+func join(words []word) word {
+	joined := word{static: true, inner: -1, start: words[0].start, end: words[len(words)-1].end}
+	if len(words) == 1 {
+		return words[0]
+	}
+	var texts []string
+	for _, w := range words {
+		joined.static = joined.static && w.static
+		texts = append(texts, w.text)
+	}
+	joined.text = strings.Join(texts, " ")
+	return joined
+}
+
+// parallel makes a shell line of its words and its input, which are unknown.
+func parallel(c *call) { c.opaque("has a shell run its words and its input", c.words[0], 1) }
+
+var sshOptions = newGrammar("4 6 A a C f G g K k M N n q s T t V v X x Y y B: b: c: D: E:!w e: F:!o I:!o i: J: L: l: m: O: o:!o p: Q: R: S:!o W: w: @ordered")
+
+// ssh has the other end's shell run its words.
+func ssh(c *call) {
+	p := c.parse(c.words[1:], sshOptions)
+	if len(p.operands) > 1 {
+		c.shell(join(p.operands[1:]), false)
+	}
+}
+
+var suOptions = newGrammar("c,command:!X session-command:!X l,login m,p,preserve-environment s,shell:!o g,group: G,supp-group: P,pty w,whitelist-environment: f,fast")
+
+func su(c *call) {
+	p := c.parse(c.words[1:], suOptions)
+	if !p.has("command") {
+		c.opaque("runs a shell", c.words[0], 1)
+	}
+	if len(p.operands) > 1 {
+		c.unknown("what the other user's shell runs", p.operands[1])
+	}
+}
+
+var scriptOptions = newGrammar("a,append c,command:!X e,return f,flush q,quiet t,timing? B,log-io:!w I,log-in:!w O,log-out:!w T,log-timing:!w E,echo: m,logging-format: o,output-limit: force h,help V,version")
+
+func scriptCommand(c *call) {
+	p := c.parse(c.words[1:], scriptOptions)
+	if !p.has("command") {
+		c.opaque("runs a shell", c.words[0], 1)
+	}
+	for _, w := range p.operands {
+		c.write(w, 1)
+	}
+	c.writeSomewhere("writes a typescript", c.words[0], 1)
+}
