@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -24,7 +25,6 @@ func build(s sources, merged map[string]settings, own ownPaths, env map[string]s
 		File:      own.file,
 		Engine:    top.Engine,
 		Admission: sandbox.Admission{MaxRunning: top.Running, MaxQueued: top.Queue.Length, MaxWait: top.Queue.Wait},
-		Policy:    top.Policy,
 		Serve:     top.Serve,
 		Spool:     sandbox.Spooling{Total: top.Spool.Total, Age: top.Spool.Age, OnError: top.Spool.OnError},
 		Profiles:  map[string]sandbox.Profile{},
@@ -34,7 +34,12 @@ func build(s sources, merged map[string]settings, own ownPaths, env map[string]s
 	limits := own.rules(top)
 	limits.Fixed = append(limits.Fixed, programs(typed, env["PATH"])...)
 	for name, v := range typed {
-		c.Profiles[name] = v.profile(limits)
+		rules := limits
+		var err error
+		if rules.Commands, err = v.Policy.compile(); err != nil {
+			return nil, fmt.Errorf("profile %q: %w", name, err)
+		}
+		c.Profiles[name] = v.profile(rules)
 	}
 	return c, nil
 }

@@ -19,7 +19,8 @@ func checkTogether(profiles map[string]settings) Problems {
 			checkOrder[time.Duration](s, "timeout", "max_timeout"),
 			checkOrder[time.Duration](s, "idle_timeout", "max_timeout"),
 			checkOrder[int64](s, "pool.min", "pool.max"),
-			s.checkLinks(writable))
+			s.checkLinks(writable),
+			s.checkPolicy())
 	}
 	return problems
 }

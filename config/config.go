@@ -41,7 +41,6 @@ type Config struct {
 
 	Engine    Engine
 	Admission sandbox.Admission
-	Policy    Policy
 	Serve     Serve
 	Spool     sandbox.Spooling
 
@@ -61,22 +60,10 @@ type Engine struct {
 	Runtime string // of the default profile; empty is the engine's default
 }
 
-// Policy is the policy on commands, taken apart but not yet enforced: whoever
-// runs commands must refuse to where PolicyConfigured.
-type Policy struct {
-	Default string // "allow", "ask" or "deny"
-	Rules   []map[string]any
-}
-
 // Serve is the sidecar.
 type Serve struct {
 	Listen    string // "unix:///…" or "tcp://…"
 	TokenFile string `mapstructure:"token_file"` // absolute, or ""
-}
-
-// PolicyConfigured tells whether the policy says anything but "allow".
-func (c *Config) PolicyConfigured() bool {
-	return c.Policy.Default != "allow" || len(c.Policy.Rules) > 0
 }
 
 // Load reads the configuration. An error is Problems where settings are wrong,

@@ -51,7 +51,7 @@ func TestDefaults(t *testing.T) {
 	if d := cmp.Diff(map[string]sandbox.Profile{"default": want}, c.Profiles); d != "" {
 		t.Error(d)
 	}
-	if c.Profiles["default"].Pool != (sandbox.PoolSize{Min: 2, Max: 8, MaxAge: 10 * time.Minute}) || c.Profiles["default"].Session != (sandbox.SessionLife{Idle: 30 * time.Minute, Max: 8 * time.Hour}) || c.Admission != (sandbox.Admission{MaxRunning: 32, MaxQueued: 256, MaxWait: time.Minute}) || c.Serve.Listen != "unix:///run/belljar/belljar.sock" || c.PolicyConfigured() || c.File != "" {
+	if c.Profiles["default"].Pool != (sandbox.PoolSize{Min: 2, Max: 8, MaxAge: 10 * time.Minute}) || c.Profiles["default"].Session != (sandbox.SessionLife{Idle: 30 * time.Minute, Max: 8 * time.Hour}) || c.Admission != (sandbox.Admission{MaxRunning: 32, MaxQueued: 256, MaxWait: time.Minute}) || c.Serve.Listen != "unix:///run/belljar/belljar.sock" || c.File != "" {
 		t.Errorf("%+v", c)
 	}
 	if c.Profiles["default"].OnTimeout != sandbox.EndContainer {
@@ -255,22 +255,6 @@ func TestDefaultMountInTheRootDirectory(t *testing.T) {
 	}
 	if rules := c.Profiles["default"].Policy.(policy.Rules); len(rules.Mounts) != 0 {
 		t.Errorf("allowed %+v", rules.Mounts)
-	}
-}
-
-func TestPolicyConfigured(t *testing.T) {
-	for text, want := range map[string]bool{
-		"policy: {default: allow, rules: []}":      false,
-		"policy: {default: ask}":                   true,
-		"policy: {rules: [{Match: rm, do: deny}]}": true,
-	} {
-		c := mustLoad(t, text, Options{})
-		if c.PolicyConfigured() != want {
-			t.Errorf("%s: %v", text, !want)
-		}
-		if len(c.Policy.Rules) == 1 && c.Policy.Rules[0]["Match"] != "rm" {
-			t.Errorf("rules changed: %v", c.Policy.Rules)
-		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"belljar/policy"
 	"belljar/sandbox"
 )
 
@@ -63,8 +64,9 @@ var keys = []key{
 	{name: "spool.total", kind: sizeTo(1<<20, "1MiB", 16<<40, "16TiB"), def: "1GiB", host: true, doc: "Output that is kept on disk, of all commands together; the oldest goes first."},
 	{name: "spool.age", kind: orZero(durationTo(second, 720*time.Hour, "720h"), 0), def: "1h", host: true, doc: "How long it is kept after its command's end; 0 keeps nothing after it."},
 	{name: "spool.on_error", kind: enum("continue", "end"), def: "continue", doc: "Where output cannot be kept, as on a full disk: the command runs on, or is ended."},
-	{name: "policy.default", kind: enum("allow", "ask", "deny"), def: "allow", doc: "The verdict on a command that no rule matches."},
-	{name: "policy.rules", kind: rules, def: "[]", doc: "Rules on commands."},
+	{name: "policy.default", kind: enum(decisions...), def: "allow", command: true, doc: "The verdict on a command that no rule matches. allow without rules judges nothing; ask is refused, as nobody can be asked yet."},
+	{name: "policy.set", kind: optional(enum(policy.Sets()...)), def: "", command: true, doc: "Bundled rules that come after policy.rules. Empty: none."},
+	{name: "policy.rules", kind: commandRules, def: "[]", command: true, doc: "Rules on commands: the first that matches decides, and a script is as allowed as its strictest command."},
 	{name: "serve.listen", kind: address("unix", "tcp"), def: "unix:///run/belljar/belljar.sock", doc: "Where `belljar serve` listens."},
 	{name: "serve.token_file", kind: optional(file), def: "", doc: "File with the token that clients of `belljar serve` must show. Empty: none."},
 }

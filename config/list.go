@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"path"
 	"regexp"
@@ -113,28 +112,4 @@ func (m *mountRule) set(field, text, dir string) *Problem {
 		m.Mode = text
 	}
 	return nil
-}
-
-// rules are only taken apart: what is in them is package policy's.
-var rules = kind{
-	schema: map[string]any{"type": "array", "items": map[string]any{"type": "object"}},
-	list: func(r *reader, name string, items []*yaml.Node) any {
-		list := make([]map[string]any, 0, len(items))
-		for i, n := range items {
-			item := fmt.Sprintf("%s[%d]", name, i)
-			if !r.is(n, yaml.MappingNode, item, "a mapping") {
-				continue
-			}
-			var rule map[string]any
-			err := n.Decode(&rule)
-			if err == nil {
-				_, err = json.Marshal(rule)
-			}
-			if err != nil {
-				r.report(item, n, wrong("write plain keys and values", "%q cannot be read", err))
-			}
-			list = append(list, rule)
-		}
-		return list
-	},
 }

@@ -117,7 +117,7 @@ type values struct {
 		Age     time.Duration
 		OnError sandbox.SpoolAction `mapstructure:"on_error"`
 	}
-	Policy Policy
+	Policy commandPolicy
 	Serve  Serve
 }
 

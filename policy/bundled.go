@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// Sets are the names of the bundled sets.
+func Sets() []string { return []string{"readonly", "git-readonly", "build"} }
+
 // Bundled returns a set of rules by its name: "readonly", "git-readonly" or
 // "build". Each is a copy, to be used as it is or to take rules from.
 //

@@ -40,7 +40,7 @@ func (r CommandRules) Compile() (*CommandPolicy, error) {
 	if r.Default > Allow {
 		wrong = append(wrong, fmt.Errorf("default %d: write allow, ask or deny", r.Default))
 	}
-	wrong = append(wrong, checkLists("", r.Writes, r.Env)...)
+	wrong = append(wrong, checkLists(r.Writes, r.Env)...)
 	names := map[string]bool{}
 	for i, rule := range r.Rules {
 		where := fmt.Sprintf("rule %q: ", rule.Name)
@@ -52,7 +52,9 @@ func (r CommandRules) Compile() (*CommandPolicy, error) {
 		for _, command := range rule.Commands {
 			m.patterns = append(m.patterns, strings.Fields(command))
 		}
-		wrong = append(wrong, rule.check(where)...)
+		for _, err := range rule.Check() {
+			wrong = append(wrong, fmt.Errorf("%s%w", where, err))
+		}
 		p.add(m)
 	}
 	if err := errors.Join(wrong...); err != nil {
@@ -81,8 +83,10 @@ func (p *CommandPolicy) add(m ruleMatch) {
 	p.matches = append(p.matches, m)
 }
 
-func (r CommandRule) check(where string) (wrong []error) {
-	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(where+format, args...)) }
+// Check is all that is wrong with the rule by itself, each naming the field and
+// what to write.
+func (r CommandRule) Check() (wrong []error) {
+	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	if len(r.Commands) == 0 {
 		bad("commands: name at least one")
 	}
@@ -123,18 +127,18 @@ func (r CommandRule) check(where string) (wrong []error) {
 	if g.Network != "" && g.Network != "none" {
 		bad("grant: network %q: a rule can only take the network away: write none", g.Network)
 	}
-	return append(wrong, checkLists(where, r.Writes, r.Env)...)
+	return append(wrong, checkLists(r.Writes, r.Env)...)
 }
 
-func checkLists(where string, writes, env []string) (wrong []error) {
+func checkLists(writes, env []string) (wrong []error) {
 	for _, glob := range writes {
 		if _, err := path.Match(glob, ""); err != nil || glob == "" || slices.Contains(strings.Split(glob, "/"), "..") {
-			wrong = append(wrong, fmt.Errorf("%swrites: %q: write a path without .., such as /work/**", where, glob))
+			wrong = append(wrong, fmt.Errorf("writes: %q: write a path without .., such as /work/**", glob))
 		}
 	}
 	for _, name := range env {
 		if !isName(strings.ReplaceAll(name, "*", "_")) {
-			wrong = append(wrong, fmt.Errorf("%senv: %q: write a variable's name, or a glob such as LC_*", where, name))
+			wrong = append(wrong, fmt.Errorf("env: %q: write a variable's name, or a glob such as LC_*", name))
 		}
 	}
 	return wrong

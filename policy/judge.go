@@ -97,6 +97,9 @@ func (j *judge) add(c CommandVerdict) { j.commands = append(j.commands, c) }
 func (j *judge) span(start, end int) Span {
 	start = min(max(start, 0), len(j.src))
 	end = min(max(end, start), len(j.src))
+	for end < len(j.src) && end > start && !utf8.RuneStart(j.src[end]) {
+		end++ // what was refused by its first byte is shown whole
+	}
 	if j.lines == nil {
 		j.lines = []int{0}
 		for i := range len(j.src) {

@@ -27,6 +27,8 @@ type Rules struct {
 	// They are never mounted themselves, and what holds them only read-only:
 	// a command that writes its own rules has none.
 	Fixed []string
+
+	Commands *CommandPolicy // judges scripts; nil judges none, so all may run
 }
 
 // MountRule allows mounts of Source, or of what is below it, onto Target, or

@@ -164,7 +164,7 @@ type Profile struct {
 	View          View
 	LiveEvery     time.Duration // between two live views
 	Summarize     Summarize
-	Policy        Policy // nil allows nothing
+	Policy        Policy // nil allows no variables and no mounts, and judges no scripts
 }
 
 // Summarize is a program of the operator's, on belljar's host, that is given
@@ -204,4 +204,7 @@ type Policy interface {
 	// Writable says whether a mount could let commands write to that
 	// directory of the host.
 	Writable(dir string) bool
+	// CheckScript refuses a script with a *Error of CauseDenied that names the
+	// rule and the place in the script.
+	CheckScript(script string) error
 }

@@ -137,6 +137,11 @@ func (l *Local) Start(ctx context.Context, c Command) (Execution, error) {
 	if err := c.validate(p); err != nil {
 		return nil, err
 	}
+	if p.Policy != nil {
+		if err := p.Policy.CheckScript(c.Script); err != nil {
+			return nil, err
+		}
+	}
 	if c.Session != "" && l.StateDir == "" {
 		return nil, invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", c.Session)
 	}

@@ -128,12 +128,48 @@ func TestProfileDefaults(t *testing.T) {
 type policy struct {
 	env      []string
 	writable []string
+	denied   string // a script
 }
 
 func (p policy) AllowEnv(name string) bool      { return slices.Contains(p.env, name) }
 func (p policy) CheckMount(sandbox.Mount) error { return nil }
+func (p policy) CheckScript(script string) error {
+	if script == p.denied {
+		return &sandbox.Error{Cause: sandbox.CauseDenied, Message: "rule \"no\""}
+	}
+	return nil
+}
 func (p policy) Writable(dir string) bool {
 	return slices.ContainsFunc(p.writable, func(root string) bool { return dir == root || strings.HasPrefix(dir, root+"/") })
+}
+
+// A script that the policy refuses makes no container, and takes no turn.
+func TestPolicyRefusesScripts(t *testing.T) {
+	for script, denied := range map[string]bool{"rm": true, "ls": false} {
+		engine := playing(func(*sandboxtest.Proc) int { return 0 })
+		runner := local(engine)
+		p := profile()
+		p.Policy = policy{denied: "rm"}
+		runner.Profiles["default"] = p
+		_, err := sandbox.Run(t.Context(), runner, sandbox.Command{Script: script})
+		if (err != nil) != denied || denied && sandbox.CauseOf(err) != sandbox.CauseDenied {
+			t.Errorf("%q: %v", script, err)
+		}
+		if made := len(engine.Specs()); denied != (made == 0) {
+			t.Errorf("%q: made %d containers", script, made)
+		}
+	}
+}
+
+// What no shell could run is no matter of the policy.
+func TestPolicyIsAskedOfUsableScripts(t *testing.T) {
+	runner := local(playing(func(*sandboxtest.Proc) int { return 0 }))
+	p := profile()
+	p.Policy = policy{denied: "a\x00"}
+	runner.Profiles["default"] = p
+	if _, err := sandbox.Run(t.Context(), runner, sandbox.Command{Script: "a\x00"}); sandbox.CauseOf(err) != sandbox.CauseInvalid {
+		t.Error(err)
+	}
 }
 
 func TestEnviron(t *testing.T) {

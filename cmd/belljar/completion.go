@@ -20,6 +20,11 @@ func completeRun(cmd *cobra.Command, g *globals) {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	cmd.MarkFlagFilename("output-file")
+	completeProfile(cmd, g)
+}
+
+// completeProfile completes --profile with those of the configuration.
+func completeProfile(cmd *cobra.Command, g *globals) {
 	cmd.RegisterFlagCompletionFunc("profile", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		c, err := g.loadConfig(nil)
 		if err != nil {

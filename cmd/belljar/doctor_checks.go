@@ -112,9 +112,6 @@ func (p *patient) readConfig(g *globals) finding {
 		return configProblem(err)
 	}
 	p.config = c
-	if c.PolicyConfigured() {
-		return problem(errPolicy)
-	}
 	profiles := strings.Join(slices.Sorted(maps.Keys(c.Profiles)), ", ")
 	if c.File == "" {
 		return ok("no sandbox.yaml: the defaults, with profile %s", profiles)

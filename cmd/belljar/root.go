@@ -34,7 +34,7 @@ Then:        belljar run 'echo hello'`,
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: err.Error(), Hint: "see " + c.CommandPath() + " --help"}
 	})
-	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), versionCmd())
+	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), policyCmd(g), versionCmd())
 	return cmd
 }
 

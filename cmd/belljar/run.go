@@ -178,9 +178,6 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	if err != nil {
 		return show.refused(command, err)
 	}
-	if c.PolicyConfigured() {
-		return show.refused(command, errPolicy)
-	}
 	if os.Getenv("BELLJAR_HOST") != "" {
 		return show.refused(command, errSidecar)
 	}
@@ -244,10 +241,6 @@ func boundMemory(output int64) {
 		debug.SetGCPercent(400)
 	}
 }
-
-// errPolicy refuses what this version could only ignore.
-var errPolicy = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "sandbox.yaml has a command policy, which this version does not enforce",
-	Hint: "remove policy.rules and set policy.default to allow"}
 
 // errSidecar refuses to run here what is meant for elsewhere.
 var errSidecar = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "BELLJAR_HOST names a sidecar, and this version cannot use one",

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"belljar/policy"
+	"belljar/sandbox"
+	"belljar/view"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const policyHelp = `Say what the command policy makes of a script, without running it.
+
+The container is the boundary, the policy is the guide: it knows the text of a
+script, not what the image calls ls nor what a repository's settings run. What
+it cannot know is denied. policy.* of sandbox.yaml has the rules; --set judges by
+a bundled set alone.`
+
+// exitAsk is that of a script which needs an approval.
+const exitAsk = 3
+
+func policyCmd(g *globals) *cobra.Command {
+	cmd := &cobra.Command{Use: "policy", Short: "Judge a script by the command policy", Long: policyHelp, Args: cobra.NoArgs}
+	cmd.AddCommand(policyCheckCmd(g), policyExplainCmd(g))
+	return cmd
+}
+
+func policyCheckCmd(g *globals) *cobra.Command {
+	f := &policyFlags{}
+	cmd := &cobra.Command{
+		Use:   "check [flags] [--] SCRIPT",
+		Short: "Say in one line whether a script may run",
+		Long: policyHelp + `
+
+The exit status is 0 for allow, 126 for deny and 3 for ask.`,
+		Example: `  belljar policy check --set readonly 'git log | head'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, v, err := f.judge(g, args)
+			if err != nil {
+				return err
+			}
+			if err := f.write(cmd.OutOrStdout(), text, v, writeVerdict); err != nil {
+				return err
+			}
+			switch v.Decision {
+			case policy.Allow:
+				return nil
+			case policy.Ask:
+				return exitError(exitAsk)
+			}
+			return exitError(exitDenied)
+		},
+	}
+	f.add(cmd, g)
+	return cmd
+}
+
+func policyExplainCmd(g *globals) *cobra.Command {
+	f := &policyFlags{}
+	cmd := &cobra.Command{
+		Use:   "explain [flags] [--] SCRIPT",
+		Short: "Show what in a script was decided on, and why",
+		Long: policyHelp + `
+
+The exit status is 0, whatever was decided: check has one for each decision.`,
+		Example: `  belljar policy explain --set build 'make && git push'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, v, err := f.judge(g, args)
+			if err != nil {
+				return err
+			}
+			return f.write(cmd.OutOrStdout(), text, v, explain)
+		},
+	}
+	f.add(cmd, g)
+	return cmd
+}
+
+type policyFlags struct{ profile, set, format string }
+
+func (f *policyFlags) add(cmd *cobra.Command, g *globals) {
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows SCRIPT is its own
+	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "judge by the policy of `PROFILE` of sandbox.yaml")
+	flags.StringVar(&f.set, "set", "", "judge by the bundled set `NAME` instead: "+strings.Join(policy.Sets(), ", "))
+	flags.StringVar(&f.format, "format", "text", "output `FORMAT`: text or json")
+	completeProfile(cmd, g)
+	cmd.RegisterFlagCompletionFunc("set", cobra.FixedCompletions(policy.Sets(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (f *policyFlags) judge(g *globals, args []string) (string, policy.Verdict, error) {
+	var none policy.Verdict
+	if f.format != "text" && f.format != "json" {
+		return "", none, usagef("--format %q is unknown: use text or json", f.format)
+	}
+	text, err := script(args)
+	if err != nil {
+		return "", none, err
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", none, usagef("give a script, such as: belljar policy check 'git status'")
+	}
+	rules, err := f.rules(g)
+	if err != nil {
+		return "", none, err
+	}
+	return text, rules.Judge(text), nil
+}
+
+func (f *policyFlags) rules(g *globals) (policy.Rules, error) {
+	if f.set != "" {
+		if f.profile != sandbox.DefaultProfile {
+			return policy.Rules{}, usagef("--set judges by that set alone: leave out --profile")
+		}
+		set, ok := policy.Bundled(f.set)
+		if !ok {
+			return policy.Rules{}, usagef("--set %q is unknown: use %s", f.set, strings.Join(policy.Sets(), ", "))
+		}
+		commands, err := set.Compile()
+		return policy.Rules{Commands: commands}, err
+	}
+	c, err := g.loadConfig(nil)
+	if err != nil {
+		return policy.Rules{}, err
+	}
+	p, ok := c.Profiles[f.profile]
+	if !ok {
+		return policy.Rules{}, usagef("no profile %q", f.profile)
+	}
+	rules, ok := p.Policy.(policy.Rules)
+	if !ok {
+		return policy.Rules{}, fmt.Errorf("profile %q has no rules", f.profile)
+	}
+	return rules, nil
+}
+
+func (f *policyFlags) write(w io.Writer, script string, v policy.Verdict, text func(io.Writer, string, policy.Verdict) error) error {
+	if f.format == "text" {
+		return text(w, script, v)
+	}
+	if v.Roots == nil {
+		v.Roots = []string{}
+	}
+	if v.Unknown == nil {
+		v.Unknown = []policy.Unknown{}
+	}
+	if v.Commands == nil {
+		v.Commands = []policy.CommandVerdict{}
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(struct {
+		policy.Verdict
+		Grant *policy.Grant `json:"grant,omitempty"` // hidden: nothing enforces it yet
+	}{Verdict: v})
+}
+
+func writeVerdict(w io.Writer, _ string, v policy.Verdict) error {
+	_, err := fmt.Fprintln(w, verdictLine(v))
+	return err
+}
+
+func verdictLine(v policy.Verdict) string {
+	line := v.Decision.String() + ": " + v.Who()
+	if v.Span.Line > 0 {
+		line += " at " + position(v.Span)
+	}
+	if v.Reason != "" {
+		line += ": " + v.Reason
+	}
+	return view.SafeLine(line)
+}
+
+func position(s policy.Span) string { return fmt.Sprintf("%d:%d", s.Line, s.Column) }
+
+// explain shows the script with what was decided on underlined, and what was
+// found in it.
+func explain(w io.Writer, script string, v policy.Verdict) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", verdictLine(v))
+	underline(&b, script, v.Span, paint(w, v.Decision))
+	if len(v.Roots) > 0 {
+		fmt.Fprintf(&b, "\nruns: %s\n", view.SafeLine(strings.Join(v.Roots, ", ")))
+	}
+	for i, u := range v.Unknown {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "unknown at %s: %s\n", position(u.Span), view.SafeLine(u.What))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// underline writes carets below the span. What stands before it, in it and
+// after it is made safe by itself, so the carets are as wide as what is shown.
+func underline(b *strings.Builder, script string, at policy.Span, paint func(string) string) {
+	widths := runewidth.Condition{StrictEmojiNeutral: true} // as in package view
+	start := 0
+	for line := range strings.Lines(script) {
+		text := strings.TrimSuffix(line, "\n")
+		from := min(max(at.Start-start, 0), len(text))
+		to := min(max(at.End-start, from), len(text))
+		before, in := view.SafeLine(text[:from]), view.SafeLine(text[from:to])
+		fmt.Fprintf(b, "  %s%s%s\n", before, in, view.SafeLine(text[to:]))
+		if n := widths.StringWidth(in); n > 0 {
+			fmt.Fprintf(b, "  %s%s\n", strings.Repeat(" ", widths.StringWidth(before)), paint(strings.Repeat("^", n)))
+		}
+		start += len(line)
+	}
+}
+
+// paint colours on a terminal, for a decision.
+func paint(w io.Writer, d policy.Decision) func(string) string {
+	file, isFile := w.(*os.File)
+	if !isFile || !term.IsTerminal(int(file.Fd())) || os.Getenv("NO_COLOR") != "" {
+		return func(text string) string { return text }
+	}
+	colour := map[policy.Decision]string{policy.Allow: "32", policy.Ask: "33"}[d]
+	if colour == "" {
+		colour = "31"
+	}
+	return func(text string) string { return "\x1b[1;" + colour + "m" + text + "\x1b[0m" }
+}

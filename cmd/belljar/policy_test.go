@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"belljar/policy"
+)
+
+// askPolicy runs belljar policy, and returns its stdout and exit status.
+func askPolicy(t *testing.T, args ...string) (string, int, error) {
+	t.Helper()
+	var out strings.Builder
+	cmd := rootCmd()
+	cmd.SetArgs(append([]string{"policy"}, args...))
+	cmd.SetOut(&out)
+	err := cmd.ExecuteContext(t.Context())
+	if exit, ok := errors.AsType[exitError](err); ok {
+		return out.String(), int(exit), nil
+	}
+	if err != nil {
+		return out.String(), exitFor(err), err
+	}
+	return out.String(), 0, nil
+}
+
+const policyFile = `
+policy: {rules: [{name: no-rm, commands: [rm], decision: deny, reason: it removes}, {name: push, commands: [git push], decision: ask}]}
+profiles:
+  strict: {policy: {default: deny, rules: []}}
+`
+
+func TestPolicyCheck(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile(filepath.Join(dir, "sandbox.yaml"), []byte(policyFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"ls; rm a", 126, "deny: rule \"no-rm\" at 1:5: it removes\n"},
+		{"git push", 3, "ask: rule \"push\" at 1:1: rule \"push\" says ask\n"},
+		{"ls", 0, "allow: default at 1:1: no rule matches \"ls\", and the default is allow\n"},
+		{"--profile strict ls", 126, "deny: default at 1:1: no rule matches \"ls\", and the default is deny\n"},
+		{"--set build rm x", 0, "allow: rule \"change-files\" at 1:1: it changes files of the workspace\n"},
+		{"--set readonly -- rm x", 126, "deny: default at 1:1: no rule matches \"rm\", and the default is deny\n"},
+		{"--set all ls", 125, `--set "all" is unknown: use readonly, git-readonly, build (see --help)`},
+		{"--set build --profile strict ls", 125, "--set judges by that set alone: leave out --profile (see --help)"},
+		{"--profile none ls", 125, `no profile "none" (see --help)`},
+		{"--format xml ls", 125, `--format "xml" is unknown: use text or json (see --help)`},
+		{"", 125, "give a script, such as: belljar policy check 'git status' (see --help)"},
+	} {
+		args := []string{"check"}
+		if test.args != "" {
+			args = append(args, flagsAnd(test.args)...)
+		}
+		out, status, err := askPolicy(t, args...)
+		if err != nil {
+			out = err.Error()
+		}
+		if status != test.status || out != test.want {
+			t.Errorf("%s: exit status %d, %s", test.args, status, out)
+		}
+	}
+}
+
+// flagsAnd takes leading flags with their values off the script.
+func flagsAnd(line string) []string {
+	var args []string
+	for strings.HasPrefix(line, "--") {
+		words := strings.SplitN(line, " ", 3)
+		if words[0] == "--" {
+			args, line = append(args, "--"), strings.Join(words[1:], " ")
+			break
+		}
+		args, line = append(args, words[:2]...), words[2]
+	}
+	return append(args, line)
+}
+
+func TestPolicyJSON(t *testing.T) {
+	out, status, err := askPolicy(t, "check", "--set", "readonly", "--format", "json", "cd x && rm y")
+	var v policy.Verdict
+	if err != nil || json.Unmarshal([]byte(out), &v) != nil || status != 126 {
+		t.Fatalf("%v, exit status %d, %s", err, status, out)
+	}
+	if v.Decision != policy.Deny || v.Span.Column != 9 || strings.Contains(out, "grant") || !strings.Contains(out, `"unknown":[]`) {
+		t.Error(out)
+	}
+}
+
+func TestPolicyExplain(t *testing.T) {
+	for name, test := range map[string]struct{ script, want string }{
+		"tabs and wide characters": {"echo '日本\t' && rm 日本; ls", `deny: default at 1:19: no rule matches "rm", and the default is deny
+
+  echo '日本\t' && rm 日本; ls
+                   ^^^^^^^
+
+runs: echo, ls, rm
+`},
+		"several lines": {"ls\nrm 'a\n\nb' c", `deny: default at 2:1: no rule matches "rm", and the default is deny
+
+  ls
+  rm 'a
+  ^^^^^
+
+  b' c
+  ^^^^
+
+runs: ls, rm
+`},
+		"escapes": {"ls \x1b[2J", `deny: default at 1:4: the script holds the control character U+001B
+
+  ls \x1b[2J
+     ^^^^
+`},
+		"what turns text around": {"ls \u202e", `deny: default at 1:4: the script holds the control character U+202E
+
+  ls \u202e
+     ^^^^^^
+`},
+		"unknown": {"$X", `deny: default at 1:1: unknown until it runs: which program runs
+
+  $X
+  ^^
+
+unknown at 1:1: which program runs
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, status, err := askPolicy(t, "explain", "--set", "readonly", test.script)
+			if err != nil || status != 0 || strings.ReplaceAll(out, "  \n", "\n") != test.want {
+				t.Errorf("%v, exit status %d\n%s", err, status, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,60 @@
+package config
+
+import (
+	"fmt"
+
+	"belljar/policy"
+)
+
+// commandPolicy is policy.* of one profile.
+type commandPolicy struct {
+	Default string // "allow", "ask" or "deny"
+	Set     string // a bundled set's name, or ""
+	Rules   []commandRule
+}
+
+// compile makes the file's own rules, then those of the set, one policy. Where
+// all is allowed it is nil: no script is judged.
+func (c commandPolicy) compile() (*policy.CommandPolicy, error) {
+	if c.Default == policy.Allow.String() && c.Set == "" && len(c.Rules) == 0 {
+		return nil, nil
+	}
+	var all policy.CommandRules
+	if err := all.Default.UnmarshalText([]byte(c.Default)); err != nil {
+		return nil, fmt.Errorf("policy.default: %w", err)
+	}
+	for _, rule := range c.Rules {
+		all.Rules = append(all.Rules, rule.rule())
+	}
+	set, _ := policy.Bundled(c.Set)
+	all.Writes, all.Env = set.Writes, set.Env
+	all.Rules = append(all.Rules, set.Rules...)
+	// Dir stays unknown, since each command may name its own.
+	return all.Compile()
+}
+
+// checkPolicy finds what is wrong of a set beside the default and the rules.
+func (s settings) checkPolicy() Problems {
+	var problems Problems
+	set := s.value("policy.set")
+	name, _ := set.data.(string)
+	bundled, _ := policy.Bundled(name)
+	report := func(v value, hint, format string, args ...any) {
+		p := wrong(hint, format, args...)
+		p.Place, p.Line, p.Key = v.place, v.line, v.key
+		problems = append(problems, p)
+	}
+	if name != "" && s.value("policy.default").data == policy.Allow.String() {
+		report(set, "set policy.default to deny or ask", "%s says what is allowed, and the default is to allow everything else", name)
+	}
+	rules := s.value("policy.rules")
+	own, _ := rules.data.([]commandRule)
+	for i, rule := range own {
+		for _, other := range bundled.Rules {
+			if rule.Name == other.Name {
+				report(rules, "give it another name", "rules[%d] is called %q, as a rule of policy.set %s is", i, rule.Name, name)
+			}
+		}
+	}
+	return problems
+}

@@ -1,0 +1,110 @@
+package config
+
+import (
+	"strings"
+	"testing"
+
+	"belljar/policy"
+)
+
+func rulesOf(t *testing.T, c *Config, profile string) policy.Rules {
+	t.Helper()
+	rules, ok := c.Profiles[profile].Policy.(policy.Rules)
+	if !ok {
+		t.Fatalf("no profile %q", profile)
+	}
+	return rules
+}
+
+func TestPolicy(t *testing.T) {
+	const noPush = "{name: no-push, commands: [git push, git log], args: [\"*\"], deny: [--force], decision: deny, reason: ask me}"
+	for _, test := range []struct{ file, script, decision, rule string }{
+		{"", "rm -rf / \x01", "allow", ""}, // not judged
+		{"policy: {default: allow, set: \"\", rules: []}", "rm \x01", "allow", ""},
+		{"policy: {default: deny}", "ls", "deny", ""},
+		{"policy: {default: ask}", "ls", "ask", ""},
+		{"policy: {rules: [" + noPush + "]}", "git push origin", "deny", "no-push"},
+		{"policy: {rules: [" + noPush + "]}", "git pull", "allow", ""},
+		{"policy: {default: deny, set: readonly}", "git log", "allow", "git-reads"},
+		{"policy: {default: deny, set: readonly, rules: [" + noPush + "]}", "git log -3", "deny", "no-push"},
+		{"policy: {default: deny, set: build}", "GOOS=linux go build ./... > out", "allow", "build-tools"},
+		{"policy: {default: deny, rules: [{name: e, commands: [echo], decision: allow, allow_unknown: true, writes: [/work/**], env: [A]}]}", `A=1 echo "$X" > /work/x`, "allow", "e"},
+		{"policy: {default: deny, rules: [{name: e, commands: [echo], decision: allow, writes: [/work/**]}]}", "echo > /etc/x", "deny", ""},
+		{"policy: {default: deny, rules: [{name: e, commands: [mk], decision: ask, allow: [runs]}]}", "mk x", "ask", "e"},
+	} {
+		v := rulesOf(t, mustLoad(t, test.file, Options{}), "default").Judge(test.script)
+		if v.Decision.String() != test.decision || v.Rule != test.rule && test.decision != "deny" {
+			t.Errorf("%s\n%s: %v by %q: %s", test.file, test.script, v.Decision, v.Rule, v.Reason)
+		}
+	}
+}
+
+func TestPolicyOfProfiles(t *testing.T) {
+	c := mustLoad(t, `
+policy: {default: deny, set: git-readonly}
+profiles:
+  same: {timeout: 1m}
+  more: {policy: {set: readonly}}
+  free: {policy: {default: allow, set: ""}}
+`, Options{})
+	for profile, want := range map[string]policy.Decision{"default": policy.Deny, "same": policy.Deny, "more": policy.Allow, "free": policy.Allow} {
+		if v := rulesOf(t, c, profile).Judge("cat x"); v.Decision != want {
+			t.Errorf("%s: %+v", profile, v)
+		}
+	}
+	if rulesOf(t, c, "free").Commands != nil {
+		t.Error("a profile that allows all is judged")
+	}
+}
+
+func TestBadPolicy(t *testing.T) {
+	for rules, want := range map[string]string{
+		"a":     "must be a list, not a string (`belljar config schema` says what it is)",
+		"[a]":   "[0]: must be a mapping, not a string (`belljar config schema` says what it is)",
+		"[{}]":  "[0]: the name is missing (write {name: no-push, commands: [git push], decision: deny})",
+		"[{x}]": "[0].x: unknown key (a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes and env)",
+		"[{name: a, commands: [b], decision: deny, grant: {}}]":                                 "[0].grant: unknown key (a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes and env)",
+		"[{name: a, commands: [b]}]":                                                            "[0]: the decision is missing (write {name: no-push, commands: [git push], decision: deny})",
+		"[{name: a, commands: [b], decision: no}]":                                              `[0].decision: "no" is not a decision (write allow, ask or deny)`,
+		"[{name: a, commands: b, decision: deny}]":                                              "[0].commands: must be a list, not a string (`belljar config schema` says what it is)",
+		"[{name: a, commands: [5], decision: deny}]":                                            "[0].commands[0]: must be a string, not a number (write it in quotes)",
+		"[{name: a, commands: [], decision: deny}]":                                             "[0].commands: name at least one",
+		"[{name: a, commands: [l*], decision: deny}]":                                           `[0].commands: "l*": * stands for a whole word`,
+		"[{name: a, name: b, commands: [c], decision: deny}]":                                   "[0].name: duplicate key, first on line 1 (remove one of them)",
+		"[{name: '', commands: [c], decision: deny}]":                                           "[0].name: is empty (messages name the rule by it)",
+		"[{name: '%d', commands: [c], deny: [o], decision: deny}]":                              `[0].deny: "o": write an option such as -o or --output`,
+		"[{name: a, commands: [c], decision: allow, allow: [x]}]":                               `[0].allow: "x": write runs, writes or reads`,
+		"[{name: a, commands: [c], decision: allow, writes: [..]}]":                             `[0].writes: "..": write a path without .., such as /work/**`,
+		"[{name: a, commands: [c], decision: allow, env: [1A]}]":                                `[0].env: "1A": write a variable's name, or a glob such as LC_*`,
+		"[{name: a, commands: [c], decision: allow, reason: \"a\\nb\"}]":                        "[0].reason: write one line",
+		"[{name: a, commands: [c], decision: allow, allow_unknown: \"true\"}]":                  "[0].allow_unknown: must be true or false, not a string (write it without quotes)",
+		"[{name: a, commands: [c], decision: allow}, {name: a, commands: [d], decision: deny}]": `[1].name: "a" is the name of the rule on line 1 (give each rule a name of its own)`,
+		"[{name: read-files, commands: [c], decision: allow}], set: readonly, default: deny":    `: rules[0] is called "read-files", as a rule of policy.set readonly is (give it another name)`,
+	} {
+		_, err := load(t, "policy: {rules: "+rules+"}", Options{})
+		want = "sandbox.yaml:1: policy.rules" + map[bool]string{true: ": "}[want[0] == 'm'] + want
+		if err == nil || err.Error() != want {
+			t.Errorf("%s:\n got %v\nwant %s", rules, err, want)
+		}
+	}
+}
+
+func TestSetNeedsADefault(t *testing.T) {
+	_, err := load(t, "policy:\n  set: readonly", Options{})
+	if err == nil || err.Error() != "sandbox.yaml:2: policy.set: readonly says what is allowed, and the default is to allow everything else (set policy.default to deny or ask)" {
+		t.Error(err)
+	}
+	if _, err := load(t, "policy: {set: all}", Options{}); err == nil || !strings.Contains(err.Error(), `"all" is not one of its values (write readonly, git-readonly, build)`) {
+		t.Error(err)
+	}
+}
+
+// Shown is what was written, and it can be read again.
+func TestRulesAreShownAsWritten(t *testing.T) {
+	const rules = `[{"name":"a","commands":["b c"],"decision":"ask","allow":["runs"]}]`
+	for _, s := range mustLoad(t, "policy: {rules: "+rules+"}", Options{}).Settings() {
+		if s.Key == "policy.rules" && s.Value != rules {
+			t.Error(s.Value)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"belljar/policy"
+)
+
+// commandRule is a rule as it is written: `config show` prints no more.
+type commandRule struct {
+	Name         string          `json:"name"`
+	Commands     []string        `json:"commands"`
+	Args         []string        `json:"args,omitempty"`
+	Deny         []string        `json:"deny,omitempty"`
+	Decision     policy.Decision `json:"decision"`
+	Reason       string          `json:"reason,omitempty"`
+	AllowUnknown bool            `json:"allow_unknown,omitempty"`
+	Allow        []string        `json:"allow,omitempty"`
+	Writes       []string        `json:"writes,omitempty"`
+	Env          []string        `json:"env,omitempty"`
+}
+
+func (c commandRule) rule() policy.CommandRule {
+	return policy.CommandRule{
+		Name: c.Name, Commands: c.Commands, Args: c.Args, Deny: c.Deny, Decision: c.Decision, Reason: c.Reason,
+		AllowUnknown: c.AllowUnknown, Allow: c.Allow, Writes: c.Writes, Env: c.Env,
+	}
+}
+
+var commandRules = kind{
+	schema: map[string]any{"type": "array", "items": map[string]any{
+		"type": "object", "additionalProperties": false, "required": []string{"name", "commands", "decision"},
+		"properties": map[string]any{
+			"name":          map[string]any{"type": "string", "minLength": 1, "description": "Names the rule where it decides."},
+			"commands":      someStrings("Programs, or their first words, such as \"git status\"; * stands for a whole word."),
+			"args":          stringsOf("Globs for the words that follow. A rule that allows or asks needs each word to be like one, one that denies any."),
+			"deny":          stringsOf("Options that the rule denies, however abbreviated or clustered."),
+			"decision":      map[string]any{"type": "string", "enum": decisions},
+			"reason":        map[string]any{"type": "string", "description": "Shown to the caller; one line."},
+			"allow_unknown": map[string]any{"type": "boolean", "default": false, "description": "Allow words that only the run reveals, after those of commands."},
+			"allow": map[string]any{"type": "array", "items": map[string]any{"type": "string", "enum": []string{policy.Runs, policy.Writes, policy.Reads}},
+				"description": "runs: also what cannot be judged, such as hooks; writes: any file; reads: nothing but reading."},
+			"writes": stringsOf("Files that these commands may write. A relative glob is relative to where the script starts, which an absolute one never matches."),
+			"env":    stringsOf("Variables that may be set for these commands."),
+		},
+	}},
+	list: func(r *reader, name string, items []*yaml.Node) any {
+		list := make([]commandRule, 0, len(items))
+		lines := map[string]int{}
+		for i, n := range items {
+			item := fmt.Sprintf("%s[%d]", name, i)
+			rule, ok := r.rule(n, item)
+			if first, taken := lines[rule.Name]; ok && taken {
+				r.report(item+".name", n, wrong("give each rule a name of its own", "%q is the name of the rule on line %d", rule.Name, first))
+			}
+			lines[rule.Name] = n.Line
+			list = append(list, rule)
+		}
+		return list
+	},
+}
+
+var decisions = []string{policy.Allow.String(), policy.Ask.String(), policy.Deny.String()}
+
+func stringsOf(doc string) map[string]any {
+	return map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "description": doc}
+}
+
+func someStrings(doc string) map[string]any {
+	schema := stringsOf(doc)
+	schema["minItems"] = 1
+	return schema
+}
+
+// rule reads one, and says what is wrong with it by itself.
+func (r *reader) rule(n *yaml.Node, name string) (commandRule, bool) {
+	var rule commandRule
+	before, written := len(r.problems), map[string]bool{}
+	for _, f := range r.fields(n, name) {
+		written[f.name] = true
+		r.ruleField(&rule, f)
+	}
+	if len(r.problems) > before {
+		return rule, false
+	}
+	for _, needed := range []string{"name", "commands", "decision"} {
+		if !written[needed] {
+			r.report(name, n, wrong("write {name: no-push, commands: [git push], decision: deny}", "the %s is missing", needed))
+			return rule, false
+		}
+	}
+	if rule.Name == "" {
+		r.report(name+".name", n, wrong("messages name the rule by it", "is empty"))
+	}
+	for _, err := range rule.rule().Check() {
+		field, what, _ := strings.Cut(err.Error(), ": ")
+		r.report(name+"."+field, n, wrong("", "%s", what))
+	}
+	return rule, len(r.problems) == before
+}
+
+func (r *reader) ruleField(rule *commandRule, f field) {
+	texts := map[string]*string{"name": &rule.Name, "reason": &rule.Reason}
+	lists := map[string]*[]string{
+		"commands": &rule.Commands, "args": &rule.Args, "deny": &rule.Deny,
+		"allow": &rule.Allow, "writes": &rule.Writes, "env": &rule.Env,
+	}
+	switch text, list := texts[f.name], lists[f.name]; {
+	case text != nil:
+		if r.isString(f.value, f.path) {
+			*text = f.value.Value
+		}
+	case list != nil:
+		*list = r.strings(f.value, f.path)
+	case f.name == "allow_unknown":
+		rule.AllowUnknown = r.isTrue(f.value, f.path)
+	case f.name == "decision":
+		if r.isString(f.value, f.path) && rule.Decision.UnmarshalText([]byte(f.value.Value)) != nil {
+			r.report(f.path, f.value, wrong("write allow, ask or deny", "%q is not a decision", f.value.Value))
+		}
+	default:
+		r.report(f.path, f.key, wrong("a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes and env", "unknown key"))
+	}
+}
+
+func (r *reader) strings(n *yaml.Node, name string) []string {
+	if !r.is(n, yaml.SequenceNode, name, "a list") {
+		return nil
+	}
+	list := make([]string, 0, len(n.Content))
+	for i, item := range n.Content {
+		if r.isString(item, fmt.Sprintf("%s[%d]", name, i)) {
+			list = append(list, item.Value)
+		}
+	}
+	return list
+}
+
+func (r *reader) isTrue(n *yaml.Node, name string) bool {
+	const want = "true or false"
+	if !r.is(n, yaml.ScalarNode, name, want) {
+		return false
+	}
+	if n.ShortTag() != "!!bool" {
+		r.report(name, n, wrong("write it without quotes", "must be "+want+", not %s", describe(n)))
+		return false
+	}
+	return strings.EqualFold(n.Value, "true")
+}
