@@ -490,3 +490,24 @@ func TestReaderSeeks(t *testing.T) {
 		t.Errorf("%d segments opened", opened)
 	}
 }
+
+// The note of the longest and strangest command fits on the page that is read.
+func TestNoteFits(t *testing.T) {
+	long := strings.Repeat("x", 64)
+	s := newSpool(1000, OutputTruncate)
+	dir := filepath.Join(t.TempDir(), long)
+	if err := s.open(dir, LogInfo{ID: long, Command: strings.Repeat("\x01", MaxScript), Profile: long, Session: long, Started: time.Now(), Keep: 1 << 40}); err != nil {
+		t.Fatal(err)
+	}
+	s.write(stdout, []byte("x"))
+	if err := s.end(StatusCanceled, -2, 720*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	if info, err := readSpoolNote(dir); err != nil || info.LogEnd == nil || info.Stdout.Bytes != 1 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if about, err := os.Stat(dir + "/" + spoolNoteName); err != nil || about.Size() > page {
+		t.Errorf("%d bytes, %v", about.Size(), err)
+	}
+}
