@@ -24,12 +24,8 @@ type dockerd struct {
 // nothing is left of it after the test.
 func privateEngine(t *testing.T) *dockerd {
 	t.Helper()
-	if _, err := exec.LookPath("dockerd"); err != nil || os.Getuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("engine faults need root and dockerd")
-		}
-		t.Skip("NOT TESTED: engine faults need root and dockerd")
-	}
+	needEngine(t)
+	needRoot(t, "an engine of one's own")
 	dir, err := os.MkdirTemp("", "belljar-") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)

@@ -229,9 +229,7 @@ func unusable(t *testing.T, change func(*exec.Cmd), want string) {
 
 // engineForbidden: the socket is there, and not for this user.
 func engineForbidden(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("NOT TESTED: becoming another user takes root")
-	}
+	needRoot(t, "becoming another user")
 	dir := socketDir(t)
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)

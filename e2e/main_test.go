@@ -63,6 +63,18 @@ func needEngine(t *testing.T) {
 	t.Skip("no Docker engine answers: see scripts/engine")
 }
 
+// needRoot fails in CI, and skips elsewhere.
+func needRoot(t *testing.T, what string) {
+	t.Helper()
+	if os.Getuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatalf("%s takes root", what)
+	}
+	t.Skipf("NOT TESTED: %s takes root", what)
+}
+
 // containers are belljar's, of whatever state; "" is none.
 func containers(filters ...string) string {
 	args := []string{"ps", "-a", "--filter", "label=dev.belljar.managed=true", "--format", "{{.ID}} {{.Status}} {{.Labels}}"}

@@ -170,9 +170,7 @@ func TestSignalWhileWaitingForTheTurn(t *testing.T) {
 // Where the engine does not see belljar's directory, it makes /etc/hosts itself.
 func TestStateThatTheEngineDoesNotSee(t *testing.T) {
 	needEngine(t)
-	if os.Getuid() != 0 {
-		t.Skip("NOT TESTED: a mount namespace takes root")
-	}
+	needRoot(t, "a mount namespace")
 	dir := t.TempDir()
 	out, err := exec.Command("unshare", "-m", "sh", "-c", `mount --make-rprivate / && mount -t tmpfs none "$1" && XDG_STATE_HOME="$1" exec "$2" run --format json 'nc -w 5 localhost 1; grep -c localhost /etc/hosts; ls /sys/class/net'`, "sh", dir, binary).CombinedOutput()
 	if code := exitCode(t, err); code != 0 {

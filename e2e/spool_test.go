@@ -55,12 +55,7 @@ func watchDisk(t *testing.T, dir string, pid int) (peak func() int64) {
 func smallDisk(t *testing.T, size int) (dir string, use func(*exec.Cmd)) {
 	t.Helper()
 	needEngine(t)
-	if os.Getuid() != 0 {
-		if os.Getenv("CI") != "" {
-			t.Fatal("a full disk needs root")
-		}
-		t.Skip("NOT TESTED: a full disk needs root")
-	}
+	needRoot(t, "a full disk")
 	dir, use = ownState(t)
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size="+strconv.Itoa(size)); err != nil {
 		t.Fatal(err)

@@ -137,11 +137,6 @@ func (l *Local) Start(ctx context.Context, c Command) (Execution, error) {
 	if err := c.validate(p); err != nil {
 		return nil, err
 	}
-	if p.Policy != nil {
-		if err := p.Policy.CheckScript(c.Script); err != nil {
-			return nil, err
-		}
-	}
 	if c.Session != "" && l.StateDir == "" {
 		return nil, invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", c.Session)
 	}
@@ -156,6 +151,13 @@ func (l *Local) Start(ctx context.Context, c Command) (Execution, error) {
 	}
 	if err := l.admission.enter(l.Admission); err != nil {
 		return nil, err
+	}
+	// Judged by one that is let in: it takes a while, of a long script.
+	if p.Policy != nil {
+		if err := p.Policy.CheckScript(c.Script); err != nil {
+			l.admission.leave()
+			return nil, err
+		}
 	}
 	return start(ctx, c, l, p), nil
 }

@@ -19,7 +19,6 @@ const (
 type output struct {
 	spool   *spool
 	onError SpoolAction // where that fails
-	limit   int64
 	action  OutputAction
 	live    LiveMode
 	idle    *watchdog
@@ -32,7 +31,6 @@ type output struct {
 
 	begun   chan struct{} // closed when the start was told; nothing comes before it
 	started time.Time
-	total   int64
 	first   time.Duration // until the first output; 0 is none yet
 	over    chan struct{} // closed when the limit is passed and ends the command
 	unkept  chan struct{} // closed when output can no longer be kept, if that ends the command
@@ -47,7 +45,7 @@ type output struct {
 
 func newOutput(c Command, onError SpoolAction) *output {
 	return &output{
-		spool: newSpool(c.Limits.Output, c.OnOutputLimit), onError: onError, limit: c.Limits.Output, action: c.OnOutputLimit, live: c.Live,
+		spool: newSpool(c.Limits.Output, c.OnOutputLimit), onError: onError, action: c.OnOutputLimit, live: c.Live,
 		idle:   &watchdog{},
 		events: make(chan Event, eventQueue),
 		begun:  make(chan struct{}), over: make(chan struct{}), unkept: make(chan struct{}), ending: make(chan struct{}),
@@ -77,16 +75,15 @@ func (w streamWriter) Write(p []byte) (int, error) {
 }
 
 func (o *output) write(s stream, p []byte) {
-	if o.total == 0 {
+	was := o.spool.total // which only we change
+	if was == 0 {
 		o.first = time.Since(o.started)
 	}
 	o.idle.touch()
-	was := o.total
-	o.total += int64(len(p))
 	if o.spool.write(s, p) != nil && o.onError == SpoolEnd {
 		close(o.unkept)
 	}
-	if o.action == OutputEnd && was <= o.limit && o.total > o.limit {
+	if o.action == OutputEnd && was <= o.spool.limit && o.spool.total > o.spool.limit {
 		close(o.over)
 	}
 	o.show(p)

@@ -106,19 +106,25 @@ func (s *spool) reader(which Stream) *keptReader {
 	return &keptReader{reader: r}
 }
 
+// wholeRunes is p without the beginning of a rune at its end.
+func wholeRunes(p []byte) []byte {
+	for i := len(p) - 1; i >= max(0, len(p)-utf8.UTFMax); i-- {
+		if !utf8.RuneStart(p[i]) {
+			continue
+		}
+		if !utf8.FullRune(p[i:]) {
+			return p[:i]
+		}
+		break
+	}
+	return p
+}
+
 // trimmed is o without the parts of runes on both sides of its gap, which would
 // make binary data of text. Binary data stays as it is.
 func (o Output) trimmed() Output {
 	t := o
-	if n := len(t.Head); n > 0 {
-		start := n - 1
-		for start > max(0, n-utf8.UTFMax) && !utf8.RuneStart(t.Head[start]) {
-			start--
-		}
-		if !utf8.FullRune(t.Head[start:]) {
-			t.Head = t.Head[:start]
-		}
-	}
+	t.Head = wholeRunes(t.Head)
 	for range utf8.UTFMax - 1 {
 		if len(t.Tail) > 0 && !utf8.RuneStart(t.Tail[0]) {
 			t.Tail = t.Tail[1:]

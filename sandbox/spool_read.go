@@ -68,22 +68,12 @@ func newOutputReader(src source, which Stream, offset int64) (*OutputReader, err
 // everything was read. Cancelling ctx gives up waiting.
 func (r *OutputReader) Next(ctx context.Context) (Chunk, error) {
 	for {
-		c, err := r.now()
-		if err == nil {
-			return c, nil
-		}
-		state, changed, err := r.look(err)
-		if err != nil {
-			return Chunk{}, err
-		}
-		// What was seen to have ended has no more than what is there now.
-		if c, err := r.now(); err == nil {
-			return c, nil
-		} else if state.ended {
-			return r.rest(state)
+		c, more, err := r.step()
+		if more == nil {
+			return c, err
 		}
 		select {
-		case <-changed:
+		case <-more:
 		case <-ctx.Done():
 			return Chunk{}, ctx.Err()
 		}
@@ -93,18 +83,28 @@ func (r *OutputReader) Next(ctx context.Context) (Chunk, error) {
 // Ready is Next, but does not wait: its error is io.EOF where there is nothing
 // more now.
 func (r *OutputReader) Ready() (Chunk, error) {
-	c, err := r.now()
-	if err == nil {
-		return c, nil
+	c, _, err := r.step()
+	return c, err
+}
+
+// step is the next chunk, or, with io.EOF, what to wait for.
+func (r *OutputReader) step() (c Chunk, more <-chan struct{}, err error) {
+	if c, err = r.now(); err == nil {
+		return c, nil, nil
 	}
-	state, _, err := r.look(err)
+	state, changed, err := r.look(err)
 	if err != nil {
-		return Chunk{}, err
+		return Chunk{}, nil, err
 	}
-	if c, err := r.now(); err == nil || !state.ended {
-		return c, err
+	// What was seen to have ended has no more than what is there now.
+	if c, err = r.now(); err == nil {
+		return c, nil, nil
 	}
-	return r.rest(state)
+	if state.ended {
+		c, err = r.rest(state)
+		return c, nil, err
+	}
+	return Chunk{}, changed, err
 }
 
 // look asks how far the command is, now that nothing more is there, or nothing at
@@ -164,37 +164,35 @@ func (r *OutputReader) now() (Chunk, error) {
 
 // first is the stream with the next byte, which is ready to be read.
 func (r *OutputReader) first() (*streamReader, error) {
-	for {
-		var first *streamReader
-		for _, s := range r.reads {
-			err := s.ready()
-			if errors.Is(err, io.EOF) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			if first == nil || s.merged < first.merged {
-				first = s
-			}
-		}
-		switch {
-		case first == nil:
-			return nil, io.EOF
-		case r.which != Merged || first.merged <= r.next:
-			return first, nil
-		}
-		// Bytes are missing in front of it. The other stream may have got them
-		// since it was looked at: they were written before these. What is still
-		// missing then is gone.
-		again := first
-		for _, s := range r.reads {
-			if err := s.ready(); err == nil && s.merged < again.merged {
-				again = s
-			}
-		}
-		return again, nil
+	first, err := r.lowest()
+	if err != nil || r.which != Merged || first.merged <= r.next {
+		return first, err
 	}
+	// Bytes are missing in front of it. The other stream may have got them since
+	// it was looked at: they were written before these. What is still missing then
+	// is gone.
+	return r.lowest()
+}
+
+// lowest is the stream whose next byte came first, of those that have one; io.EOF
+// is none.
+func (r *OutputReader) lowest() (lowest *streamReader, err error) {
+	for _, s := range r.reads {
+		err := s.ready()
+		if errors.Is(err, io.EOF) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if lowest == nil || s.merged < lowest.merged {
+			lowest = s
+		}
+	}
+	if lowest == nil {
+		return nil, io.EOF
+	}
+	return lowest, nil
 }
 
 // Close lets go of the files.

@@ -17,9 +17,7 @@ func (s spools) files(id string) source {
 	dir := s.path(id)
 	return source{
 		starts: func(which stream) ([]int64, error) { return segments(dir, which) },
-		open: func(which stream, start int64) (segmentFile, error) {
-			return os.Open(filepath.Join(dir, segmentName(which, start)))
-		},
+		open:   func(which stream, start int64) (segmentFile, error) { return openSegment(dir, which, start) },
 		state: func() (sourceState, <-chan struct{}, error) {
 			info, err := readSpoolNote(dir)
 			if _, statErr := os.Stat(dir); statErr != nil {
@@ -45,14 +43,12 @@ func (s spools) files(id string) source {
 func (s *spool) live() source {
 	return source{
 		starts: func(which stream) ([]int64, error) {
-			if dir, ok := s.place(); ok {
+			if dir := s.place(); dir != "" {
 				return segments(dir, which)
 			}
 			return nil, nil
 		},
-		open: func(which stream, start int64) (segmentFile, error) {
-			return os.Open(filepath.Join(s.dir, segmentName(which, start)))
-		},
+		open: func(which stream, start int64) (segmentFile, error) { return openSegment(s.place(), which, start) },
 		state: func() (sourceState, <-chan struct{}, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -64,11 +60,15 @@ func (s *spool) live() source {
 	}
 }
 
+func openSegment(dir string, which stream, start int64) (segmentFile, error) {
+	return os.Open(filepath.Join(dir, segmentName(which, start)))
+}
+
 // place is the spool's directory, once it has one.
-func (s *spool) place() (string, bool) {
+func (s *spool) place() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.dir, s.dir != ""
+	return s.dir
 }
 
 func (s *spool) state() sourceState {

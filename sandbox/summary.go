@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 	"unsafe"
 )
 
@@ -142,15 +141,7 @@ func (b *firstBytes) String() string {
 	if b.total == int64(len(b.kept)) {
 		return strings.TrimRight(strings.ToValidUTF8(string(b.kept), "\uFFFD"), " \t\r\n")
 	}
-	whole := b.kept
-	for i := 1; i <= min(utf8.UTFMax, len(whole)); i++ {
-		if at := len(whole) - i; utf8.RuneStart(whole[at]) {
-			if !utf8.FullRune(whole[at:]) {
-				whole = whole[:at]
-			}
-			break
-		}
-	}
+	whole := wholeRunes(b.kept)
 	return fmt.Sprintf("%s\n[%d more bytes of the summary left out]", strings.ToValidUTF8(string(whole), "\uFFFD"), b.total-int64(len(whole)))
 }
 

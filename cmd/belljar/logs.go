@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -87,7 +86,8 @@ func newLogs(g *globals) (*sandbox.Local, error) {
 		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "there is no directory where outputs are kept", Hint: "set HOME or XDG_STATE_HOME"}
 	}
 	logs := &sandbox.Local{Spool: c.Spool, StateDir: c.StateDir}
-	return logs, logs.SweepLogs(context.Background()) // no belljar may have run since some expired
+	logs.SweepLogs(context.Background()) // none may have since some expired; what stays is not shown
+	return logs, nil
 }
 
 func completeLogs(g *globals, args []string) (ids []string) {
@@ -183,7 +183,7 @@ func (f *logsFlags) print(ctx context.Context, logs *sandbox.Local, id string, s
 			return errors.Join(flushAll(to), err)
 		}
 		if c.Missed > 0 {
-			fmt.Fprintln(stderr, "belljar: "+strconv.FormatInt(c.Missed, 10)+" bytes before offset "+strconv.FormatInt(c.Offset, 10)+" are not kept")
+			fmt.Fprintf(stderr, "belljar: %d bytes before offset %d are not kept\n", c.Missed, c.Offset)
 		}
 		if len(c.Data) == 0 {
 			continue
