@@ -32,7 +32,7 @@ func TestPolicy(t *testing.T) {
 		{"policy: {default: deny, rules: [{name: e, commands: [echo], decision: allow, writes: [/work/**]}]}", "echo > /etc/x", "deny", ""},
 		{"policy: {default: deny, rules: [{name: e, commands: [mk], decision: ask, allow: [runs]}]}", "mk x", "ask", "e"},
 	} {
-		v := rulesOf(t, mustLoad(t, test.file, Options{}), "default").Judge(test.script)
+		v := rulesOf(t, mustLoad(t, test.file, Options{}), "default").JudgeScript(test.script, "")
 		if v.Decision.String() != test.decision || v.Rule != test.rule && test.decision != "deny" {
 			t.Errorf("%s\n%s: %v by %q: %s", test.file, test.script, v.Decision, v.Rule, v.Reason)
 		}
@@ -48,7 +48,7 @@ profiles:
   free: {policy: {default: allow, set: ""}}
 `, Options{})
 	for profile, want := range map[string]policy.Decision{"default": policy.Deny, "same": policy.Deny, "more": policy.Allow, "free": policy.Allow} {
-		if v := rulesOf(t, c, profile).Judge("cat x"); v.Decision != want {
+		if v := rulesOf(t, c, profile).JudgeScript("cat x", ""); v.Decision != want {
 			t.Errorf("%s: %+v", profile, v)
 		}
 	}

@@ -150,7 +150,7 @@ func (c *call) decide() *ruleMatch {
 		}
 	}
 	if len(found) > 1 {
-		c.s.j.unknown = append(c.s.j.unknown, Unknown{"which rule matches", c.span()})
+		c.s.j.unknown = append(c.s.j.unknown, Unknown{What: "which rule matches", Span: c.span()})
 		if verdict.Decision == Deny && !decided {
 			verdict.Rule, verdict.Reason = "", "unknown until it runs: which rule matches "+quoteShort(c.words[0].text)
 		}
@@ -159,7 +159,7 @@ func (c *call) decide() *ruleMatch {
 	c.s.j.ruled = c.s.j.ruled || !c.wrapper || found[0] != nil
 	c.s.j.add(verdict)
 	if rule := found[len(found)-1]; rule != nil && len(found) == 1 && verdict.Decision > Deny {
-		c.s.j.grant = c.s.j.grant.tighten(rule.Grant)
+		c.s.j.grant = tighten(c.s.j.grant, rule.Grant)
 		return rule
 	}
 	return nil
@@ -189,7 +189,7 @@ func (c *call) ask(m *ruleMatch) CommandVerdict {
 			v.Decision, v.Reason, v.Span = d, reason, u.at
 		}
 		if u.kind == useUnknown {
-			c.s.j.unknown = append(c.s.j.unknown, Unknown{u.what, u.at})
+			c.s.j.unknown = append(c.s.j.unknown, Unknown{What: u.what, Span: u.at})
 		}
 	}
 	return v

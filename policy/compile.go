@@ -121,7 +121,7 @@ func (r CommandRule) Check() (wrong []error) {
 		bad("reason: write one line")
 	}
 	g := r.Grant
-	if g.Timeout < 0 || g.IdleTimeout < 0 || g.Memory < 0 || g.CPUs < 0 || g.Pids < 0 {
+	if g.Timeout < 0 || g.IdleTimeout < 0 || g.Limits.Memory < 0 || g.Limits.CPUs < 0 || g.Limits.Pids < 0 {
 		bad("grant: limits are not negative")
 	}
 	if g.Network != "" && g.Network != "none" {

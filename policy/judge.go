@@ -112,7 +112,7 @@ func (j *judge) span(start, end int) Span {
 	if !found {
 		line--
 	}
-	return Span{start, end, line + 1, start - j.lines[line] + 1}
+	return Span{Start: start, End: end, Line: line + 1, Column: start - j.lines[line] + 1}
 }
 
 // refuse is the verdict on what cannot be read.
@@ -257,7 +257,7 @@ func (s *script) deny(what string, at Span) {
 
 // hidden adds what only the run reveals: it gets what anything could get.
 func (s *script) hidden(what string, at Span) {
-	s.j.unknown = append(s.j.unknown, Unknown{what, at})
+	s.j.unknown = append(s.j.unknown, Unknown{What: what, Span: at})
 	s.j.ruled = true
 	s.j.add(CommandVerdict{Decision: s.j.policy.worst, Reason: "unknown until it runs: " + what, Span: at})
 }

@@ -33,43 +33,28 @@
 package policy
 
 import (
-	"fmt"
 	"time"
+
+	"belljar/sandbox"
 )
 
-// Decision is what becomes of a command. The zero Decision is a denial, and of
-// two decisions the smaller is the stricter.
-type Decision uint8
+// A verdict is the sandbox's, which takes it to the caller, to who approves and
+// to the audit.
+type (
+	Decision       = sandbox.Decision
+	Verdict        = sandbox.Verdict
+	CommandVerdict = sandbox.CommandVerdict
+	Span           = sandbox.ScriptSpan
+	Unknown        = sandbox.Unknown
+	Grant          = sandbox.Grant
+)
 
 // The decisions, strictest first.
 const (
-	Deny Decision = iota
-	Ask
-	Allow
+	Deny  = sandbox.Deny
+	Ask   = sandbox.Ask
+	Allow = sandbox.Allow
 )
-
-var decisionNames = [...]string{Deny: "deny", Ask: "ask", Allow: "allow"}
-
-func (d Decision) String() string {
-	if int(d) < len(decisionNames) {
-		return decisionNames[d]
-	}
-	return decisionNames[Deny]
-}
-
-// MarshalText writes "deny", "ask" or "allow".
-func (d Decision) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText reads what MarshalText writes, and nothing else.
-func (d *Decision) UnmarshalText(text []byte) error {
-	for i, name := range decisionNames {
-		if name == string(text) {
-			*d = Decision(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("reading decision %q: write allow, ask or deny", text)
-}
 
 // The shells whose grammar a script is judged by.
 const (
@@ -120,59 +105,13 @@ type CommandRule struct {
 	Grant        Grant    `json:"grant" yaml:"grant"`
 }
 
-// Grant narrows what a script gets that uses the rule. Zero fields narrow
-// nothing. Of several rules the tightest counts.
-type Grant struct {
-	Timeout     time.Duration `json:"timeout" yaml:"timeout"`
-	IdleTimeout time.Duration `json:"idle_timeout" yaml:"idle_timeout"`
-	Memory      int64         `json:"memory" yaml:"memory"` // bytes
-	CPUs        float64       `json:"cpus" yaml:"cpus"`
-	Pids        int64         `json:"pids" yaml:"pids"`
-	Network     string        `json:"network" yaml:"network"` // "none" or empty
-}
-
-// Verdict is what became of a script, and why. The zero Verdict is a denial.
-type Verdict struct {
-	Decision Decision         `json:"decision"`
-	Rule     string           `json:"rule"`     // the rule that decided; empty is the default
-	Reason   string           `json:"reason"`   // one line for the caller
-	Span     Span             `json:"span"`     // what it was decided on
-	Roots    []string         `json:"roots"`    // the programs found, sorted
-	Unknown  []Unknown        `json:"unknown"`  // what only the run reveals and mattered
-	Commands []CommandVerdict `json:"commands"` // each command in the order of the script
-	Grant    Grant            `json:"grant"`    // the tightest of the rules used
-}
-
-// CommandVerdict is what became of one command of a script.
-type CommandVerdict struct {
-	Program  string   `json:"program"` // empty where unknown, or where no program runs
-	Decision Decision `json:"decision"`
-	Rule     string   `json:"rule"`
-	Reason   string   `json:"reason"`
-	Span     Span     `json:"span"`
-}
-
-// Span is a part of the judged script: bytes [Start, End), and where it starts
-// as editors count, from 1 and in bytes.
-type Span struct {
-	Start  int `json:"start"`
-	End    int `json:"end"`
-	Line   int `json:"line"`
-	Column int `json:"column"`
-}
-
-// Unknown is a part of a script that only the run reveals.
-type Unknown struct {
-	What string `json:"what"`
-	Span Span   `json:"span"`
-}
-
-func (g Grant) tighten(other Grant) Grant {
+// tighten makes one grant of two rules'.
+func tighten(g, other Grant) Grant {
 	g.Timeout = tighter(g.Timeout, other.Timeout)
 	g.IdleTimeout = tighter(g.IdleTimeout, other.IdleTimeout)
-	g.Memory = tighter(g.Memory, other.Memory)
-	g.CPUs = tighter(g.CPUs, other.CPUs)
-	g.Pids = tighter(g.Pids, other.Pids)
+	g.Limits.Memory = tighter(g.Limits.Memory, other.Limits.Memory)
+	g.Limits.CPUs = tighter(g.Limits.CPUs, other.Limits.CPUs)
+	g.Limits.Pids = tighter(g.Limits.Pids, other.Limits.Pids)
 	if g.Network == "" {
 		g.Network = other.Network
 	}

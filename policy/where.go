@@ -184,7 +184,7 @@ func (s *script) redirected(what string, r *syntax.Redirect, target word, use st
 		return
 	}
 	if !target.static {
-		s.j.unknown = append(s.j.unknown, Unknown{"where a redirection leads", s.spanOf(r)})
+		s.j.unknown = append(s.j.unknown, Unknown{What: "where a redirection leads", Span: s.spanOf(r)})
 	}
 	c := CommandVerdict{Reason: "a redirection " + what + ", which no path rule allows", Span: s.spanOf(r)}
 	if len(p.rules.Writes) == 0 {

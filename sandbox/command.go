@@ -10,7 +10,15 @@ import (
 type Command struct {
 	ID     string // names the command in events, labels and results; chosen when empty
 	Script string // passed to `sh -c` as it is; at most MaxScript bytes, no NUL
-	Dir    string // absolute, inside the container
+
+	// Dir is inside the container: absolute, or relative to the profile's
+	// working directory, which it must not leave.
+	Dir string
+
+	// Description says what the command is for, as its caller puts it. People
+	// who are asked to approve see it, and the audit has it.
+	Description string
+	Caller      Caller
 
 	// Env holds "NAME=value", set as it is, or "NAME", which is taken from
 	// Inherit and refused unless the profile's policy allows it.
@@ -50,6 +58,13 @@ type Command struct {
 
 	View View
 	Live LiveMode
+}
+
+// Caller is who asks for a command, for the audit.
+type Caller struct {
+	FrontEnd string `json:"front_end"`       // "cli", "http" or "mcp"
+	Token    string `json:"token,omitempty"` // names the token that was shown, and is not it
+	User     string `json:"user,omitempty"`  // the account, where it is known
 }
 
 // LiveMode says how output is told of while the command runs.
@@ -164,7 +179,8 @@ type Profile struct {
 	View          View
 	LiveEvery     time.Duration // between two live views
 	Summarize     Summarize
-	Policy        Policy // nil allows no variables and no mounts, and judges no scripts
+	AskTimeout    time.Duration // for a person to answer; 0 is DefaultAskTimeout
+	Policy        Policy        // nil allows no variables and no mounts, and judges no scripts
 }
 
 // Summarize is a program of the operator's, on belljar's host, that is given
@@ -204,7 +220,9 @@ type Policy interface {
 	// Writable says whether a mount could let commands write to that
 	// directory of the host.
 	Writable(dir string) bool
-	// CheckScript refuses a script with a *Error of CauseDenied that names the
-	// rule and the place in the script.
-	CheckScript(script string) error
+	// JudgeScript says what is to become of a script that starts in dir, and
+	// why.
+	JudgeScript(script, dir string) Verdict
+	// Hash names the policy: another one has another.
+	Hash() string
 }

@@ -33,17 +33,21 @@ type execution struct {
 	result  Result
 	notices []string // to be told with the result
 	err     error
+
+	approved []approved // for the session's record
 }
 
-// start begins c in a goroutine that ends with the execution's events.
-func start(ctx context.Context, c Command, l *Local, p Profile) *execution {
+// start begins the command in a goroutine that ends with its events.
+func start(ctx context.Context, prepared *Prepared) *execution {
+	l, c := prepared.local, prepared.command
 	patient, kill := context.WithCancel(context.WithoutCancel(ctx))
 	x := &execution{
-		local: l, profile: p, command: c,
-		output: newOutput(c, l.Spool.OnError),
-		kill:   kill,
-		taken:  time.Now(),
-		result: Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session},
+		local: l, profile: prepared.profile, command: c,
+		output:  newOutput(c, l.Spool.OnError),
+		kill:    kill,
+		taken:   time.Now(),
+		result:  Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session},
+		notices: prepared.notices, approved: prepared.approved,
 	}
 	if c.TTY != nil && l.Viewer != nil {
 		x.output.screen = l.Viewer.NewScreen(*c.TTY)
@@ -85,6 +89,9 @@ func (x *execution) run(ctx, patient context.Context) {
 	x.result.Timing.Total = time.Since(x.taken)
 	last, more := x.lastView()
 	x.keep(ctx)
+	if problem, _ := x.local.audit(x.command, ended(x.result)); problem != nil {
+		x.notice("the audit has no record of how the command ended: %v", problem)
+	}
 	x.output.ending = nil // nothing waits for the command any more
 	if more {
 		x.output.emit(last)

@@ -160,7 +160,7 @@ func (o Output) writeJSON(w *bufio.Writer) {
 
 // cut is the length of the longest beginning of valid UTF-8 text of at most
 // limit bytes that does not end within a rune.
-func cut(text []byte, limit int) int {
+func cut[T string | []byte](text T, limit int) int {
 	if len(text) <= limit {
 		return len(text)
 	}

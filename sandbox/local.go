@@ -21,7 +21,11 @@ type Local struct {
 	StateDir  string       // where sessions are remembered, and outputs kept; without one there are none
 	Spool     Spooling     // bounds those outputs
 	Viewer    Viewer       // nil: no command may have a view, or a screen
+	Approver  Approver     // nil: what a policy asks about is denied
+	Auditor   Auditor      // nil: nothing is written down
 	Log       *slog.Logger // what goes on beside the commands; nil is nowhere
+
+	AuditOnError AuditAction
 
 	once      sync.Once
 	house     *house
@@ -128,38 +132,11 @@ func (l *Local) Reload(profiles map[string]Profile) {
 
 // Start implements Runner.
 func (l *Local) Start(ctx context.Context, c Command) (Execution, error) {
-	l.open()
-	p, err := l.profile(c.Profile)
+	p, err := l.Prepare(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	c = c.withDefaults(p)
-	if err := c.validate(p); err != nil {
-		return nil, err
-	}
-	if c.Session != "" && l.StateDir == "" {
-		return nil, invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", c.Session)
-	}
-	if err := l.checkView(c); err != nil {
-		return nil, err
-	}
-	if c.Env, err = environ(c, p); err != nil {
-		return nil, err
-	}
-	if c.Mounts, err = resolveMounts(c.Mounts, p.Policy); err != nil {
-		return nil, err
-	}
-	if err := l.admission.enter(l.Admission); err != nil {
-		return nil, err
-	}
-	// Judged by one that is let in: it takes a while, of a long script.
-	if p.Policy != nil {
-		if err := p.Policy.CheckScript(c.Script); err != nil {
-			l.admission.leave()
-			return nil, err
-		}
-	}
-	return start(ctx, c, l, p), nil
+	return p.Start(ctx)
 }
 
 // checkView refuses what nobody here can show.

@@ -27,6 +27,7 @@ type record struct {
 	Idle      time.Duration `json:"idle"`
 	Lost      string        `json:"lost,omitempty"` // why the container is gone
 	Started   started       `json:"started"`
+	Approved  []approved    `json:"approved,omitempty"` // as long as the container lives
 }
 
 // gone says why there is no container any more.

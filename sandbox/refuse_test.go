@@ -33,7 +33,7 @@ func TestRefusals(t *testing.T) {
 		{change(func(c *sandbox.Command) { c.ID = "a/../b" }), sandbox.CauseInvalid, `command ID "a/../b" (`},
 		{change(func(c *sandbox.Command) { c.ID = strings.Repeat("a", 65) }), sandbox.CauseInvalid, "command ID "},
 		{change(func(c *sandbox.Command) { c.Profile = "nope" }), sandbox.CauseInvalid, `no profile "nope" (known: default)`},
-		{change(func(c *sandbox.Command) { c.Dir = "work" }), sandbox.CauseInvalid, `working directory "work" is not absolute`},
+		{change(func(c *sandbox.Command) { c.Dir = "sub/../.." }), sandbox.CauseInvalid, `working directory "sub/../.." leaves the workspace`},
 		{change(func(c *sandbox.Command) { c.Dir = "/wo\x00rk" }), sandbox.CauseInvalid, "is not absolute"},
 		{change(func(c *sandbox.Command) { c.Dir = "/proc/self/fd/8" }), sandbox.CauseInvalid, "in the kernel's own file systems"},
 		{change(func(c *sandbox.Command) { c.Dir = "/work/../sys" }), sandbox.CauseInvalid, "in the kernel's own file systems"},
@@ -133,11 +133,12 @@ type policy struct {
 
 func (p policy) AllowEnv(name string) bool      { return slices.Contains(p.env, name) }
 func (p policy) CheckMount(sandbox.Mount) error { return nil }
-func (p policy) CheckScript(script string) error {
+func (p policy) Hash() string                   { return "hash" }
+func (p policy) JudgeScript(script, _ string) sandbox.Verdict {
 	if script == p.denied {
-		return &sandbox.Error{Cause: sandbox.CauseDenied, Message: "rule \"no\""}
+		return sandbox.Verdict{Rule: "no"}
 	}
-	return nil
+	return sandbox.Verdict{Decision: sandbox.Allow}
 }
 func (p policy) Writable(dir string) bool {
 	return slices.ContainsFunc(p.writable, func(root string) bool { return dir == root || strings.HasPrefix(dir, root+"/") })

@@ -17,6 +17,7 @@ func (t *sessionTurn) place(ctx context.Context, image Image) (*place, error) {
 			return err
 		}
 		p.box = t.session.box
+		r.approve(t.x.approved)
 		before := make(chan Counters, 1)
 		go func() { // beside the gate's answer
 			c, _ := p.box.Counters(ctx)

@@ -112,7 +112,7 @@ func (f *policyFlags) judge(g *globals, args []string) (string, policy.Verdict, 
 	if err != nil {
 		return "", none, err
 	}
-	return text, rules.Judge(text), nil
+	return text, rules.JudgeScript(text, ""), nil
 }
 
 func (f *policyFlags) rules(g *globals) (policy.Rules, error) {

@@ -1,0 +1,132 @@
+package sandbox
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Decision is what becomes of a command. The zero Decision is a denial, and of
+// two decisions the smaller is the stricter.
+type Decision uint8
+
+// The decisions, strictest first.
+const (
+	Deny Decision = iota
+	Ask
+	Allow
+)
+
+var decisionNames = [...]string{Deny: "deny", Ask: "ask", Allow: "allow"}
+
+func (d Decision) String() string {
+	if int(d) < len(decisionNames) {
+		return decisionNames[d]
+	}
+	return decisionNames[Deny]
+}
+
+// MarshalText writes "deny", "ask" or "allow".
+func (d Decision) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what MarshalText writes, and nothing else.
+func (d *Decision) UnmarshalText(text []byte) error {
+	for i, name := range decisionNames {
+		if name == string(text) {
+			*d = Decision(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("reading decision %q: write allow, ask or deny", text)
+}
+
+// Verdict is what became of a script, and why. The zero Verdict is a denial.
+type Verdict struct {
+	Decision Decision         `json:"decision"`
+	Rule     string           `json:"rule"`     // the rule that decided; empty is the default
+	Reason   string           `json:"reason"`   // one line for the caller
+	Span     ScriptSpan       `json:"span"`     // what it was decided on
+	Roots    []string         `json:"roots"`    // the programs found, sorted
+	Unknown  []Unknown        `json:"unknown"`  // what only the run reveals and mattered
+	Commands []CommandVerdict `json:"commands"` // each command in the order of the script
+	Grant    Grant            `json:"grant"`    // of all rules used
+}
+
+// Who is what decided, as messages name it: `rule "x"`, or "default".
+func (v Verdict) Who() string {
+	if v.Rule == "" {
+		return "default"
+	}
+	return fmt.Sprintf("rule %q", v.Rule)
+}
+
+// denial refuses a script, and says by which rule, where and why.
+func denial(script string, v Verdict, message string) *Error {
+	message += ": " + v.Who()
+	if v.Span.Line > 0 {
+		message += fmt.Sprintf(" at %v, %s", v.Span, excerpt(script, v.Span))
+	}
+	if v.Reason != "" {
+		message += ": " + v.Reason
+	}
+	return &Error{Cause: CauseDenied, Message: message, Hint: "`belljar policy explain SCRIPT` shows where"}
+}
+
+// excerpt quotes the span, cut where it is long: scripts may be large.
+func excerpt(script string, at ScriptSpan) string {
+	const most = 60 // bytes
+	text := script[min(at.Start, len(script)):min(at.End, len(script))]
+	if len(text) <= most {
+		return fmt.Sprintf("%q", text)
+	}
+	return fmt.Sprintf("%q…", strings.TrimRight(text[:cut(text, most)], " \t\n"))
+}
+
+// CommandVerdict is what became of one command of a script.
+type CommandVerdict struct {
+	Program  string     `json:"program"` // empty where unknown, or where no program runs
+	Decision Decision   `json:"decision"`
+	Rule     string     `json:"rule"`
+	Reason   string     `json:"reason"`
+	Span     ScriptSpan `json:"span"`
+}
+
+// ScriptSpan is a part of the judged script: bytes [Start, End), and where it starts
+// as editors count, from 1 and in bytes.
+type ScriptSpan struct {
+	Start  int `json:"start"`
+	End    int `json:"end"`
+	Line   int `json:"line"`
+	Column int `json:"column"`
+}
+
+func (s ScriptSpan) String() string { return fmt.Sprintf("%d:%d", s.Line, s.Column) }
+
+// Unknown is a part of a script that only the run reveals.
+type Unknown struct {
+	What string     `json:"what"`
+	Span ScriptSpan `json:"span"`
+}
+
+// Grant is what the rules that a script uses give and narrow. Zero fields give
+// nothing and narrow nothing.
+type Grant struct {
+	Timeout     time.Duration // at most
+	IdleTimeout time.Duration // at most
+	Limits      Limits        // at most
+	Network     string        // "none" or ""
+	Mounts      MountGrant
+
+	// Secrets are given by name, where the rules of all the script's commands
+	// give them: a script has one environment.
+	Secrets []string
+}
+
+// MountGrant narrows the mounts that a command asked for.
+type MountGrant string
+
+// The mount grants, strictest first. The empty one narrows nothing.
+const (
+	NoMounts       MountGrant = "none"
+	ReadOnlyMounts MountGrant = "ro"
+)
