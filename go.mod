@@ -15,7 +15,7 @@ require (
 	github.com/google/go-containerregistry v0.22.1
 	github.com/hinshun/vt10x v0.0.0-20220301184237-5011da428d02
 	github.com/klauspost/compress v1.19.2
-	github.com/mattn/go-runewidth v0.0.27
+	github.com/mattn/go-runewidth v0.0.31
 	github.com/moby/profiles/seccomp v0.2.3
 	github.com/moby/term v0.5.2
 	github.com/rogpeppe/go-internal v1.16.0
