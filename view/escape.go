@@ -1,34 +1,11 @@
 package view
 
-import (
-	"github.com/charmbracelet/x/ansi"
-	states "github.com/charmbracelet/x/ansi/parser"
-)
-
 const (
 	tabWidth = 8
 	// maxJump is how far after a line's end the cursor goes: a terminal has an
 	// edge, and what is jumped over is blanks that nobody wrote.
 	maxJump = 256
 )
-
-// newParser makes the parser that tells where an escape sequence ends. It gets
-// single bytes: characters are told apart before.
-func (l *lineReader) newParser() *ansi.Parser {
-	p := &ansi.Parser{}
-	p.SetParamsSize(states.MaxParamsSize)
-	p.SetDataSize(1) // what a string contains is not looked at
-	p.SetHandler(ansi.Handler{
-		HandleCsi: l.csi,
-		Execute: func(b byte) { // a terminal obeys these within a sequence
-			if b == '\r' || b == '\b' || b == '\t' {
-				l.control(rune(b), weight{})
-			}
-		},
-	})
-	p.Reset()
-	return p
-}
 
 // introduces says whether a C1 character begins a sequence: DCS, SOS, CSI, OSC,
 // PM or APC.
@@ -40,29 +17,23 @@ func introduces(r rune) bool {
 	return false
 }
 
-// inSequence says whether r is a part of the sequence that is unfinished, and
-// not a character that breaks it off.
-func (l *lineReader) inSequence(r rune, w weight) bool {
-	if r >= 0xA0 {
-		if l.parser.State() >= states.OscStringState || l.parser.State() == states.DcsStringState {
-			l.carry.add(w)
-			return true
-		}
-		l.parser.Reset()
-		l.sequence = false
-		return false
-	}
-	l.advance(byte(r), w)
-	return true
-}
-
-func (l *lineReader) advance(b byte, w weight) {
+// begin reads the first character of a sequence.
+func (l *lineReader) begin(r rune, w weight) {
 	if l.cr {
 		l.toCells()
 	}
 	l.carry.add(w)
-	l.parser.Advance(b)
-	l.sequence = l.parser.State() != states.GroundState
+	l.sequence.begin(r, lineSequences{l})
+}
+
+// inSequence reads a part of the sequence that is unfinished. False is a
+// character that breaks it off.
+func (l *lineReader) inSequence(r rune, w weight) bool {
+	if !l.sequence.read(r, lineSequences{l}) {
+		return false
+	}
+	l.carry.add(w)
+	return true
 }
 
 // control reads a control character outside of sequences, of C0 or C1.
@@ -78,8 +49,8 @@ func (l *lineReader) control(r rune, w weight) {
 		l.move(l.at() - 1)
 	case r == '\t':
 		l.tab(w)
-	case r == 0x1B || introduces(r):
-		l.advance(byte(r), w)
+	case r == escapeCharacter || introduces(r):
+		l.begin(r, w)
 	default:
 		l.escape(escaped(r), w)
 	}
@@ -113,22 +84,31 @@ func (l *lineReader) move(column int) {
 	l.before = 0
 }
 
-// csi obeys the control sequences that redraw a line, and no others.
-func (l *lineReader) csi(cmd ansi.Cmd, params ansi.Params) {
-	if cmd.Prefix() != 0 || cmd.Intermediate() != 0 {
+// lineSequences obeys the sequences that redraw a line, and no others.
+type lineSequences struct{ line *lineReader }
+
+func (s lineSequences) control(c byte) {
+	if c == '\r' || c == '\b' || c == '\t' {
+		s.line.control(rune(c), weight{})
+	}
+}
+
+func (lineSequences) escape(_, _ byte) {}
+
+func (s lineSequences) command(c *command) {
+	if c.private != 0 || c.intermediate != 0 {
 		return
 	}
-	n, _, _ := params.Param(0, 0)
-	n = max(0, min(n, maxLineChars))
-	switch cmd.Final() {
+	l, n := s.line, c.value(0, 1)
+	switch c.final {
 	case 'K':
-		l.erase(n)
+		l.erase(c.value(0, 0))
 	case 'G', '`':
-		l.move(max(n, 1) - 1)
+		l.move(n - 1)
 	case 'C', 'a':
-		l.move(l.at() + max(n, 1))
+		l.move(l.at() + n)
 	case 'D':
-		l.move(l.at() - max(n, 1))
+		l.move(l.at() - n)
 	}
 }
 

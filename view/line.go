@@ -3,8 +3,6 @@ package view
 import (
 	"bytes"
 	"unicode/utf8"
-
-	"github.com/charmbracelet/x/ansi"
 )
 
 // lineReader reads one line after the other. While nothing but its end changes,
@@ -25,8 +23,7 @@ type lineReader struct {
 	carry   weight // of what shows as nothing, for the next character
 	before  rune   // the character that a mark would belong to, or 0
 
-	parser   *ansi.Parser
-	sequence bool // an escape sequence is unfinished
+	sequence sequence
 	out      []byte
 }
 
@@ -43,9 +40,7 @@ func newLineReader(k *keeper, chars int64) *lineReader {
 	// Of a line no more can be shown than of the whole, at its beginning or at
 	// its end: what is between is left out by the keeper.
 	limit := int(min(chars, maxLineChars, 2*k.bytes))
-	l := &lineReader{keep: k, limit: limit, row: row{headMax: limit - limit/2, tailMax: limit / 2}}
-	l.parser = l.newParser()
-	return l
+	return &lineReader{keep: k, limit: limit, row: row{headMax: limit - limit/2, tailMax: limit / 2}}
 }
 
 // utf8 reads p, and is how much of it: a rune at its end may be unfinished.
@@ -80,7 +75,7 @@ var lineEnd = []byte{'\n'}
 
 // whole passes on the whole plain lines that p begins with: most of what there is.
 func (l *lineReader) whole(p []byte) int {
-	if l.celled || l.cr || len(l.text) > 0 || l.carry != (weight{}) || l.sequence {
+	if l.celled || l.cr || len(l.text) > 0 || l.carry != (weight{}) || l.sequence.unfinished() {
 		return 0
 	}
 	n := 0
@@ -109,7 +104,7 @@ func (l *lineReader) whole(p []byte) int {
 
 // span reads the plain characters that p begins with.
 func (l *lineReader) span(p []byte) int {
-	if l.sequence || l.cr {
+	if l.sequence.unfinished() || l.cr {
 		return 0
 	}
 	n := 0
@@ -152,7 +147,7 @@ func (l *lineReader) decoded(r rune, w weight) {
 // rune reads a character of any kind but a line end.
 func (l *lineReader) rune(r rune, w weight) {
 	switch {
-	case l.sequence && l.inSequence(r, w):
+	case l.sequence.unfinished() && l.inSequence(r, w):
 	case r < ' ' || r >= 0x7F && r < 0xA0:
 		l.control(r, w)
 	case !visible(l.before, r):
@@ -167,9 +162,9 @@ func (l *lineReader) rune(r rune, w weight) {
 func (l *lineReader) invalid(b byte) {
 	w := weight{bytes: 1}
 	switch {
-	case l.sequence && l.inSequence(rune(b), w):
+	case l.sequence.unfinished() && l.inSequence(rune(b), w):
 	case introduces(rune(b)):
-		l.advance(b, w)
+		l.begin(rune(b), w)
 	default:
 		l.escape(escapedByte(b), w)
 	}

@@ -97,6 +97,5 @@ func (l *lineReader) reset() {
 	l.text, l.seams, l.chars, l.cr = l.text[:0], l.seams[:0], 0, false
 	l.row.reset()
 	l.celled, l.redrawn, l.column, l.before, l.carry = false, false, 0, 0, weight{}
-	l.parser.Reset()
-	l.sequence = false
+	l.sequence.state = inText
 }

@@ -53,7 +53,7 @@ func (s *screen) renew() {
 
 // reset begins anew, but for the grids' cells and the history.
 func (s *screen) reset() {
-	s.parser.state, s.parser.partial = inText, s.parser.partial[:0]
+	s.parser.reset()
 	s.current = 0
 	s.delayed = delayed{}
 	s.saved = [2]pen{}

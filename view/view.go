@@ -26,7 +26,8 @@
 //   - A terminal is taken to be as wide as the line, and each character to be
 //     one column: for what moves in two dimensions there is the screen.
 //   - A line end ends an escape sequence. A terminal would swallow what follows
-//     an unfinished one: a command could hide its output from a reader.
+//     an unfinished one: a command could hide its output from a reader. But for
+//     that, views and screens read sequences by the same state machine.
 //   - An invalid byte is shown as \xNN, which says what it was.
 //   - A mark between beginning and end stands beside the bounds; one within a
 //     line is a part of the text and counts.

@@ -16,6 +16,11 @@ type command struct {
 	sub          [maxParameters]bool // after a colon: belongs to the one before
 }
 
+// reset forgets all. Parameters beyond count mean nothing.
+func (c *command) reset() {
+	c.private, c.intermediate, c.final, c.bad, c.count = 0, 0, 0, false, 0
+}
+
 // add reads the next byte and says whether it was the last.
 func (c *command) add(b byte) bool {
 	switch {
@@ -43,7 +48,7 @@ func (c *command) add(b byte) bool {
 // start makes the first parameter, which a sequence without any lacks.
 func (c *command) start() {
 	if c.bad = c.bad || c.intermediate != 0; c.count == 0 {
-		c.count = 1
+		c.push(false)
 	}
 }
 
