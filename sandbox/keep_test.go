@@ -262,6 +262,13 @@ func (viewer) View(_ sandbox.View, chunks iter.Seq[sandbox.Chunk], total sandbox
 
 func (viewer) NewScreen(size sandbox.TerminalSize) sandbox.Screen { return &screen{size: size} }
 
+func (viewer) Charset(name string) string {
+	if name == "ucs-2" {
+		return "utf-16le"
+	}
+	return name
+}
+
 // screen shows its size, and all that was written.
 type screen struct {
 	bytes.Buffer
@@ -382,6 +389,29 @@ func TestBinaryNotices(t *testing.T) {
 			t.Errorf("%q, and %d chunks", notices, chunks)
 		}
 	})
+}
+
+// Text in the charset that it was declared to be in is no data, by any of its names.
+func TestDeclaredTextIsNotBinary(t *testing.T) {
+	for charset, binary := range map[string]bool{"": true, "utf-16": false, "ucs-2": false} {
+		synctest.Test(t, func(t *testing.T) {
+			l, c := keeping(t, playing(func(p *sandboxtest.Proc) int {
+				p.Stdout.Write([]byte("\x2d\x4e\xfd\x56\n\x00")) // 中国
+				p.Stderr.Write([]byte("\x2d\x4e\xfd\x56\n\x00"))
+				return 0
+			})), command()
+			l.Viewer, c.View.Charset = viewer{}, charset
+			x, err := l.Start(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range wantEvents(t, x) {
+				if data := e.Type == sandbox.EventStdout || e.Type == sandbox.EventStderr; data && e.Binary != binary {
+					t.Errorf("%q: %s is binary: %t", charset, e.Type, e.Binary)
+				}
+			}
+		})
+	}
 }
 
 // A terminal's output is on its screen, and its size changes.

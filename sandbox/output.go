@@ -44,9 +44,11 @@ type output struct {
 }
 
 func newOutput(c Command, onError SpoolAction) *output {
+	notice := binaryNotice{sniffer: Sniffer{Charset: c.View.Charset}}
 	return &output{
 		spool: newSpool(c.Limits.Output, c.OnOutputLimit), onError: onError, action: c.OnOutputLimit, live: c.Live,
 		idle:   &watchdog{},
+		binary: [2]binaryNotice{notice, notice},
 		events: make(chan Event, eventQueue),
 		begun:  make(chan struct{}), over: make(chan struct{}), unkept: make(chan struct{}), ending: make(chan struct{}),
 	}

@@ -62,6 +62,9 @@ func (l *Local) complete(c Command, p Profile) (Command, error) {
 	if err := l.checkView(c); err != nil {
 		return c, err
 	}
+	if l.Viewer != nil {
+		c.View.Charset = l.Viewer.Charset(c.View.Charset)
+	}
 	var err error
 	if c.Env, err = environ(c, p); err != nil {
 		return c, err

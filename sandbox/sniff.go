@@ -28,7 +28,7 @@ const (
 // each later block of that size by itself. What it says depends on the bytes
 // written alone, not on how they were divided. The zero Sniffer is ready.
 type Sniffer struct {
-	Charset string // what text is declared to be, as View.Charset; set before the first Write
+	Charset string // what text is declared to be, by Viewer.Charset's name; set before the first Write
 
 	later    bool // the first block is over
 	settled  bool // it is data, whatever comes

@@ -14,6 +14,9 @@ type Viewer interface {
 	View(v View, chunks iter.Seq[Chunk], total Total) Text
 	// NewScreen is an empty screen.
 	NewScreen(size TerminalSize) Screen
+	// Charset is the one name of a charset that may have many, such as utf-16le
+	// for ucs-2, and what it does not know as it is.
+	Charset(name string) string
 }
 
 // ViewMode says which views a result has.

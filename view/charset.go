@@ -25,6 +25,14 @@ func KnownCharset(name string) bool {
 	return ok
 }
 
+// Charset implements sandbox.Viewer.
+func (Viewer) Charset(name string) string {
+	if c, ok := lookupCharset(name); ok {
+		return c.name
+	}
+	return name
+}
+
 // lookupCharset prefers WHATWG's table, where latin1 means windows-1252, as
 // those who say latin1 mostly do.
 func lookupCharset(name string) (charset, bool) {
@@ -53,7 +61,11 @@ func lookupCharset(name string) (charset, bool) {
 	if err != nil {
 		return charset{}, false
 	}
-	return charset{strings.ToLower(canonical), enc}, true
+	switch canonical = strings.ToLower(canonical); canonical {
+	case "utf-8", "utf-16", "utf-16le", "utf-16be":
+		return lookupCharset(canonical)
+	}
+	return charset{canonical, enc}, true
 }
 
 const (

@@ -53,6 +53,12 @@ func TestViewCharset(t *testing.T) {
 		"UTF-16BE":              {utf16(unicode.BigEndian, unicode.IgnoreBOM), "", "utf-16be", german},
 		"UTF-16LE declared":     {utf16(unicode.LittleEndian, unicode.IgnoreBOM), "UTF-16LE", "utf-16le", "中国\n"},
 		"UTF-16BE declared":     {utf16(unicode.BigEndian, unicode.IgnoreBOM), "utf-16be", "utf-16be", "ગુજરાતી\n"},
+		"UTF-16LE, unicode":     {utf16(unicode.LittleEndian, unicode.IgnoreBOM), "Unicode", "utf-16le", "中国\n"},
+		"UTF-16LE, ucs-2":       {utf16(unicode.LittleEndian, unicode.IgnoreBOM), "ucs-2", "utf-16le", "中国\n"},
+		"UTF-16LE, csUnicode":   {utf16(unicode.LittleEndian, unicode.IgnoreBOM), "csUnicode", "utf-16le", "中国\n"},
+		"UTF-16LE, csUTF16":     {utf16(unicode.LittleEndian, unicode.IgnoreBOM), "csUTF16", "utf-16le", "中国\n"},
+		"UTF-16BE, csUTF16BE":   {utf16(unicode.BigEndian, unicode.IgnoreBOM), "csUTF16BE", "utf-16be", "中国\n"},
+		"UTF-16BE, unicodefffe": {utf16(unicode.BigEndian, unicode.IgnoreBOM), "unicodeFFFE", "utf-16be", "中国\n"},
 		"UTF-32LE BOM":          {utf32.UTF32(utf32.LittleEndian, utf32.UseBOM), "", "utf-32le", russian},
 		"UTF-32BE":              {utf32.UTF32(utf32.BigEndian, utf32.IgnoreBOM), "", "utf-32be", german},
 	} {
@@ -90,9 +96,12 @@ func TestKnownCharset(t *testing.T) {
 		if !KnownCharset(name) {
 			t.Errorf("%s is not known", name)
 		}
+		if c := (Viewer{}).Charset(name); c != (Viewer{}).Charset(c) {
+			t.Errorf("%s is %s, which is another", name, c)
+		}
 	}
 	for _, name := range []string{"", "none", "utf-9", "iso-2022-kr", "hz-gb-2312", "x-user-defined", "replacement", "utf-7"} {
-		if KnownCharset(name) {
+		if KnownCharset(name) || (Viewer{}).Charset(name) != name {
 			t.Errorf("%s is known", name)
 		}
 	}

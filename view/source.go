@@ -29,9 +29,8 @@ type source struct {
 }
 
 func newSource(v sandbox.View, l *lineReader) *source {
-	s := &source{line: l, sniffer: sandbox.Sniffer{Charset: v.Charset}}
-	s.declared, _ = lookupCharset(v.Charset)
-	return s
+	declared, _ := lookupCharset(v.Charset)
+	return &source{line: l, sniffer: sandbox.Sniffer{Charset: declared.name}, declared: declared}
 }
 
 // position is how far the stream was read.
