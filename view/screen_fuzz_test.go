@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -61,7 +62,7 @@ func check(shot sandbox.Shot) error {
 		}
 	}
 	if got := strings.Join(lines, "\n"); got != shot.Text {
-		return fmt.Errorf("the text is not the lines': %s", cmp.Diff(got, shot.Text))
+		return fmt.Errorf("the text is not that of the lines: %s", cmp.Diff(got, shot.Text))
 	}
 	var before rune
 	for _, r := range shot.Text {
@@ -191,33 +192,63 @@ func TestScreenCorpus(t *testing.T) {
 	}
 }
 
-// Each of these would be kept, looped over or waited for by a screen that forwards it.
+// Each of these would be kept by a screen that keeps what has no end yet, answers,
+// or forwards it.
 func TestScreenFloods(t *testing.T) {
 	var colors, marks strings.Builder
 	for i := range 1 << 16 {
 		fmt.Fprintf(&colors, "\x1b]4;%d;#123456\a", i)
-		fmt.Fprintf(&marks, "%c\u0301\u0302\u0303", 0x4e00+i%20000)
+		fmt.Fprintf(&marks, "%c%c\u0302\u0303", 0x4e00+i%20000, 0x310+i/20000)
 	}
-	for name, flood := range map[string]string{
-		"a title without end":   "\x1b]0;" + strings.Repeat("x", 1<<20),
-		"a string without end":  "\x1bP" + strings.Repeat("x", 1<<20),
-		"parameters":            "\x1b[" + strings.Repeat("1;", 1<<19),
-		"digits":                "\x1b[" + strings.Repeat("9", 1<<20),
-		"intermediates":         "\x1b" + strings.Repeat("(", 1<<20),
-		"queries":               strings.Repeat("\x1b[6n\x1b[c", 1<<16),
-		"tabs":                  strings.Repeat("\x1b[999999999I\x1b[999999999Z", 1<<14),
-		"repetitions":           strings.Repeat("x\x1b[999999999b", 1<<12),
-		"colors":                colors.String(),
-		"characters with marks": marks.String(),
-	} {
+	floods := map[string]struct {
+		input string
+		most  int64 // bytes
+	}{
+		"a title without end":   {"\x1b]0;" + strings.Repeat("x", 2<<20), 256 << 10},
+		"a string without end":  {"\x1bP" + strings.Repeat("é", 1<<20), 256 << 10},
+		"parameters":            {"\x1b[" + strings.Repeat("1;", 1<<20) + "m", 256 << 10},
+		"digits":                {"\x1b[" + strings.Repeat("9", 2<<20) + "@", 256 << 10},
+		"intermediates":         {"\x1b" + strings.Repeat("(", 2<<20), 256 << 10},
+		"queries":               {strings.Repeat("\x1b[6n\x1b[c", 1<<18), 256 << 10},
+		"colors":                {colors.String(), 256 << 10},
+		"characters with marks": {marks.String(), 4 << 20}, // those of maxClusters, and 1,000 lines
+	}
+	for name, flood := range floods {
 		t.Run(name, func(t *testing.T) {
 			s := newTestScreen(80, 24)
+			input := []byte(flood.input)
 			before := heap()
-			s.write([]byte(flood))
-			if grown := heap() - before; grown > 8<<20 {
+			s.write(input)
+			if grown := heap() - before; grown > flood.most {
 				t.Errorf("%d bytes more are in use", grown)
 			}
 			runtime.KeepAlive(s)
+			runtime.KeepAlive(input)
+		})
+	}
+	runtime.KeepAlive(floods) // or what is freed hides what is kept
+}
+
+// What goes beyond the screen takes no longer than what goes to its end.
+func TestScreenFloodsTakeNoLonger(t *testing.T) {
+	for name, format := range map[string]string{
+		"tabs":        "\x1b[%dI\x1b[%dZ",
+		"repetitions": "\rx\x1b[%[1]db",
+	} {
+		t.Run(name, func(t *testing.T) {
+			took := func(n int) time.Duration {
+				s, input := newTestScreen(16, 4), []byte(strings.Repeat(fmt.Sprintf(format, n, n), 1<<10))
+				best := time.Hour // the machine may be busy
+				for range 5 {
+					began := time.Now()
+					s.write(input)
+					best = min(best, time.Since(began))
+				}
+				return best
+			}
+			if near, far := took(16), took(999999999); far > 8*near {
+				t.Errorf("%v instead of %v", far, near)
+			}
 		})
 	}
 }
