@@ -96,6 +96,10 @@ func extends(r rune) bool {
 	return r >= 0x300 && !ordinary(r) && (r == joiner || unicode.Is(unicode.M, r))
 }
 
+// joins says whether r, where it is visible, is a part of the same character as
+// what is before it.
+func joins(before, r rune) bool { return extends(r) || before == joiner }
+
 // escaped is r as Go writes it.
 func escaped(r rune) string { return strings.Trim(strconv.QuoteRuneToASCII(r), "'") }
 
@@ -122,7 +126,7 @@ func graphemeCut(p []byte, n int) int {
 			cut = i
 		}
 		r, _ := utf8.DecodeRune(p[i:])
-		if before, _ := utf8.DecodeLastRune(p[:i]); !extends(r) && before != joiner {
+		if before, _ := utf8.DecodeLastRune(p[:i]); !joins(before, r) {
 			return i
 		}
 	}

@@ -3,6 +3,7 @@ package view
 import (
 	"bytes"
 	"encoding/binary"
+	"unicode/utf8"
 )
 
 const (
@@ -43,6 +44,9 @@ func (t *tail) plain(p []byte) {
 			t.lastPlain = true
 		}
 		n := min(len(p), maxPlainRecord-len(t.last))
+		for n < len(p) && !utf8.RuneStart(p[n]) {
+			n++
+		}
 		t.last = append(t.last, p[:n]...)
 		p = p[n:]
 	}
@@ -88,6 +92,9 @@ func (t *tail) seal() {
 // evict drops the records without which there is more than enough for either
 // bound: trim then cuts at a place that records have no part in.
 func (t *tail) evict() {
+	if t.size <= t.bytes && t.lf <= t.lines {
+		return
+	}
 	for t.start < len(t.buf) {
 		r, n := readRecord(t.buf[t.start:])
 		size, lf := int64(len(r.text)), int64(bytes.Count(r.text, lineEnd))

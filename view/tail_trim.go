@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// record is one of the tail's. Plain text is divided anywhere.
+// record is one of the tail's. Plain text is divided between any two runes.
 type record struct {
 	text   []byte
 	plain  bool
@@ -29,7 +29,7 @@ func readRecord(p []byte) (record, int) {
 	end := at + int(head>>1)
 	r.text = p[at:end:end]
 	if r.plain {
-		r.w = weight{int64(len(r.text)), int64(bytes.Count(r.text, lineEnd))}
+		r.w = weigh(r.text)
 	}
 	return r, end
 }
@@ -61,7 +61,7 @@ func (t *tail) trim(size, lf int64) (k kept) {
 type cutter struct {
 	size, lf int64 // to be taken yet
 	cutting  bool
-	before   byte // the last that was taken
+	before   rune // the last that was taken
 }
 
 // cut says whether something is left of the record.
@@ -69,9 +69,9 @@ func (c *cutter) cut(r *record) bool {
 	at := max(int(min(c.size, int64(len(r.text)))), afterLines(r.text, c.lf))
 	c.take(r.text[:at])
 	if c.size <= 0 && c.lf <= 0 {
-		n := c.align(r.text[at:])
-		c.take(r.text[at : at+n])
-		at += n
+		n := c.align(r.text, at)
+		c.take(r.text[at:n])
+		at = n
 	}
 	if !r.plain && at > 0 {
 		c.take(r.text[at:])
@@ -83,7 +83,7 @@ func (c *cutter) cut(r *record) bool {
 	c.cutting = false
 	r.text = r.text[at:]
 	if r.plain {
-		r.w = weight{int64(len(r.text)), int64(bytes.Count(r.text, lineEnd))}
+		r.w = weigh(r.text)
 	}
 	return true
 }
@@ -92,24 +92,27 @@ func (c *cutter) take(p []byte) {
 	if len(p) > 0 {
 		c.size -= int64(len(p))
 		c.lf -= int64(bytes.Count(p, lineEnd))
-		c.before = p[len(p)-1]
+		c.before, _ = utf8.DecodeLastRune(p)
 	}
 }
 
-// align is how much more goes: the rest of a character, and a line end by
-// itself, which would look like an empty line.
-func (c *cutter) align(p []byte) int {
-	at, before := 0, c.before
-	for at < len(p) {
-		r, size := utf8.DecodeRune(p[at:])
+// align is the first place in text, at or after that one, for a cut: behind the
+// rest of a character, and behind a line end by itself, which would look like an
+// empty line.
+func (c *cutter) align(text []byte, at int) int {
+	for at < len(text) {
+		r, size := utf8.DecodeRune(text[at:])
+		before := c.before
+		if at > 0 {
+			before, _ = utf8.DecodeLastRune(text[:at])
+		}
 		switch {
 		case r == '\n' && before != '\n':
 			return at + 1
-		case utf8.RuneStart(p[at]) && !extends(r):
+		case utf8.RuneStart(text[at]) && !joins(before, r):
 			return at
 		}
 		at += size
-		before = p[at-1]
 	}
 	return at
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/text/encoding/unicode"
+
 	"belljar/sandbox"
 )
 
@@ -128,6 +130,11 @@ func TestViewBounds(t *testing.T) {
 		"erased to fit":      {sandbox.View{LineChars: 4}, "0123456789\rab\x1b[K\n", sandbox.Text{Text: "ab\n"}},
 		"runes are whole":    {sandbox.View{Bytes: 8}, "€€€€€", sandbox.Text{Text: "€\n[… 9 bytes left out …]\n€", OmittedBytes: 9}},
 		"marks are not torn": {sandbox.View{Bytes: 8}, "abce\u0301fghie\u0301", sandbox.Text{Text: "abc\n[… 5 bytes left out …]\nhie\u0301", OmittedBytes: 5}},
+		"joined, at the end": {sandbox.View{Bytes: 6, TailOnly: true}, "x👨\u200d👩yz", sandbox.Text{Text: "[… 12 bytes left out …]\nyz", OmittedBytes: 12}},
+		"within a joiner":    {sandbox.View{Bytes: 8, TailOnly: true}, "x👨\u200d👩yz", sandbox.Text{Text: "[… 12 bytes left out …]\nyz", OmittedBytes: 12}},
+		"joined thrice":      {sandbox.View{Bytes: 13, TailOnly: true}, "x👨\u200d👩\u200d👧yz", sandbox.Text{Text: "[… 19 bytes left out …]\nyz", OmittedBytes: 19}},
+		"joined, and fits":   {sandbox.View{Bytes: 13, TailOnly: true}, "x👨\u200d👩yz", sandbox.Text{Text: "[… 1 byte left out …]\n👨\u200d👩yz", OmittedBytes: 1}},
+		"joined, both ends":  {sandbox.View{Bytes: 12}, "xy👨\u200d👩👨\u200d👩yz", sandbox.Text{Text: "xy\n[… 22 bytes left out …]\nyz", OmittedBytes: 22}},
 		"escapes count":      {sandbox.View{Lines: 2}, "a\n\x1b[1mb\x1b[m\n\x1b[1mc\x1b[m\n", sandbox.Text{Text: "a\n[… 9 bytes, 1 line left out …]\nc\n", OmittedBytes: 9, OmittedLines: 1}},
 		"a forged mark":      {sandbox.View{}, "[… 5 bytes left out …]\n", sandbox.Text{Text: "[… 5 bytes left out …]\n"}},
 	} {
@@ -139,5 +146,27 @@ func TestViewBounds(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A character is not torn where its runes are in two of the tail's records.
+func TestViewTailRecords(t *testing.T) {
+	for n := range 16 {
+		in := strings.Repeat("x", maxPlainRecord-n) + "👨\u200d👩" + strings.Repeat("y", 100)
+		for size := int64(100); size < 111; size++ {
+			got := viewOf(sandbox.View{Bytes: size, TailOnly: true}, in).Text
+			if _, tail, _ := strings.Cut(got, "\n"); tail != strings.Repeat("y", 100) {
+				t.Errorf("%d before the end of a record, bound %d: %q", n, size, tail)
+			}
+		}
+	}
+	in := strings.Repeat("x", maxAtomRecord-7) + "👨\u200d👩" + strings.Repeat("y", maxAtomRecord)
+	wide, err := unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM).NewEncoder().String(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := viewOf(sandbox.View{Bytes: maxAtomRecord + 4, TailOnly: true, Charset: "utf-16le"}, wide).Text
+	if _, tail, _ := strings.Cut(got, "\n"); tail != strings.Repeat("y", maxAtomRecord) {
+		t.Errorf("after a record of atoms: %q", tail)
 	}
 }
