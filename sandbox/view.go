@@ -115,10 +115,10 @@ type Span struct {
 // screen.
 const (
 	MaxColumns = 500
-	MaxRows    = 200
+	maxRows    = 200
 )
 
 // Bounded is the size that a terminal gets.
 func (s TerminalSize) Bounded() TerminalSize {
-	return TerminalSize{Columns: min(max(cmp.Or(s.Columns, 80), 1), MaxColumns), Rows: min(max(cmp.Or(s.Rows, 24), 1), MaxRows)}
+	return TerminalSize{Columns: min(max(cmp.Or(s.Columns, 80), 1), MaxColumns), Rows: min(max(cmp.Or(s.Rows, 24), 1), maxRows)}
 }

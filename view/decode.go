@@ -1,7 +1,6 @@
 package view
 
 import (
-	"bytes"
 	"encoding/binary"
 	"strings"
 	"unicode/utf16"
@@ -35,11 +34,6 @@ func newDecoder(c charset) decoder {
 	default:
 		return &stepDecoder{decoder: enc.NewDecoder()}
 	}
-}
-
-// weigh is the weight of the bytes of one character.
-func weigh(p []byte) weight {
-	return weight{int64(len(p)), int64(bytes.Count(p, lineEnd))}
 }
 
 // byteDecoder has a character for each byte.

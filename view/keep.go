@@ -42,10 +42,10 @@ func newKeeper(v sandbox.View) *keeper {
 func (k *keeper) plain(p []byte) {
 	if !k.headEnded {
 		n := k.fit(p)
-		lf := int64(bytes.Count(p[:n], lineEnd))
+		w := weigh(p[:n])
 		k.head = append(k.head, p[:n]...)
-		k.headLF += lf
-		k.headW.add(weight{int64(n), lf})
+		k.headLF += w.lines
+		k.headW.add(w)
 		if p = p[n:]; len(p) == 0 {
 			return
 		}

@@ -2,18 +2,6 @@ package view
 
 import "fmt"
 
-// weight is what a piece of text stands for in the stream.
-type weight struct{ bytes, lines int64 }
-
-func (w *weight) add(v weight) {
-	w.bytes += v.bytes
-	w.lines += v.lines
-}
-
-func (w weight) minus(v weight) weight {
-	return weight{w.bytes - v.bytes, w.lines - v.lines}
-}
-
 // omittedMark stands for what was left out of the text, on a line of its own.
 func omittedMark(w weight) string {
 	if w.lines <= 0 {

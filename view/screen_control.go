@@ -112,8 +112,7 @@ func (s *screen) plainEscape(final byte) {
 	case 'c':
 		for _, g := range s.grids {
 			if g != nil {
-				g.control("\x1bc")
-				g.penKnown = false
+				g.restore("\x1bc")
 			}
 		}
 		s.reset()
@@ -128,9 +127,7 @@ func (s *screen) save() {
 }
 
 func (s *screen) restore() {
-	g := s.grid()
-	g.control("\x1b8")
-	g.penKnown = false // vt10x has a pen saved as well
+	s.grid().restore("\x1b8")
 	s.pen = s.saved[s.current]
 }
 
@@ -146,8 +143,7 @@ func (s *screen) swap(to int) {
 	}
 	g := s.grid()
 	if to == 1 {
-		g.setPen(style{})
-		g.command('J', 2)
+		g.erase(style{}, 'J', 2)
 	}
 	g.mode(6, false)
 	g.command('r', s.top+1, s.bottom+1)

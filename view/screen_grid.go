@@ -48,6 +48,18 @@ func (g *grid) setPen(s style) {
 	g.pen, g.penKnown = s, true
 }
 
+// erase does a control sequence that blanks cells: they get the pen's background.
+func (g *grid) erase(s style, final byte, n int) {
+	g.setPen(s.erased())
+	g.command(final, n)
+}
+
+// restore does an escape sequence after which vt10x has another pen.
+func (g *grid) restore(s string) {
+	g.control(s)
+	g.penKnown = false
+}
+
 // control writes a control character or an escape sequence.
 func (g *grid) control(s string) {
 	g.buffer = append(g.buffer[:0], s...)

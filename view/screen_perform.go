@@ -35,11 +35,10 @@ func (s *screen) move(c *command) bool {
 		g.row(-n, s.top, s.bottom)
 	case 'B', 'e':
 		g.row(n, s.top, s.bottom)
-	case 'C', 'a', 'D':
-		if c.final == 'a' {
-			c.final = 'C'
-		}
-		g.command(c.final, n)
+	case 'C', 'a':
+		g.command('C', n)
+	case 'D':
+		g.command('D', n)
 	case 'E', 'F':
 		if c.final == 'F' {
 			n = -n
@@ -75,16 +74,14 @@ func (s *screen) edit(c *command) bool {
 		s.erase(c)
 	case 'S':
 		s.leave(n)
-		g.setPen(s.pen.style.erased())
-		g.command('S', n)
+		g.erase(s.pen.style, 'S', n)
 	case 'T':
 		if c.count > 1 { // tracks the mouse
 			return true
 		}
 		fallthrough
 	case '@', 'L', 'M', 'P', 'X':
-		g.setPen(s.pen.style.erased())
-		g.command(c.final, n)
+		g.erase(s.pen.style, c.final, n)
 	case 'b':
 		s.repeat(n)
 	default:
@@ -95,10 +92,9 @@ func (s *screen) edit(c *command) bool {
 
 func (s *screen) erase(c *command) {
 	g, what := s.grid(), c.value(0, 0)
-	g.setPen(s.pen.style.erased())
 	switch {
 	case what < 3:
-		g.command(c.final, what)
+		g.erase(s.pen.style, c.final, what)
 		// vt10x forgets the first row above the second.
 		if y := g.cursor(); c.final == 'J' && what == 1 && y.Y == 1 && y.State&originScroll == 0 {
 			g.control("\x1b[A\x1b[2K\x1b[B")

@@ -26,6 +26,9 @@ func width(r rune) int {
 	return widths.RuneWidth(r)
 }
 
+// Width is how many cells of a terminal a line of Safe text has.
+func Width(text string) int { return widths.StringWidth(text) }
+
 // shown is a rune that a reader sees, or what stands for it: controls, what turns
 // the text around it and what only a machine reads. It takes one cell, as Safe's
 // escapes would not.

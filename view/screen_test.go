@@ -238,3 +238,11 @@ func TestScreenOutlivesPanics(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestWidth(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "abc": 3, "äöü": 3, "日本語": 6, "e\u0301": 1, "👍": 2, "…☺": 2} {
+		if got := Width(text); got != want {
+			t.Errorf("%q: %d, not %d", text, got, want)
+		}
+	}
+}

@@ -14,10 +14,8 @@ type source struct {
 	decoder  decoder // nil for UTF-8 and ASCII
 
 	block    []byte // not yet judged
-	sample   []byte // not yet decoded: the charset is not known
-	sampling bool
+	sample   []byte // not yet decoded: not ASCII, and the charset is not known
 	rest     []byte // an unfinished character
-	started  bool   // a block was judged
 	resumed  int64  // where bytes come again after a gap, until one is decoded
 	afterGap bool
 
@@ -110,7 +108,7 @@ func (s *source) end() {
 
 // finish reads what waited for more.
 func (s *source) finish() {
-	if s.sampling {
+	if len(s.sample) > 0 {
 		s.decide(s.detect())
 	}
 	if len(s.rest) > 0 {

@@ -8,15 +8,12 @@ import (
 
 // read takes text: one block while the charset is not known.
 func (s *source) read(p []byte) {
+	first := s.text.bytes == 0
 	s.text.add(weigh(p))
-	if !s.started {
-		s.started = true
+	if first {
 		p = s.begin(p)
 	}
-	if s.charset.name == "" {
-		s.sampling = s.sampling || !ascii(p)
-	}
-	if !s.sampling {
+	if len(s.sample) == 0 && (s.charset.name != "" || ascii(p)) {
 		s.decode(p, false)
 		return
 	}
@@ -65,7 +62,7 @@ func (s *source) decide(c charset) {
 		s.decoder = newDecoder(c)
 	}
 	sample := s.sample
-	s.sampling, s.sample = false, nil
+	s.sample = nil
 	s.decode(sample, false)
 }
 

@@ -11,7 +11,6 @@ import (
 	"belljar/sandbox"
 	"belljar/view"
 
-	"github.com/mattn/go-runewidth"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -203,7 +202,6 @@ func explain(w io.Writer, script string, v policy.Verdict) error {
 // underline writes carets below the span. What stands before it, in it and
 // after it is made safe by itself, so the carets are as wide as what is shown.
 func underline(b *strings.Builder, script string, at policy.Span, paint func(string) string) {
-	widths := runewidth.Condition{StrictEmojiNeutral: true} // as in package view
 	start := 0
 	for line := range strings.Lines(script) {
 		text := strings.TrimSuffix(line, "\n")
@@ -211,8 +209,8 @@ func underline(b *strings.Builder, script string, at policy.Span, paint func(str
 		to := min(max(at.End-start, from), len(text))
 		before, in := view.SafeLine(text[:from]), view.SafeLine(text[from:to])
 		fmt.Fprintf(b, "  %s%s%s\n", before, in, view.SafeLine(text[to:]))
-		if n := widths.StringWidth(in); n > 0 {
-			fmt.Fprintf(b, "  %s%s\n", strings.Repeat(" ", widths.StringWidth(before)), paint(strings.Repeat("^", n)))
+		if n := view.Width(in); n > 0 {
+			fmt.Fprintf(b, "  %s%s\n", strings.Repeat(" ", view.Width(before)), paint(strings.Repeat("^", n)))
 		}
 		start += len(line)
 	}
