@@ -16,6 +16,11 @@ func awk(c *call) {
 	if p.has("file") || p.has("source") || p.has("exec") || len(p.operands) == 0 {
 		return
 	}
+	for _, file := range p.operands[1:] {
+		if strings.HasPrefix(file.text, "/inet") { // gawk's io.c, also where it only reads
+			c.opaque("opens a connection", file, 0)
+		}
+	}
 	program := p.operands[0]
 	if !program.static {
 		c.unknown("the program of awk", program)

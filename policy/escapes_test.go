@@ -42,3 +42,22 @@ func TestEscapes(t *testing.T) {
 	}
 	t.Logf("%d invocations of %d programs", count, len(programs))
 }
+
+// TestClusters: a letter that takes no value leaves the rest of its word to be
+// letters too, whatever the long option of the same meaning takes.
+func TestClusters(t *testing.T) {
+	p := compile(t, CommandRules{Rules: []CommandRule{{Name: "start", Decision: Allow, Commands: strings.Fields("ls strace sudo unshare tar")}}})
+	for _, script := range []string{
+		"strace -qo ls id", "strace -To ls id", "strace -rE ls id", "unshare -mR ls id", "unshare -nw ls id", "sudo -Eu ls id", "sudo -Eg ls id",
+		"tar -tsI id -f a", "tar -tf a -T ls", "tar -tf \"$ls\"",
+	} {
+		if v := p.Judge(script); v.Decision != Deny {
+			t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
+		}
+	}
+	for _, script := range []string{"strace -qf ls", "unshare -mn ls", "sudo -En ls", "tar -tzf a", "tar -tf ./a:b", "tar -tf \"./$x\""} {
+		if v := p.Judge(script); v.Decision != Allow {
+			t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
+		}
+	}
+}

@@ -25,22 +25,22 @@ type optionRow struct {
 // The operands that a program is there to write are its purpose, which a rule
 // that names the program allows, unless it or the set has path rules.
 var optionRows = []optionRow{
-	{"sort", "b,ignore-leading-blanks d,dictionary-order f,ignore-case g,general-numeric-sort i,ignore-nonprinting M,month-sort h,human-numeric-sort n,numeric-sort R,random-sort random-source: r,reverse sort: V,version-sort batch-size: c,check? C m,merge o,output:!w S,buffer-size: t,field-separator: T,temporary-directory:!w parallel: u,unique z,zero-terminated debug files0-from: compress-program:!x k,key: s,stable help version", 0},
+	{"sort", "b,ignore-leading-blanks d,dictionary-order f,ignore-case g,general-numeric-sort i,ignore-nonprinting M,month-sort h,human-numeric-sort n,numeric-sort R,random-sort random-source: r,reverse sort: V,version-sort batch-size: c C check? m,merge o,output:!w S,buffer-size: t,field-separator: T,temporary-directory:!w parallel: u,unique z,zero-terminated debug files0-from: compress-program:!x k,key: s,stable help version", 0},
 	{"uniq", "c,count d,repeated D all-repeated? f,skip-fields: group? i,ignore-case s,skip-chars: u,unique z,zero-terminated w,check-chars: help version", '2'},
 	{"shuf", "e,echo i,input-range: n,head-count: o,output:!w random-source: r,repeat z,zero-terminated help version", 0},
 	{"date", "d,date: f,file: I,iso-8601? R,rfc-email rfc-3339: r,reference: u,utc,universal debug help version", '+'},
 	{"hostname", "a,alias A,all-fqdns d,domain f,fqdn,long i,ip-address I,all-ip-addresses s,short y,yp,nis h,help V,version", '-'},
 	{"file", "b,brief c,checking-printout e,exclude: F,separator: f,files-from: h,no-dereference i,mime mime-type mime-encoding k,keep-going L,dereference l,list N,no-pad n,no-buffer p,preserve-date r,raw s,special-files v,version 0,print0 P: E help C,compile!W m,magic-file: z,uncompress!o Z,uncompress-noreport!o", 0},
 	{"tree", "a d l f x L: R!W P: I: ignore-case matchdirs prune noreport charset: filelimit: gitignore o:!w q N Q p u g s h si du D timefmt: F inodes device v t c U r dirsfirst sort: i A S n C X J H: T: nolinks fromfile help version", 0},
-	{"xxd", "@single a,autoskip b,bits c,cols: e E,EBCDIC g,groupsize: h,help i,include l,len: o: p,ps,plain r,revert s,seek: u,upper v,version d", '2'},
+	{"xxd", "@single @ordered a,autoskip b,bits c,cols: e E,EBCDIC g,groupsize: h,help i,include l,len: o: p,ps,plain r,revert s,seek: u,upper v,version d", '2'},
 	{"tee", "a,append i,ignore-interrupts p output-error? help version", 'w'},
 	{"touch", "a c,no-create d,date: f h,no-dereference m r,reference: t: time: help version", 'w'},
 	{"mkdir", "m,mode: p,parents v,verbose Z context? help version", 'w'},
 	{"rmdir", "ignore-fail-on-non-empty p,parents v,verbose help version", 'w'},
 	{"rm", "f,force i I interactive? one-file-system no-preserve-root preserve-root? r,R,recursive d,dir v,verbose help version", 'w'},
 	{"unlink", "help version", 'w'},
-	{"cp", "a,archive attributes-only b backup? copy-contents d f,force i,interactive H l,link L,dereference n,no-clobber P,no-dereference p preserve? no-preserve: parents R,r,recursive reflink? remove-destination sparse: strip-trailing-slashes s,symbolic-link S,suffix: t,target-directory:!w T,no-target-directory u,update? v,verbose x,one-file-system Z context? debug help version", 'l'},
-	{"mv", "b backup? f,force i,interactive n,no-clobber strip-trailing-slashes S,suffix: t,target-directory:!w T,no-target-directory u,update? v,verbose Z debug help version", 'w'},
+	{"cp", "a,archive attributes-only b backup? copy-contents d f,force i,interactive H l,link L,dereference n,no-clobber P,no-dereference p preserve? no-preserve: parents R,r,recursive reflink? remove-destination sparse: strip-trailing-slashes s,symbolic-link S,suffix: t,target-directory:!w T,no-target-directory u update? v,verbose x,one-file-system Z context? debug help version", 'l'},
+	{"mv", "b backup? f,force i,interactive n,no-clobber strip-trailing-slashes S,suffix: t,target-directory:!w T,no-target-directory u update? v,verbose Z debug help version", 'w'},
 	{"ln", "b backup? d,F,directory f,force i,interactive L,logical n,no-dereference P,physical r,relative s,symbolic S,suffix: t,target-directory:!w T,no-target-directory v,verbose help version", 'l'},
 	{"link", "help version", 'l'},
 	{"install", "b backup? C,compare c d,directory D g,group: m,mode: o,owner: p,preserve-timestamps s,strip!o strip-program:!x S,suffix: t,target-directory:!w T,no-target-directory v,verbose help version", 'w'},
@@ -49,9 +49,9 @@ var optionRows = []optionRow{
 	{"chgrp", "c,changes f,silent,quiet v,verbose dereference h,no-dereference no-preserve-root preserve-root reference: R,recursive H L P help version", 'w'},
 	{"truncate", "c,no-create o,io-blocks r,reference: s,size: help version", 'w'},
 	{"shred", "f,force n,iterations: random-source: s,size: u remove? v,verbose x,exact z,zero help version", 'w'},
-	{"mktemp", "d,directory u,dry-run q,quiet suffix: p,tmpdir?!w t help version", 'w'},
+	{"mktemp", "d,directory u,dry-run q,quiet suffix: p:!w tmpdir?!w t help version", 'w'},
 	{"mkfifo", "m,mode: Z context? help version", 'w'}, {"mknod", "m,mode: Z context? help version", 'w'},
-	{"split", "a,suffix-length: additional-suffix: b,bytes: C,line-bytes: d,numeric-suffixes? x hex-suffixes? e,elide-empty-files filter:!X l,lines: n,number: t,separator: u,unbuffered verbose help version", 'S'},
+	{"split", "a,suffix-length: additional-suffix: b,bytes: C,line-bytes: d numeric-suffixes? x hex-suffixes? e,elide-empty-files filter:!X l,lines: n,number: t,separator: u,unbuffered verbose help version", 'S'},
 	{"patch", "b,backup p,strip: N,forward R,reverse i,input: s,quiet,silent f,force t,batch d,directory:!W o,output:!w r,reject-file:!w E,remove-empty-files dry-run u,unified c,context n,normal l,ignore-whitespace F,fuzz: v,version help e,ed!o", 'w'},
 	{"gzip", "c,stdout,to-stdout d,decompress,uncompress f,force h,help k,keep l,list n,no-name N,name q,quiet r,recursive S,suffix: t,test v,verbose V,version @numbers fast best", 'w'},
 	{"gunzip", "c,stdout,to-stdout f,force k,keep l,list n,no-name N,name q,quiet r,recursive S,suffix: t,test v,verbose", 'w'},
@@ -62,7 +62,7 @@ var optionRows = []optionRow{
 	{"eza", "1 l,long a,all R,recurse T,tree L,level: h,header git icons s,sort: r,reverse D,only-dirs color?", 0},
 	{"curl", "s,silent S,show-error L,location f,fail X,request: H,header: d,data: data-raw: data-binary: json: I,head i,include k,insecure m,max-time: connect-timeout: u,user: A,user-agent: v,verbose G,get compressed retry: w,write-out: b,cookie: url: max-redirs: 4,ipv4 6,ipv6 fail-with-body o,output:!w O,remote-name!W remote-name-all!W J,remote-header-name!W output-dir:!w K,config:!o c,cookie-jar:!w D,dump-header:!w stderr:!w trace:!w trace-ascii:!w libcurl:!w hsts:!w alt-svc:!w engine:!o T,upload-file: F,form: e,referer: x,proxy: p,proxytunnel h,help? V,version", 0},
 	{"wget", "q,quiet v,verbose nv,no-verbose O,output-document:!w o,output-file:!w a,append-output:!w i,input-file: P,directory-prefix:!w S,server-response spider T,timeout: t,tries: c,continue U,user-agent: header: post-data: method: body-data: no-check-certificate use-askpass:!o e,execute:!o", 'W'},
-	{"tar", "t,list f,file: v,verbose z,gzip,gunzip,ungzip j,bzip2 J,xz Z,compress,uncompress a,auto-compress lzip lzma zstd O,to-stdout C,directory: exclude: strip-components: wildcards no-wildcards anchored n,seek R,block-number totals? p,preserve-permissions,same-permissions same-owner no-same-owner x,extract,get!W c,create r,append u,update A,catenate,concatenate delete!W d,diff,compare T,files-from: X,exclude-from: h,dereference k,keep-old-files m,touch numeric-owner owner: group: mode: mtime: s,sort: transform,xform:!o to-command:!X checkpoint? checkpoint-action:!o I,use-compress-program:!x F,info-script,new-volume-script:!x rsh-command:!x rmt-command:!x index-file:!w g,listed-incremental:!w one-file-system exclude-vcs ignore-failed-read remove-files!W utc full-time help version", 'T'},
+	{"tar", "t,list f,file: v,verbose z,gzip,gunzip,ungzip j,bzip2 J,xz Z,compress,uncompress a,auto-compress lzip lzma zstd O,to-stdout C,directory: exclude: strip-components: wildcards no-wildcards anchored n,seek R,block-number totals? p,preserve-permissions,same-permissions same-owner no-same-owner x,extract,get!W c,create r,append u,update A,catenate,concatenate delete!W d,diff,compare T,files-from:!o X,exclude-from: h,dereference k,keep-old-files m,touch numeric-owner owner: group: mode: mtime: s sort: transform,xform:!o to-command:!X checkpoint? checkpoint-action:!o I,use-compress-program:!x F,info-script,new-volume-script:!x rsh-command:!x rmt-command:!x index-file:!w g,listed-incremental:!w one-file-system exclude-vcs ignore-failed-read remove-files!W utc full-time help version", 'T'},
 	{"zip", "r,recurse-paths q,quiet @numbers x,exclude: i,include: j,junk-paths u,update d,delete m,move!W T,test!o TT,unzip-command:!x e,encrypt y,symlinks v,verbose", 'w'},
 	{"unzip", "l p v,verbose Z q t c z x: o!W n!W d:!w j a C L U b B f!W u!W K M", 'U'},
 	{"ffmpeg", "@single y!W i:", 'w'}, {"ffprobe", "@single v: show_format show_streams of,print_format: i: hide_banner show_entries: select_streams:", 0},
@@ -77,6 +77,21 @@ func init() {
 		programs[row.names] = func(c *call) { row.judge(c, grammar) }
 	}
 	programs["printf"] = printf
+	tree := programs["tree"]
+	programs["tree"] = func(c *call) { c.valuesApart("LPIHTo"); tree(c) }
+}
+
+// valuesApart refuses clusters such as tree's -Po, whose letters take their
+// values from the words that follow, in turn.
+func (c *call) valuesApart(letters string) {
+	for _, w := range c.words[1:] {
+		if !w.static || !strings.HasPrefix(w.text, "-") || strings.HasPrefix(w.text, "--") {
+			continue
+		}
+		if i := strings.IndexAny(w.text, letters); i > 0 && i+1 < len(w.text) && (w.text[i] != 'L' || !isDigits(w.text[i+1:])) {
+			c.unknown("which word is the value of which option", w)
+		}
+	}
 }
 
 func (row optionRow) judge(c *call, g *grammar) {
@@ -131,7 +146,7 @@ func (row optionRow) archive(c *call, p *parsed) {
 			c.unknown("options without a dash", c.words[1])
 		}
 		for _, o := range p.options {
-			if strings.Contains(o.value.text, ":") && o.name == "file" {
+			if o.name == "file" && mayBeElsewhere(o.value) {
 				c.opaque("runs rsh for an archive elsewhere", o.value, 0) // tar(1), --force-local
 			}
 			switch o.name {
@@ -140,6 +155,12 @@ func (row optionRow) archive(c *call, p *parsed) {
 			}
 		}
 	}
+}
+
+// mayBeElsewhere tells whether a colon is, or may be, before the first slash.
+func mayBeElsewhere(archive word) bool {
+	i := strings.IndexAny(archive.text, ":/")
+	return i >= 0 && archive.text[i] == ':' || i < 0 && !archive.static && !archive.path && !archive.number
 }
 
 // printf -v sets a variable in bash.

@@ -170,12 +170,19 @@ func (r *sedReader) command() {
 	}
 }
 
-// label reads a label. Where GNU ends it at a semicolon, others do not.
+// label reads a label. Where GNU ends it at a semicolon or brace, others do
+// not, and what follows on the line must not hide the next one from them:
+// busybox takes "a}i\" for a label where GNU inserts the line below.
 func (r *sedReader) label() {
 	rest := r.line()
-	if i := strings.IndexAny(rest, ";}"); i >= 0 {
-		r.at -= len(rest) - i
+	i := strings.IndexAny(rest, ";}")
+	if i < 0 {
+		return
 	}
+	if r.at < len(r.text) && strings.Trim(rest[i:], ";} \t") != "" {
+		r.what = "a label that seds end differently"
+	}
+	r.at -= len(rest) - i
 }
 
 // line reads the rest of the line.

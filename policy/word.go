@@ -65,11 +65,10 @@ func (s *script) word(w *syntax.Word) word {
 	out := s.parts(w.Parts, false)
 	out.start, out.end = int(w.Pos().Offset()), int(w.End().Offset())
 	out.inner = s.verbatim(w, out)
-	if s.lang == langBash && out.static && bracesIn(w) {
-		// The parts before the brace are the same in every field, and none
-		// of them splits.
-		out.static, out.globs = false, true
-		out.text = out.text[:strings.IndexByte(out.text, '{')]
+	if s.lang == langBash && bracesIn(w) {
+		// What is before the brace is the same in every field.
+		out.static, out.number, out.globs = false, false, true
+		out.text, _, _ = strings.Cut(out.text, "{")
 	}
 	return out
 }

@@ -32,23 +32,22 @@ var wrapperRows = []wrapperRow{
 	{"time", "p,portability v,verbose a,append q,quiet f,format: o,output:!w h,help V,version", 0, false},
 	{"caffeinate", "d i m s u t:", 0, false},
 	{"unbuffer", "p", 0, false},
-	{"setarch", "v,verbose R,addr-no-randomize B,32bit h,help V,version", 1, false},
 	{"taskset", "a,all-tasks c,cpu-list h,help V,version", 1, false},
 	{"chrt", "b,batch d,deadline f,fifo i,idle o,other r,rr a,all-tasks h,help V,version", 1, false},
 	{"choom", "n,adjust: h,help V,version", 0, false},
 	{"prlimit", "n,nofile? v,as? c,core? t,cpu? f,fsize? u,nproc? s,stack? h,help V,version", 0, false},
 	{"busybox", "help", 0, false},
 	{"toybox", "help", 0, false},
-	{"sudo", "A,askpass!o b,background E,preserve-env? H,set-home i,login!o s,shell!o n,non-interactive u,user: g,group: P,preserve-groups S,stdin k,reset-timestamp C,close-from: D,chdir: p,prompt: R,chroot:!o T,command-timeout: h,host: e,edit!o l,list v,validate K V", 0, true},
+	{"sudo", "A,askpass!o b,background E preserve-env? H,set-home i,login!o s,shell!o n,non-interactive u,user: g,group: P,preserve-groups S,stdin k,reset-timestamp C,close-from: D,chdir: p,prompt: R,chroot:!o T,command-timeout: h,host: e,edit!o l,list v,validate K V", 0, true},
 	{"doas", "n s!o u: C:!o L", 0, true},
 	{"chroot", "userspec: groups: skip-chdir help version", 1, true},
-	{"unshare", "m,mount? u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? f,fork r,map-root-user c,map-current-user kill-child? mount-proc? R,root:!o w,wd:", 0, true},
+	{"unshare", "m u i n p U C T mount? uts? ipc? net? pid? user? cgroup? time? f,fork r,map-root-user c,map-current-user kill-child? mount-proc? R,root:!o w,wd:", 0, true},
 	{"nsenter", "t,target: a,all m,mount? u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? r,root? w,wd? F,no-fork", 0, true},
 	{"capsh", "", 0, true},
 	{"setpriv", "reuid: regid: clear-groups keep-groups init-groups no-new-privs inh-caps: ambient-caps: bounding-set: d,dump", 0, true},
 	{"runuser", "u,user: g,group: l,login!o c,command:!X s,shell:!o", 0, true},
 	{"setuidgid", "", 1, true}, {"chpst", "u: U: e: / n: l: L: P", 0, true}, {"softlimit", "m: d: s: l: a: o: p: f: c: r: t:", 0, true},
-	{"strace", "f,follow-forks F q,quiet? c C T,syscall-times? t,absolute-timestamps? r,relative-timestamps? v,no-abbrev y,decode-fds? i s,string-limit: e,trace: E:!o o,output:!w p,attach: u,user: S: P: b: I: h V", 0, true},
+	{"strace", "f,follow-forks F q quiet? c C T syscall-times? t absolute-timestamps? r relative-timestamps? v,no-abbrev y,decode-fds? i s,string-limit: e,trace: E:!o o,output:!w p,attach: u,user: S: P: b: I: h V", 0, true},
 	{"ltrace", "f c C t r S T i e: o,output:!w p: u: s: n: l: x: F:!o", 0, true},
 	{"valgrind", "@single tool: leak-check: q,quiet v,verbose log-file:!w error-exitcode: track-origins: show-leak-kinds:", 0, true},
 	{"catchsegv", "", 0, true}, {"faketime", "f m p:", 1, true}, {"firejail", "", 0, true}, {"bwrap", "", 0, true},
@@ -64,9 +63,12 @@ func init() {
 		programs[row.name] = func(c *call) {
 			operands := c.parse(c.words[1:], grammar).operands
 			c.wrapper = !row.does
-			if len(operands) > 0 && operands[0].splits {
+			if len(operands) > 0 && (operands[0].splits || operands[0].globs) {
 				c.s.hidden("which program "+row.name+" runs", c.span())
 				return
+			}
+			if row.skip > 0 && !row.does && len(operands) > 0 && !isCount(operands[0]) {
+				c.unknown("whether "+row.name+" takes the word for a number or a command", c.words[0])
 			}
 			c.run(operands[min(row.skip, len(operands)):])
 		}
@@ -74,6 +76,7 @@ func init() {
 	for _, name := range []string{"sh", "dash", "ash", "bash", "rbash"} {
 		programs[name] = shell
 	}
+	programs["setarch"] = setarch
 	programs["env"] = env
 	programs["xargs"] = xargs
 	programs["flock"] = flock
@@ -82,6 +85,32 @@ func init() {
 	programs["ssh"] = ssh
 	programs["su"] = su
 	programs["script"] = scriptCommand
+}
+
+// isCount tells whether the operand is surely what timeout, taskset and chrt
+// take before the command: newer ones of chrt take it for the command if not.
+func isCount(w word) bool {
+	return w.number || w.text != "" && (isDigits(w.text[:1]) || w.text[0] == '.')
+}
+
+var setarchOptions = newGrammar("v,verbose R,addr-no-randomize B,32bit h,help V,version @ordered")
+
+// setarch takes its first word for an architecture only if that is no option:
+// `setarch -R rm x` runs rm.
+func setarch(c *call) {
+	c.wrapper = true
+	words := c.words[1:]
+	if len(words) == 0 {
+		return
+	}
+	if words[0].splits || words[0].globs || !words[0].static && words[0].mayBeOption() {
+		c.s.hidden("which program setarch runs", c.span())
+		return
+	}
+	if !words[0].mayBeOption() {
+		words = words[1:]
+	}
+	c.run(c.parse(words, setarchOptions).operands)
 }
 
 var shellOptions = newGrammar("c l,login e u x v f h m n p r B C E T b t norc noprofile posix restricted verbose version help o: O: i!o s!o rcfile:!o init-file:!o @ordered")
@@ -177,9 +206,11 @@ func xargs(c *call) {
 	if len(words) == 0 {
 		return // echo
 	}
-	replace := ""
+	replace, adds := "", false
 	for _, o := range p.options {
 		switch o.name {
+		case "L", "max-lines", "max-args": // before or after -I, the later counts (findutils)
+			adds = adds || o.name != "max-args" || !o.value.is("1")
 		case "I", "i", "replace":
 			replace = "{}"
 			if o.has {
@@ -195,7 +226,9 @@ func xargs(c *call) {
 	}
 	if replace != "" {
 		c.run(substitute(words, replace, ""))
-		return
+		if !adds {
+			return
+		}
 	}
 	last := words[len(words)-1]
 	c.run(append(words, word{splits: true, inner: -1, start: last.start, end: last.end}))
@@ -206,15 +239,30 @@ func xargs(c *call) {
 func substitute(words []word, mark, prefix string) []word {
 	words = slices.Clone(words)
 	for i, w := range words {
-		if before, _, found := strings.Cut(w.text, mark); found && w.static {
+		if !w.static { // the mark may be in what is not known, too
+			words[i].tame = false
+			words[i].number = w.number && !isDigits(mark[:1])
+			words[i].path = w.path && mark[0] != '/'
+		}
+		if at := markIn(w, mark); at >= 0 {
 			words[i].static, words[i].tame, words[i].inner = false, false, -1
-			words[i].text = before
-			if before == "" {
+			if words[i].text = w.text[:at]; at == 0 {
 				words[i].text = prefix
 			}
 		}
 	}
 	return words
+}
+
+// markIn is where the mark is in what is known of the word, or may begin at its
+// end, or -1.
+func markIn(w word, mark string) int {
+	for i := range len(w.text) {
+		if rest := w.text[i:]; strings.HasPrefix(rest, mark) || !w.static && strings.HasPrefix(mark, rest) {
+			return i
+		}
+	}
+	return -1
 }
 
 var flockOptions = newGrammar("s,shared x,e,exclusive u,unlock n,nb,nonblock w,wait,timeout: E,conflict-exit-code: o,close F,no-fork verbose c,command h,help V,version @ordered")
