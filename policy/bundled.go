@@ -39,7 +39,7 @@ func readFiles() CommandRule {
 		Allow:    []string{Reads},
 		Reason:   "it only reads and prints",
 		Commands: append(strings.Fields(freePrograms),
-			"printf", "sort", "uniq", "shuf", "date", "file", "tree", "xxd", "rg", "sed", "awk", "find", "gofmt", "env", "cd", "xargs", "timeout"),
+			"printf", "command -v", "command -V", "type", "hostname", "zcat", "bzcat", "xzcat", "gzip", "gunzip", "sort", "uniq", "shuf", "date", "file", "tree", "xxd", "rg", "sed", "awk", "find", "gofmt", "env", "cd", "xargs", "timeout"),
 	}
 }
 

@@ -35,12 +35,13 @@ type findReader struct {
 	at    int
 	roots []word // the paths, which come first
 	began bool   // the expression did
+	lacks bool   // a word may be missing, since a pattern may match nothing
 }
 
 func (f *findReader) word(w word) {
 	f.at++
 	switch {
-	case !w.static && !f.began && !w.mayBeOption():
+	case !w.static && !f.began && (!w.mayBeOption() || harmlessGlob(w)):
 		f.roots = append(f.roots, w)
 	case !w.static:
 		f.unknown("a word that find may take for -exec", w)
@@ -78,13 +79,30 @@ func (f *findReader) primary(w word) {
 			f.unknown("find's "+quoteShort(w.text), w)
 		}
 		for ; n > 0; n-- {
-			if f.at < len(f.words) && (f.words[f.at].splits || f.words[f.at].globs) {
-				f.unknown("a word that may become several (quote it)", f.words[f.at])
+			if f.at < len(f.words) {
+				f.value(f.words[f.at])
 			}
 			f.at++
 		}
 	}
 }
+
+// value judges the argument of a test. Where `-name *.c` becomes several words,
+// find refuses the second. Where it becomes none (nullglob), -name takes the
+// next word, and the argument after that is an action: `-newer -delete`.
+func (f *findReader) value(w word) {
+	switch {
+	case (w.splits || w.globs) && !harmlessGlob(w):
+		f.unknown("a word that may become several (quote it)", w)
+	case f.lacks && w.mayBeOption() && !harmlessGlob(w):
+		f.unknown("a word that find takes for an action if the pattern before it matches nothing (quote it)", w)
+	}
+	f.lacks = f.lacks || w.globs
+}
+
+// harmlessGlob tells of patterns such as *.go that no action of find's is like
+// them: none has a dot or a slash.
+func harmlessGlob(w word) bool { return w.globs && !w.splits && w.dotted }
 
 // findExec judges the command after -exec, and returns how many words it has.
 // {} becomes what starts with one of the paths, or with "./".

@@ -30,9 +30,10 @@ const gitShow = `p,patch s,no-patch u U,unified: output-indicator-new: output-in
 var gitCommands = map[string]*grammar{}
 
 func init() {
-	for _, name := range strings.Fields("log diff show whatchanged diff-tree diff-index diff-files rev-list shortlog range-diff") {
-		gitCommands[name] = newGrammar(gitShow + " e,email s,summary")
+	for _, name := range strings.Fields("log diff show whatchanged diff-tree diff-index diff-files rev-list range-diff") {
+		gitCommands[name] = newGrammar(gitShow + " s,summary")
 	}
+	gitCommands["shortlog"] = newGrammar(gitShow + " e,email s,summary n,numbered")
 	for name, spec := range map[string]string{
 		"status":        "s,short b,branch show-stash porcelain? long v,verbose u,untracked-files? ignore-submodules? ignored? z column? no-column ahead-behind no-ahead-behind renames no-renames find-renames?",
 		"blame":         "b root show-stats L: l t S: reverse first-parent p,porcelain line-porcelain incremental encoding: contents: date: M? C? ignore-rev: ignore-revs-file: color-lines color-by-age c score-debug f,show-name n,show-number s e,show-email w abbrev? minimal progress no-progress",
@@ -62,8 +63,8 @@ var gitLists = map[string]*struct {
 	options *grammar
 	words   string // the operands it may have
 }{
-	"branch":   {newGrammar("a,all r,remotes v,verbose list!L show-current merged? no-merged? contains? no-contains? sort: format: points-at: color? no-color column? no-column i,ignore-case q,quiet"), ""},
-	"tag":      {newGrammar("l,list!L n? sort: format: points-at: merged? no-merged? contains? no-contains? color? column? no-column i,ignore-case"), ""},
+	"branch":   {newGrammar("a,all r,remotes v,verbose list!L show-current merged?!L no-merged?!L contains?!L no-contains?!L sort: format: points-at:!L color? no-color column? no-column i,ignore-case q,quiet"), ""},
+	"tag":      {newGrammar("l,list!L n? sort: format: points-at:!L merged?!L no-merged?!L contains?!L no-contains?!L color? column? no-column i,ignore-case"), ""},
 	"remote":   {newGrammar("v,verbose all push"), "get-url"},
 	"stash":    {newGrammar("p,patch stat name-only name-status"), stashLists},
 	"worktree": {newGrammar("v porcelain z"), "list"},

@@ -7,19 +7,21 @@ import (
 
 // freePrograms do no more than read and print, whatever their arguments are.
 // Sources: the man pages of coreutils 9, util-linux 2.39, procps 4, grep 3.11,
-// diffutils 3.10 and jq 1.7, each looked through for files and commands.
+// diffutils 3.10, psmisc 23, net-tools 2.10,
+// gzip 1.12, bzip2 1.0.8, xz 5.4 and jq 1.7, each looked through for files and commands.
 const freePrograms = `
 	[ arch b2sum base32 base64 basename basenc cat cksum cmp colrm column comm cut df diff dir dirname du echo egrep
 	expand expr factor fgrep fmt fold free getent grep groups head hexdump id join jq logname ls
 	lsblk lscpu md5sum nl nproc numfmt od paste pathchk pgrep pidof pinky pr printenv ps pwd readlink realpath rev seq
 	sha1sum sha224sum sha256sum sha384sum sha512sum sleep stat strings sum tac tail test tr true false tsort tty uname
-	unexpand uptime users vdir w wc whereis which who whoami zipinfo cal`
+	unexpand uptime users vdir w wc whereis which who whoami zipinfo cal
+	bzcat ipcs netstat pstree xzcat yes zcat`
 
 // optionRow is a program whose options and operands matter.
 type optionRow struct {
 	names    string
 	spec     string
-	operands byte // which operands it writes: 'w' all, 'l' the last, '2' the second, 'S' many, 0 none; '+' and '-': none are read, but formats
+	operands byte // which operands it writes: 'w' all, 'l' the last, '2' the second, 'S' many, 0 none; 'z' all unless printed; '+' and '-': none are read, but formats
 }
 
 // The operands that a program is there to write are its purpose, which a rule
@@ -53,8 +55,8 @@ var optionRows = []optionRow{
 	{"mkfifo", "m,mode: Z context? help version", 'w'}, {"mknod", "m,mode: Z context? help version", 'w'},
 	{"split", "a,suffix-length: additional-suffix: b,bytes: C,line-bytes: d numeric-suffixes? x hex-suffixes? e,elide-empty-files filter:!X l,lines: n,number: t,separator: u,unbuffered verbose help version", 'S'},
 	{"patch", "b,backup p,strip: N,forward R,reverse i,input: s,quiet,silent f,force t,batch d,directory:!W o,output:!w r,reject-file:!w E,remove-empty-files dry-run u,unified c,context n,normal l,ignore-whitespace F,fuzz: v,version help e,ed!o", 'w'},
-	{"gzip", "c,stdout,to-stdout d,decompress,uncompress f,force h,help k,keep l,list n,no-name N,name q,quiet r,recursive S,suffix: t,test v,verbose V,version @numbers fast best", 'w'},
-	{"gunzip", "c,stdout,to-stdout f,force k,keep l,list n,no-name N,name q,quiet r,recursive S,suffix: t,test v,verbose", 'w'},
+	{"gzip", "c,stdout,to-stdout d,decompress,uncompress f,force h,help k,keep l,list n,no-name N,name q,quiet r,recursive S,suffix: t,test v,verbose V,version @numbers fast best", 'z'},
+	{"gunzip", "c,stdout,to-stdout f,force k,keep l,list n,no-name N,name q,quiet r,recursive S,suffix: t,test v,verbose", 'z'},
 	{"gofmt", "@single d e l s w!W r: cpuprofile:!w", 0},
 	{"rg", "A,after-context: auto-hybrid-regex B,before-context: b,byte-offset s,case-sensitive color: colors: column C,context: c,count count-matches crlf debug E,encoding: e,regexp: F,fixed-strings f,file: files l,files-with-matches files-without-match L,follow glob-case-insensitive g,glob: H,with-filename heading h help .,hidden iglob: i,ignore-case ignore-file: v,invert-match json n,line-number N,no-line-number x,line-regexp M,max-columns: max-columns-preview m,max-count: d,max-depth: max-filesize: mmap U,multiline multiline-dotall no-config no-filename I no-heading no-ignore no-ignore-vcs no-ignore-parent no-messages no-mmap 0,null null-data one-file-system o,only-matching passthru path-separator: P,pcre2 p,pretty q,quiet r,replace: S,smart-case sort: sortr: stats a,text j,threads: trim t,type: T,type-not: type-add: type-list u,unrestricted V,version vimgrep w,word-regexp pre:!x pre-glob: hostname-bin:!x z,search-zip!o no-hidden no-search-zip no-pre line-buffered block-buffered trace no-unicode engine: context-separator: field-match-separator:", 0},
 	{"yq", "r,raw-output e,exit-status o,output-format: p,input-format: P,prettyPrint n,null-input N,no-doc i,in-place,inplace!W s,split-exp!W C,colors M,no-colors I,indent: V,version h,help", 0},
@@ -97,6 +99,11 @@ func (c *call) valuesApart(letters string) {
 func (row optionRow) judge(c *call, g *grammar) {
 	p := c.parse(c.words[1:], g)
 	switch row.operands {
+	case 'z':
+		if p.has("to-stdout") || p.has("list") || p.has("test") {
+			return
+		}
+		fallthrough
 	case 'w':
 		for _, w := range p.operands {
 			c.write(w, 1)

@@ -15,6 +15,7 @@ type word struct {
 	number    bool // consists of digits, whatever they are
 	tame      bool // holds no bracket, so no subscript that bash would evaluate
 	path      bool // starts with a slash
+	dotted    bool // holds a dot or slash that is not in brackets; each field does, unless it splits
 	procSubst bool
 	start     int // in its script's text
 	end       int
@@ -67,7 +68,7 @@ func (s *script) word(w *syntax.Word) word {
 	out.inner = s.verbatim(w, out)
 	if s.lang == langBash && bracesIn(w) {
 		// What is before the brace is the same in every field.
-		out.static, out.number, out.globs = false, false, true
+		out.static, out.number, out.globs, out.dotted = false, false, true, false
 		out.text, _, _ = strings.Cut(out.text, "{")
 	}
 	return out
@@ -91,7 +92,8 @@ func (s *script) verbatim(w *syntax.Word, out word) int {
 // resolver puts a word together from its parts.
 type resolver struct {
 	word
-	b strings.Builder
+	b       strings.Builder
+	bracket bool // one was opened, so that what follows may be in it
 }
 
 // unknown ends the text that is known.
@@ -199,6 +201,7 @@ func (s *script) source(n syntax.Node) string {
 
 // take appends a part that was resolved.
 func (r *resolver) take(w word, first bool) {
+	r.dotted = r.dotted || w.dotted && !r.bracket
 	if w.static {
 		if r.static {
 			r.b.WriteString(w.text)
@@ -236,6 +239,9 @@ func (s *script) literal(r *resolver, text string, first, quoted bool) {
 		case !quoted && (c == '*' || c == '?' || c == '['):
 			r.unknown()
 			r.globs, r.tame = true, r.tame && c != '['
+			r.bracket = r.bracket || c == '['
+		case c == '.' || c == '/':
+			r.dotted = r.dotted || !r.bracket
 		}
 		if c == '[' || c == '`' || c == '$' {
 			r.tame = false
@@ -262,6 +268,7 @@ func (s *script) single(r *resolver, q *syntax.SglQuoted) {
 	if strings.ContainsAny(text, "[`$") {
 		r.tame = false
 	}
+	r.dotted = r.dotted || !r.bracket && strings.ContainsAny(text, "./")
 	if r.static {
 		r.b.WriteString(text)
 	}
