@@ -36,7 +36,7 @@ func onlyReads(t testing.TB, shell string) *CommandPolicy {
 // lessons below it. All are denied, whichever shell runs them.
 var adversarial = []struct{ row, source, scripts string }{
 	{"P1", "CVE-2025-54131", "echo $(id)\x00echo `id`\x00echo \"$(id)\"\x00cat <<EOF\n`id`\nEOF\n\x00echo ${x:-$(id)}\x00echo $((1+$(id)))"},
-	{"P2", "CVE-2026-110206", "$(echo touch /tmp/x)\x00`echo id`\x00\"$(echo id)\"\x00$x\x00${x}id\x00$@"},
+	{"P2", "CVE-2026-110206, 30305, 30314", "$(echo touch /tmp/x)\x00`echo id`\x00\"$(echo id)\"\x00$x\x00${x}id\x00$@"},
 	{"P3", "CVE-2026-30313, agno#7065", "ls\nid\x00ls & id\x00ls\rid\x00ls \r\n id\x00ls; id\x00ls && id\x00ls || id\x00ls | id\x00ls |& id\x00! id\x00(id)\x00{ id; }"},
 	{"P4", "zoo-code#483", "cat <(id)\x00cat <<EOF\n$(id)\nEOF\n\x00cat <<-EOF\n\t$(id)\n\tEOF\n\x00cat <<< \"$(id)\"\x00cat > >(id)"},
 	{"P5", "CDX", "A=1 id\x00env id\x00env A=1 id\x00command id\x00xargs id\x00timeout 5 id\x00nohup id\x00nice -n 5 id\x00setsid id\x00stdbuf -oL id\x00exec id\x00sudo ls\x00time id\x00busybox id\x00env -S 'id'\x00env -u X id\x00PATH=/tmp ls\x00LD_PRELOAD=/tmp/x.so ls\x00GIT_PAGER=id git log\x00PAGER=id git log\x00env PAGER=id git log"},
@@ -51,9 +51,12 @@ var adversarial = []struct{ row, source, scripts string }{
 
 	{"S2", "CVE-2026-22708", "BASH_ENV=x ls\x00ENV=x ls\x00IFS=x ls\x00IFS=x; ls\x00GIT_DIR=x git log\x00GIT_SSH_COMMAND=id git log\x00LD_AUDIT=x ls\x00RIPGREP_CONFIG_PATH=x rg y\x00X=1 ls"},
 	{"limits", "Adversa 50-subcommand", strings.Repeat("ls;", 60) + "id\x00" + strings.Repeat("(", 600) + "\x00ls " + strings.Repeat("a", 200_000) + "\x00" + strings.Repeat("env ", 50) + "ls\x00" + strings.Repeat("sh -c '", 3) + "\x00" + strings.Repeat("$(", 200) + "ls" + strings.Repeat(")", 200)},
+	{"separators", "gemini-cli#11510", "ls && id\x00ls || id\x00ls; id\x00ls & id\x00ls > f\x00ls\nid\x00ls | id\x00ls;;id\x00ls &&\nid\x00ls |\n id"},
+	{"argument-grammars", "CVE-2025-54795, 58764", "echo \"\\\\\"; id; echo \"\\\\\"\x00echo \\\"; id; echo \\\"\x00echo 'a\\'; id; echo 'b'\x00rg \"a\\\\\"; id; rg \"b\"\x00rg x \\\"; id \\\"\x00rg x --pre=id\x00rg x -- y; id\x00echo -e x | id"},
+	{"hooks", "CVE-2026-26268", "git commit -m x\x00git checkout x\x00git merge x\x00git rebase x\x00git am x\x00git push\x00git config core.hooksPath x\x00git -c core.hooksPath=x log\x00echo x > .git/hooks/pre-commit\x00git init --template=x"},
 	{"parse-failure", "gemini-cli#25935", "ls '\x00ls \"\x00ls $(\x00ls (\x00if ls\x00ls <<EOF\x00ls ;;\x00ls `\x00}\x00ls & & id\x00cat <<<"},
 	{"expansions", "GHSA-g8r9-g2v8-jv6f", "echo ${x@P}\x00echo ${!x}\x00echo \"${x@P}\"\x00x='$(id)'; echo ${x@P}\x00echo ${x@A}"},
-	{"quoted-paths", "CVE-2026-35020", "cat \"$(id)/x\"\x00ls \"`id`\""},
+	{"quoted-paths", "CVE-2026-35020, 35021, 35022", "cat \"$(id)/x\"\x00ls \"`id`\""},
 	{"control", "CVE-2026-30313", "ls\vid\x00ls\fid\x00ls \x1b[2J\x00ls \u202eid\x00ls \x7f\x00ls \xff\x00ls \u0085id\x00ls\b\x00ls \u2028id"},
 	{"comment-continuation", "mvdan.cc/sh v3.14.1 reads on", "ls # x \\\nid\x00ls #\\\nid\x00(ls # \\\nid\n)\x00echo `ls # x \\\nid`"},
 	{"heredoc-continuation", "shells join lines before they look for the end", "cat <<EOF\nEO\\\nF\nid\nEOF\n\x00cat <<-EOF\n\tEO\\\nF\nid\n\tEOF\n"},
@@ -83,6 +86,17 @@ func TestAdversarial(t *testing.T) {
 			}
 		})
 	}
+	t.Run("writable-root", func(t *testing.T) { // CVE-2025-59532: where the script goes is no rule
+		p := compile(t, CommandRules{Dir: "/work", Writes: []string{"**"}, Rules: []CommandRule{{Name: "reads", Commands: []string{"ls", "echo", "cd"}, Decision: Allow}}})
+		for _, script := range strings.Split("cd / && echo x > f\x00cd /etc; echo x > f\x00cd ..; echo x > f\x00cd \"$x\" && echo x > f\x00(cd /tmp; echo x > f)\x00PWD=/; echo x > f\x00echo x > $PWD/f\x00pushd /; echo x > f", "\x00") {
+			if v := p.Judge(script); v.Decision != Deny {
+				t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
+			}
+		}
+		if v := p.Judge("cd sub && echo x > f"); v.Decision != Allow {
+			t.Error(v.Reason)
+		}
+	})
 	t.Run("NUL", func(t *testing.T) { // which separates the rows above
 		if v := onlyReads(t, ShellBash).Judge("ls\x00id"); v.Decision != Deny {
 			t.Error(v.Decision)

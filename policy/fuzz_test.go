@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -37,7 +38,7 @@ func seeds(t testing.TB) (scripts []string) {
 	return scripts
 }
 
-// FuzzJudge: no input panics, nothing is allowed that no rule allows, a denial
+// FuzzJudge: no input panics, nothing is allowed that no rule names, a denial
 // in front of the rules never allows more, and the decision is the one on the
 // script printed anew.
 func FuzzJudge(f *testing.F) {
@@ -66,6 +67,7 @@ func FuzzJudge(f *testing.F) {
 			v := set.policy.Judge(script)
 			checkVerdict(t, script, v)
 			set.holdsAround(t, script, v.Decision)
+			set.names(t, script, v)
 		}
 		for _, p := range none {
 			if v := p.Judge(script); v.Decision != Deny {
@@ -73,6 +75,55 @@ func FuzzJudge(f *testing.F) {
 			}
 		}
 	})
+}
+
+// names holds an allowed script against the rules in a way that shares nothing
+// with the judge: each command that the parser finds is one they name, or one
+// that only starts another, or a function.
+func (set fuzzSet) names(t *testing.T, script string, v Verdict) {
+	if v.Decision != Allow || set.policy.rules.Default != Deny {
+		return
+	}
+	if len(v.Commands) == 0 {
+		t.Errorf("%q is allowed, and no rule spoke", script)
+	}
+	for _, c := range v.Commands {
+		if c.Decision != Allow || c.Rule == "" && !starters[c.Program] && builtins[c.Program] == nil {
+			t.Errorf("%q is allowed, and its %q is %s by %q", script, c.Program, c.Decision, c.Rule)
+		}
+	}
+	for _, lang := range set.policy.dialects() {
+		file, err := parse(script, lang)
+		if err != nil {
+			t.Errorf("%q is allowed, and does not parse: %v", script, err)
+			return
+		}
+		functions := map[string]bool{}
+		syntax.Walk(file, func(n syntax.Node) bool {
+			if f, ok := n.(*syntax.FuncDecl); ok {
+				functions[f.Name.Value] = true
+			}
+			return true
+		})
+		syntax.Walk(file, func(n syntax.Node) bool {
+			if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+				fields, err := expand.Fields(nil, call.Args[0])
+				if name := strings.Join(fields, " "); err != nil || !set.policy.named[name] && !starters[name] && builtins[name] == nil && !functions[name] {
+					t.Errorf("%q is allowed, and no rule names %q (%v)", script, name, err)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// starters are the programs that need no rule, since what they start does.
+var starters = map[string]bool{}
+
+func init() {
+	for _, name := range strings.Fields("nohup nice ionice timeout stdbuf setsid time caffeinate unbuffer setarch taskset chrt choom prlimit busybox toybox env xargs flock watch sh dash ash bash rbash") {
+		starters[name] = true
+	}
 }
 
 // fuzzSet is a set, and the set with denials in front.
