@@ -45,7 +45,7 @@ func (s *script) simple(cmd *syntax.CallExpr, redirs []*syntax.Redirect, in wher
 	c.byShell, c.functions = true, true
 	rule := c.judge()
 	s.redirects(redirs, in, rule)
-	return c.moved()
+	return c.moved(in)
 }
 
 // persist judges assignments before a builtin as the shell's own, since before
@@ -64,8 +64,9 @@ func (c *call) persist(name string) {
 	}
 }
 
-// moved tells where the shell is after the command.
-func (c *call) moved() (ok, fail where) {
+// moved tells where the shell is after the command, if it was in one of these
+// directories.
+func (c *call) moved(in where) (ok, fail where) {
 	words := c.words
 	for len(words) > 1 && (words[0].is("command") || words[0].is("builtin")) {
 		words = words[1:]
@@ -74,11 +75,11 @@ func (c *call) moved() (ok, fail where) {
 	case !name.static:
 		return lostWhere, lostWhere
 	case name.text == "cd" && len(words) == 2:
-		return c.in.cd(words[1]), c.in
+		return in.cd(words[1]), in
 	case slices.Contains([]string{"cd", "pushd", "popd", "eval", ".", "source"}, name.text):
 		return lostWhere, lostWhere
 	}
-	return c.in, c.in
+	return in, in
 }
 
 func (c *call) span() Span {
@@ -241,7 +242,7 @@ func (s *script) within(text word, bash bool, in where) {
 }
 
 func (s *script) nest(text word, lang syntax.LangVariant) *script {
-	inner := &script{j: s.j, lang: lang, text: text.text, fixed: s.fixed, shift: s.shift + text.inner, nested: s.nested + 1}
+	inner := &script{j: s.j, lang: lang, text: text.text, fixed: s.fixed, shift: s.shift + text.inner, nested: s.nested + 1, elsewhere: s.elsewhere}
 	if text.inner < 0 && inner.fixed == nil {
 		at := s.span(text.start, text.end)
 		inner.fixed = &at

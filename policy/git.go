@@ -4,7 +4,7 @@ import "strings"
 
 // gitGlobal are the options before git's command. Those that name other
 // programs or settings (-c core.pager=…) run what they name.
-var gitGlobal = newGrammar("C: p,paginate!o P,no-pager no-replace-objects bare literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks no-advice no-lazy-fetch v,version h,help!o html-path man-path info-path exec-path?!o git-dir:!o work-tree:!o namespace: super-prefix: config-env:!o c:!o attr-source: @ordered")
+var gitGlobal = newGrammar("C:!C p,paginate!o P,no-pager no-replace-objects bare literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks no-advice no-lazy-fetch v,version h,help!o html-path man-path info-path exec-path?!o git-dir:!o work-tree:!o namespace: super-prefix: config-env:!o c:!o attr-source: @ordered")
 
 // gitShow are the options of log, diff, show and their like that only choose
 // what is printed (git 2.47, git-log(1) and git-diff(1)).
@@ -76,9 +76,6 @@ var gitLists = map[string]*struct {
 
 func git(c *call) {
 	p := c.parse(c.words[1:], gitGlobal)
-	if p.has("C") {
-		c.in = lostWhere
-	}
 	if len(p.operands) == 0 {
 		return
 	}

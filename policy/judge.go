@@ -165,6 +165,7 @@ type script struct {
 	functions map[string]bool
 	vars      *variables
 	lost      bool // what cd does cannot be followed
+	elsewhere bool // it runs in another root, or on another host
 }
 
 func (s *script) span(start, end int) Span {

@@ -15,6 +15,8 @@ import (
 //	to-command:!X  !X runs the value as a shell does
 //	ext-diff!o     !o runs what cannot be judged
 //	i,in-place?!W  !W writes files that are not named here
+//	D,chdir:!C     !C starts the program's command in another directory,
+//	R,chroot:!R    !R in another root, which has programs of its own
 //	@numbers       -NUMBER is an option
 //	@ordered       the first operand ends the options
 //	@single        long names have one dash or two, and letters do not cluster
@@ -31,7 +33,7 @@ type grammar struct {
 type option struct {
 	name   string
 	value  byte // ':', '?' or 0
-	effect byte // 'w', 'x', 'X', 'o', 'W' or 0
+	effect byte // 'w', 'x', 'X', 'o', 'W', 'C', 'R' or 0
 }
 
 func newGrammar(spec string) *grammar {
@@ -226,5 +228,10 @@ func (c *call) give(p *parsed, o *option, value word, has bool) {
 		c.opaque("runs other programs by option "+quoteShort("-"+o.name), value, 0)
 	case 'W':
 		c.writeSomewhere("writes by option "+quoteShort("-"+o.name), value, 0)
+	case 'C':
+		c.in = lostWhere
+	case 'R':
+		c.opaque("runs in another root by option "+quoteShort("-"+o.name), value, 0)
+		c.goElsewhere()
 	}
 }

@@ -65,7 +65,7 @@ func (c *call) askUse(m *ruleMatch, u use, base Decision) (Decision, string) {
 		switch {
 		case u.kind == useUnknown: // no more than what "runs" could be
 			return p.rules.Default, "unknown until it runs: " + u.what
-		case u.kind == useWrites && p.mayWrite(c.in, u.file, nil):
+		case u.kind == useWrites && c.s.mayWrite(c.in, u.file, nil):
 			return base, ""
 		case u.kind == useWrites && len(p.rules.Writes) > 0:
 			return Deny, program + " " + u.what + ", which no path rule allows"
@@ -81,7 +81,7 @@ func (c *call) askUse(m *ruleMatch, u use, base Decision) (Decision, string) {
 		allowed, add = named || slices.Contains(m.Allow, Runs), "allow: [runs]"
 	case useWrites:
 		unbound := len(p.rules.Writes)+len(m.Writes) == 0
-		allowed = named && unbound || slices.Contains(m.Allow, Writes) || p.mayWrite(c.in, u.file, m)
+		allowed = named && unbound || slices.Contains(m.Allow, Writes) || c.s.mayWrite(c.in, u.file, m)
 		add = "a path under writes, or allow: [writes]"
 	}
 	if allowed {

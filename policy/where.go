@@ -80,14 +80,23 @@ func (w where) files(name word) ([]string, bool) {
 // harmlessFiles may be written by any command.
 var harmlessFiles = []string{"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"}
 
+// goElsewhere has what the call runs be in another root or on another host,
+// where no name means what it means here.
+func (c *call) goElsewhere() {
+	there := *c.s
+	there.elsewhere = true
+	c.s, c.in = &there, lostWhere
+}
+
 // mayWrite tells whether path rules let the file be written from there.
-func (p *CommandPolicy) mayWrite(w where, name word, rule *ruleMatch) bool {
+func (s *script) mayWrite(w where, name word, rule *ruleMatch) bool {
+	p := s.j.policy
 	globs := p.rules.Writes
 	if rule != nil {
 		globs = slices.Concat(globs, rule.Writes)
 	}
 	files, known := w.files(name)
-	if !known {
+	if !known || s.elsewhere {
 		return slices.Contains(globs, "/**")
 	}
 	return !slices.ContainsFunc(files, func(file string) bool {
@@ -171,7 +180,7 @@ func (s *script) writes(r *syntax.Redirect, target word, in where, rule *ruleMat
 	if r.Op == syntax.DplOut && target.static && (target.text == "-" || isDigits(strings.TrimSuffix(target.text, "-"))) || target.procSubst {
 		return // another number for what is open, or a pipe
 	}
-	if s.j.policy.mayWrite(in, target, rule) {
+	if s.mayWrite(in, target, rule) {
 		return
 	}
 	s.redirected("writes "+target.show(), r, target, Writes, rule)

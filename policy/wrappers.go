@@ -38,15 +38,14 @@ var wrapperRows = []wrapperRow{
 	{"prlimit", "n,nofile? v,as? c,core? t,cpu? f,fsize? u,nproc? s,stack? h,help V,version", 0, false},
 	{"busybox", "help", 0, false},
 	{"toybox", "help", 0, false},
-	{"sudo", "A,askpass!o b,background E preserve-env? H,set-home i,login!o s,shell!o n,non-interactive u,user: g,group: P,preserve-groups S,stdin k,reset-timestamp C,close-from: D,chdir: p,prompt: R,chroot:!o T,command-timeout: h,host: e,edit!o l,list v,validate K V", 0, true},
+	{"sudo", "A,askpass!o b,background E preserve-env? H,set-home i,login!o s,shell!o n,non-interactive u,user: g,group: P,preserve-groups S,stdin k,reset-timestamp C,close-from: D,chdir:!C p,prompt: R,chroot:!R T,command-timeout: h,host: e,edit!o l,list v,validate K V", 0, true},
 	{"doas", "n s!o u: C:!o L", 0, true},
-	{"chroot", "userspec: groups: skip-chdir help version", 1, true},
-	{"unshare", "m u i n p U C T mount? uts? ipc? net? pid? user? cgroup? time? f,fork r,map-root-user c,map-current-user kill-child? mount-proc? R,root:!o w,wd:", 0, true},
-	{"nsenter", "t,target: a,all m,mount? u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? r,root? w,wd? F,no-fork", 0, true},
+	{"unshare", "m u i n p U C T mount? uts? ipc? net? pid? user? cgroup? time? f,fork r,map-root-user c,map-current-user kill-child? mount-proc? R,root:!R w,wd:!C", 0, true},
+	{"nsenter", "t,target: a,all!R m,mount?!R u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? r,root?!R w,wd?!C F,no-fork", 0, true},
 	{"capsh", "", 0, true},
 	{"setpriv", "reuid: regid: clear-groups keep-groups init-groups no-new-privs inh-caps: ambient-caps: bounding-set: d,dump", 0, true},
 	{"runuser", "u,user: g,group: l,login!o c,command:!X s,shell:!o", 0, true},
-	{"setuidgid", "", 1, true}, {"chpst", "u: U: e: / n: l: L: P", 0, true}, {"softlimit", "m: d: s: l: a: o: p: f: c: r: t:", 0, true},
+	{"setuidgid", "", 1, true}, {"chpst", "u: U: e:!o /:!R n: l: L: P", 0, true}, {"softlimit", "m: d: s: l: a: o: p: f: c: r: t:", 0, true},
 	{"strace", "f,follow-forks F q quiet? c C T syscall-times? t absolute-timestamps? r relative-timestamps? v,no-abbrev y,decode-fds? i s,string-limit: e,trace: E:!o o,output:!w p,attach: u,user: S: P: b: I: h V", 0, true},
 	{"ltrace", "f c C t r S T i e: o,output:!w p: u: s: n: l: x: F:!o", 0, true},
 	{"valgrind", "@single tool: leak-check: q,quiet v,verbose log-file:!w error-exitcode: track-origins: show-leak-kinds:", 0, true},
@@ -82,6 +81,7 @@ func init() {
 	programs["flock"] = flock
 	programs["watch"] = watch
 	programs["parallel"] = parallel
+	programs["chroot"] = chroot
 	programs["ssh"] = ssh
 	programs["su"] = su
 	programs["script"] = scriptCommand
@@ -168,7 +168,7 @@ func (s *script) unwrapped() *script {
 	return inner
 }
 
-var envOptions = newGrammar("i,ignore-environment 0,null u,unset: C,chdir: v,debug S,split-string:!o block-signal? default-signal? ignore-signal? P:!o help version @ordered")
+var envOptions = newGrammar("i,ignore-environment 0,null u,unset: C,chdir:!C v,debug S,split-string:!o block-signal? default-signal? ignore-signal? P:!o help version @ordered")
 
 // env sets variables for the command after them.
 func env(c *call) {
@@ -187,9 +187,6 @@ func env(c *call) {
 		words = words[1:]
 	}
 	c.wrapper = len(words) > 0 || len(c.uses) > 0
-	if p.has("C") || p.has("chdir") {
-		c.in = lostWhere
-	}
 	c.run(words)
 	if len(words) > 0 {
 		c.env = nil
@@ -312,6 +309,23 @@ func join(words []word) word {
 	return joined
 }
 
+var chrootOptions = newGrammar("userspec: groups: skip-chdir help version @ordered")
+
+// chroot runs a command in the root that its first operand names.
+func chroot(c *call) {
+	operands := c.parse(c.words[1:], chrootOptions).operands
+	if len(operands) > 0 && (operands[0].splits || operands[0].globs) {
+		c.s.hidden("which program chroot runs", c.span())
+		return
+	}
+	c.goElsewhere()
+	if len(operands) > 1 {
+		c.run(operands[1:])
+	} else {
+		c.opaque("runs a shell", c.words[0], 1)
+	}
+}
+
 // parallel makes a shell line of its words and its input, which are unknown.
 func parallel(c *call) { c.opaque("has a shell run its words and its input", c.words[0], 1) }
 
@@ -321,6 +335,7 @@ var sshOptions = newGrammar("4 6 A a C f G g K k M N n q s T t V v X x Y y B: b:
 func ssh(c *call) {
 	p := c.parse(c.words[1:], sshOptions)
 	if len(p.operands) > 1 {
+		c.goElsewhere()
 		c.shell(join(p.operands[1:]), false)
 	}
 }
