@@ -143,11 +143,16 @@ func (c check) render(paint func(verdict) string) string {
 	return line
 }
 
-// painter gives verdicts a colour on a terminal whose owner did not object
+// colourful tells whether out is a terminal whose owner did not object
 // (no-color.org).
-func painter(out io.Writer) func(verdict) string {
+func colourful(out io.Writer) bool {
 	file, isFile := out.(*os.File)
-	if !isFile || !term.IsTerminal(int(file.Fd())) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+	return isFile && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// painter gives verdicts a colour.
+func painter(out io.Writer) func(verdict) string {
+	if !colourful(out) {
 		return func(v verdict) string { return fmt.Sprintf("%-4s", v) }
 	}
 	return func(v verdict) string {

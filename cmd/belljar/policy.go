@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"belljar/policy"
@@ -12,7 +10,6 @@ import (
 	"belljar/view"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 const policyHelp = `Say what the command policy makes of a script, without running it.
@@ -89,16 +86,15 @@ func (f *policyFlags) add(cmd *cobra.Command, g *globals) {
 	flags.SetInterspersed(false) // what follows SCRIPT is its own
 	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "judge by the policy of `PROFILE` of sandbox.yaml")
 	flags.StringVar(&f.set, "set", "", "judge by the bundled set `NAME` instead: "+strings.Join(policy.Sets(), ", "))
-	flags.StringVar(&f.format, "format", "text", "output `FORMAT`: text or json")
+	formatFlag(cmd, &f.format)
 	completeProfile(cmd, g)
 	cmd.RegisterFlagCompletionFunc("set", cobra.FixedCompletions(policy.Sets(), cobra.ShellCompDirectiveNoFileComp))
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (f *policyFlags) judge(g *globals, args []string) (string, policy.Verdict, error) {
 	var none policy.Verdict
-	if f.format != "text" && f.format != "json" {
-		return "", none, usagef("--format %q is unknown: use text or json", f.format)
+	if err := textOrJSON(f.format); err != nil {
+		return "", none, err
 	}
 	text, err := script(args)
 	if err != nil {
@@ -154,9 +150,7 @@ func (f *policyFlags) write(w io.Writer, script string, v policy.Verdict, text f
 	if v.Commands == nil {
 		v.Commands = []policy.CommandVerdict{}
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(struct {
+	return writeJSON(w, struct {
 		policy.Verdict
 		Grant *policy.Grant `json:"grant,omitempty"` // hidden: nothing enforces it yet
 	}{Verdict: v})
@@ -170,15 +164,13 @@ func writeVerdict(w io.Writer, _ string, v policy.Verdict) error {
 func verdictLine(v policy.Verdict) string {
 	line := v.Decision.String() + ": " + v.Who()
 	if v.Span.Line > 0 {
-		line += " at " + position(v.Span)
+		line += " at " + v.Span.String()
 	}
 	if v.Reason != "" {
 		line += ": " + v.Reason
 	}
 	return view.SafeLine(line)
 }
-
-func position(s policy.Span) string { return fmt.Sprintf("%d:%d", s.Line, s.Column) }
 
 // explain shows the script with what was decided on underlined, and what was
 // found in it.
@@ -193,7 +185,7 @@ func explain(w io.Writer, script string, v policy.Verdict) error {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "unknown at %s: %s\n", position(u.Span), view.SafeLine(u.What))
+		fmt.Fprintf(&b, "unknown at %v: %s\n", u.Span, view.SafeLine(u.What))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -216,10 +208,9 @@ func underline(b *strings.Builder, script string, at policy.Span, paint func(str
 	}
 }
 
-// paint colours on a terminal, for a decision.
+// paint gives text the colour of a decision.
 func paint(w io.Writer, d policy.Decision) func(string) string {
-	file, isFile := w.(*os.File)
-	if !isFile || !term.IsTerminal(int(file.Fd())) || os.Getenv("NO_COLOR") != "" {
+	if !colourful(w) {
 		return func(text string) string { return text }
 	}
 	colour := map[policy.Decision]string{policy.Allow: "32", policy.Ask: "33"}[d]

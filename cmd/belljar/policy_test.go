@@ -55,7 +55,7 @@ func TestPolicyCheck(t *testing.T) {
 		{"--set all ls", 125, `--set "all" is unknown: use readonly, git-readonly, build (see --help)`},
 		{"--set build --profile strict ls", 125, "--set judges by that set alone: leave out --profile (see --help)"},
 		{"--profile none ls", 125, `no profile "none" (see --help)`},
-		{"--format xml ls", 125, `--format "xml" is unknown: use text or json (see --help)`},
+		{"--format xml ls", 125, `--format "xml" is unknown (use text or json)`},
 		{"", 125, "give a script, such as: belljar policy check 'git status' (see --help)"},
 	} {
 		args := []string{"check"}
@@ -94,6 +94,18 @@ func TestPolicyJSON(t *testing.T) {
 	}
 	if v.Decision != policy.Deny || v.Span.Column != 9 || strings.Contains(out, "grant") || !strings.Contains(out, `"unknown":[]`) {
 		t.Error(out)
+	}
+}
+
+// What a terminal would act on is in no string of the JSON, either.
+func TestPolicyJSONIsSafeToLookAt(t *testing.T) {
+	out, _, err := askPolicy(t, "check", "--set", "readonly", "--format", "json", "rm\u202e'<&>'\u009b2J")
+	if err != nil || strings.ContainsAny(out, "\u202e\u009b") || !strings.HasSuffix(out, "}\n") {
+		t.Errorf("%v: %q", err, out)
+	}
+	out, _, err = askPolicy(t, "check", "--set", "readonly", "--format", "json", "rm\u200d'<&>'")
+	if err != nil || strings.Contains(out, "\u200d") || !strings.Contains(out, `rm\u200d<&>`) {
+		t.Errorf("%v: %q", err, out)
 	}
 }
 
