@@ -159,9 +159,9 @@ func (c *call) decide() *ruleMatch {
 	verdict.Program = c.words[0].text
 	c.s.j.ruled = c.s.j.ruled || !c.wrapper || found[0] != nil
 	c.s.j.add(verdict)
-	if rule := found[len(found)-1]; rule != nil && len(found) == 1 && verdict.Decision > Deny {
-		c.s.j.grant = tighten(c.s.j.grant, rule.Grant)
-		return rule
+	c.grants(found)
+	if len(found) == 1 && verdict.Decision > Deny {
+		return found[0]
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ type CommandPolicy struct {
 	rules   CommandRules
 	matches []ruleMatch
 	worst   Decision // what a command could get in the worst case
+	least   granted  // and what it would be left with
 	named   map[string]bool
 }
 
@@ -24,6 +25,7 @@ type ruleMatch struct {
 	byName   map[string][][]string // those whose first word is that or "*"
 	anyName  [][]string            // those whose first word is "*"
 	start    string                // where scripts start, to which a relative program is relative
+	byBase   bool                  // the default allows more, so /usr/bin/x may be the x that is meant
 }
 
 // Compile checks the rules. An error names the rule and the field, one line
@@ -65,6 +67,8 @@ func (r CommandRules) Compile() (*CommandPolicy, error) {
 
 func (p *CommandPolicy) add(m ruleMatch) {
 	p.worst = min(p.worst, m.Decision)
+	p.least.narrow(m.Grant)
+	m.byBase = p.rules.Default > Deny && m.narrows()
 	m.byName = map[string][][]string{}
 	for _, words := range m.patterns {
 		if len(words) > 0 && words[0] == "*" {
@@ -120,12 +124,15 @@ func (r CommandRule) Check() (wrong []error) {
 	if strings.ContainsFunc(r.Reason, isControl) {
 		bad("reason: write one line")
 	}
-	g := r.Grant
-	if g.Timeout < 0 || g.IdleTimeout < 0 || g.Limits.Memory < 0 || g.Limits.CPUs < 0 || g.Limits.Pids < 0 {
-		bad("grant: limits are not negative")
+	for _, err := range r.Grant.Check() {
+		bad("grant.%w", err)
 	}
-	if g.Network != "" && g.Network != "none" {
-		bad("grant: network %q: a rule can only take the network away: write none", g.Network)
+	for i, name := range r.Grant.Secrets {
+		if !isName(name) {
+			bad("secrets: %q: write a variable's name, such as API_KEY", name)
+		} else if slices.Contains(r.Grant.Secrets[:i], name) {
+			bad("secrets: %q is there twice", name)
+		}
 	}
 	return append(wrong, checkLists(r.Writes, r.Env)...)
 }

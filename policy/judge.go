@@ -35,10 +35,16 @@ func (p *CommandPolicy) Judge(script string) Verdict {
 	if len(p.matches) == 0 && p.rules.Default == Allow && len(p.rules.Writes) == 0 {
 		return Verdict{Decision: Allow, Reason: "there are no rules, and the default is allow"}
 	}
-	var verdict Verdict
-	for i, lang := range p.dialects() {
-		if other := p.judgeIn(script, lang); i == 0 || other.Decision < verdict.Decision {
+	dialects := p.dialects()
+	verdict := p.judgeIn(script, dialects[0])
+	for _, lang := range dialects[1:] {
+		other := p.judgeIn(script, lang)
+		grant := both(verdict.Grant, other.Grant)
+		if other.Decision < verdict.Decision {
 			verdict = other
+		}
+		if verdict.Decision > Deny {
+			verdict.Grant = grant
 		}
 	}
 	return verdict
@@ -70,11 +76,11 @@ type judge struct {
 	unknown  []Unknown
 	roots    map[string]bool
 	ruled    bool // a rule or the default spoke on a command
-	grant    Grant
+	granted  granted
 }
 
 func (j *judge) verdict() Verdict {
-	v := Verdict{Decision: Allow, Roots: slices.Sorted(maps.Keys(j.roots)), Unknown: j.unknown, Commands: j.commands, Grant: j.grant}
+	v := Verdict{Decision: Allow, Roots: slices.Sorted(maps.Keys(j.roots)), Unknown: j.unknown, Commands: j.commands}
 	for i, c := range j.commands {
 		if i == 0 || c.Decision < v.Decision {
 			v.Decision, v.Rule, v.Reason, v.Span = c.Decision, c.Rule, c.Reason, c.Span
@@ -87,6 +93,9 @@ func (j *judge) verdict() Verdict {
 	if d := j.policy.rules.Default; !j.ruled && d < v.Decision {
 		v.Decision, v.Rule, v.Span = d, "", j.span(0, len(j.src))
 		v.Reason = "it runs nothing that a rule decides on, and the default is " + d.String()
+	}
+	if v.Decision > Deny {
+		v.Grant = j.granted.Grant
 	}
 	return v
 }
@@ -260,6 +269,8 @@ func (s *script) deny(what string, at Span) {
 func (s *script) hidden(what string, at Span) {
 	s.j.unknown = append(s.j.unknown, Unknown{What: what, Span: at})
 	s.j.ruled = true
+	s.j.granted.narrow(s.j.policy.least.Grant)
+	s.j.granted.share(nil)
 	s.j.add(CommandVerdict{Decision: s.j.policy.worst, Reason: "unknown until it runs: " + what, Span: at})
 }
 

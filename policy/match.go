@@ -64,6 +64,8 @@ func (m *ruleMatch) matchWords(pattern []string, c *call) likely {
 		case w.static && (want == "*" && i > 0 || want == w.text):
 		case w.static && i == 0 && m.Decision < Allow && path.Base(w.text) == want: // /bin/rm may be the rm that is denied
 		case w.static && i == 0 && want == "*" && !strings.Contains(w.text, "/"):
+		case w.static && i == 0 && m.byBase && path.Base(w.text) == want:
+			result = maybe
 		case w.static:
 			return no
 		case want == "*" && !w.splits && !w.globs:

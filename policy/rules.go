@@ -32,11 +32,7 @@
 // shells (found by TestShellsAgree) the text is denied.
 package policy
 
-import (
-	"time"
-
-	"belljar/sandbox"
-)
+import "belljar/sandbox"
 
 // A verdict is the sandbox's, which takes it to the caller, to who approves and
 // to the audit.
@@ -103,25 +99,4 @@ type CommandRule struct {
 	Writes       []string `json:"writes" yaml:"writes"`               // files that these commands may write
 	Env          []string `json:"env" yaml:"env"`                     // variables that may be set for these commands
 	Grant        Grant    `json:"grant" yaml:"grant"`
-}
-
-// tighten makes one grant of two rules'.
-func tighten(g, other Grant) Grant {
-	g.Timeout = tighter(g.Timeout, other.Timeout)
-	g.IdleTimeout = tighter(g.IdleTimeout, other.IdleTimeout)
-	g.Limits.Memory = tighter(g.Limits.Memory, other.Limits.Memory)
-	g.Limits.CPUs = tighter(g.Limits.CPUs, other.Limits.CPUs)
-	g.Limits.Pids = tighter(g.Limits.Pids, other.Limits.Pids)
-	if g.Network == "" {
-		g.Network = other.Network
-	}
-	return g
-}
-
-// tighter is the smaller limit, where 0 is none.
-func tighter[T time.Duration | int64 | float64](a, b T) T {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }

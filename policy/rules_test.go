@@ -30,8 +30,8 @@ func TestCompileNamesRuleAndField(t *testing.T) {
 		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}, Deny: []string{"x"}}}}, `rule "a": deny: "x"`},
 		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}, Allow: []string{"run"}}}}, `rule "a": allow: "run"`},
 		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}, Reason: "a\nb"}}}, `rule "a": reason: write one line`},
-		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}, Grant: Grant{Network: "host"}}}}, `rule "a": grant: network "host"`},
-		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}, Grant: Grant{Limits: sandbox.Limits{Memory: -1}}}}}, `rule "a": grant: limits`},
+		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}, Grant: Grant{Network: "host"}}}}, `rule "a": grant.network: "host"`},
+		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}, Grant: Grant{Limits: sandbox.Limits{Memory: -1}}}}}, `rule "a": grant.limits.memory: -1`},
 		{CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}}, {Name: "a", Commands: []string{"ls"}}}}, `rules[1]: name "a"`},
 	} {
 		if _, err := test.rules.Compile(); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -168,11 +168,11 @@ func itoa(n int) string {
 
 func TestVerdictTellsRootsUnknownAndGrant(t *testing.T) {
 	p := compile(t, CommandRules{Rules: []CommandRule{
-		{Name: "a", Commands: []string{"make", "timeout"}, Decision: Allow, Grant: Grant{Timeout: time.Hour, Limits: sandbox.Limits{Memory: 5}}},
+		{Name: "a", Commands: []string{"make", "timeout"}, Decision: Allow, Grant: Grant{Timeout: time.Hour, Limits: sandbox.Limits{Memory: 6 << 20}}},
 		{Name: "b", Commands: []string{"git"}, Decision: Allow, Grant: Grant{Timeout: time.Minute, Network: "none", Limits: sandbox.Limits{CPUs: 0.5}}},
 	}})
 	v := p.Judge("cd x && timeout 5 make all | git log")
-	if want := (Grant{Timeout: time.Minute, Limits: sandbox.Limits{Memory: 5, CPUs: 0.5}, Network: "none"}); v.Decision != Allow || !cmp.Equal(v.Grant, want) {
+	if want := (Grant{Timeout: time.Minute, Limits: sandbox.Limits{Memory: 6 << 20, CPUs: 0.5}, Network: "none"}); v.Decision != Allow || !cmp.Equal(v.Grant, want) {
 		t.Errorf("%s, grant %+v", v.Reason, v.Grant)
 	}
 	if !slices.Equal(v.Roots, []string{"git", "make", "timeout"}) || len(v.Commands) != 3 {

@@ -110,24 +110,32 @@ func (c Command) checkNetwork() error {
 }
 
 func (c Command) checkLimits() error {
-	l := c.Limits
-	for _, limit := range []struct {
-		name       string
-		value, min float64
-		unit       string
-	}{
+	for _, l := range c.Limits.each() {
+		if l.tooLow() {
+			return invalid("raise it", "limits.%s is %s, below the least of %s%s", l.name, decimal(l.value), decimal(l.least), l.unit)
+		}
+	}
+	return nil
+}
+
+// limit is one of Limits, and the least that a command can run with.
+type limit struct {
+	name         string
+	value, least float64
+	unit         string
+}
+
+func (l limit) tooLow() bool { return !(l.value >= l.least) } // so that NaN is, too
+
+func (l Limits) each() []limit {
+	return []limit{
 		{"memory", float64(l.Memory), 6 << 20, " bytes"}, // the engine's own minimum
 		{"cpus", l.CPUs, 0.01, ""},
 		{"pids", float64(l.Pids), 4, ""}, // init, keeper, sh and one command
 		{"output", float64(l.Output), 1 << 10, " bytes"},
 		{"tmp", float64(l.Tmp), 64 << 10, " bytes"},
 		{"files", float64(l.Files), 16, ""},
-	} {
-		if !(limit.value >= limit.min) { // so that NaN is refused too
-			return invalid("raise it", "limits.%s is %s, below the least of %s%s", limit.name, decimal(limit.value), decimal(limit.min), limit.unit)
-		}
 	}
-	return nil
 }
 
 func (c Command) checkView() error {

@@ -1,0 +1,84 @@
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// granted is what the rules that a script uses make of it.
+type granted struct {
+	Grant
+	given bool // a command had a say in Secrets: others can only take from them
+}
+
+// narrow makes each limit the tighter of the two.
+func (g *granted) narrow(by Grant) {
+	g.Timeout = tighter(g.Timeout, by.Timeout)
+	g.IdleTimeout = tighter(g.IdleTimeout, by.IdleTimeout)
+	g.Limits.Memory = tighter(g.Limits.Memory, by.Limits.Memory)
+	g.Limits.CPUs = tighter(g.Limits.CPUs, by.Limits.CPUs)
+	g.Limits.Pids = tighter(g.Limits.Pids, by.Limits.Pids)
+	g.Limits.Output = tighter(g.Limits.Output, by.Limits.Output)
+	g.Limits.Tmp = tighter(g.Limits.Tmp, by.Limits.Tmp)
+	g.Limits.Files = tighter(g.Limits.Files, by.Limits.Files)
+	if g.Network == "" {
+		g.Network = by.Network
+	}
+	if g.Mounts == "" || by.Mounts == sandbox.NoMounts {
+		g.Mounts = by.Mounts
+	}
+}
+
+// tighter is the smaller limit, where 0 is none.
+func tighter[T time.Duration | int64 | float64](a, b T) T {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// share leaves the secrets that these are among, too.
+func (g *granted) share(secrets []string) {
+	if !g.given {
+		g.Secrets, g.given = slices.Sorted(slices.Values(secrets)), true
+		return
+	}
+	var left []string
+	for _, name := range g.Secrets {
+		if slices.Contains(secrets, name) {
+			left = append(left, name)
+		}
+	}
+	g.Secrets = left
+}
+
+// both is what a script gets whose two readings get these.
+func both(a, b Grant) Grant {
+	g := granted{Grant: a, given: true}
+	g.narrow(b)
+	g.share(b.Secrets)
+	return g.Grant
+}
+
+// grants applies the rules on a command, of which nil is the default. What only
+// starts another command leaves the secrets to that.
+func (c *call) grants(rules []*ruleMatch) {
+	for _, rule := range rules {
+		var g Grant
+		if rule != nil {
+			g = rule.Grant
+		}
+		c.s.j.granted.narrow(g)
+		if !c.wrapper || len(c.uses) > 0 {
+			c.s.j.granted.share(g.Secrets)
+		}
+	}
+}
+
+// narrows tells whether the rule takes anything away from what it matches.
+func (m *ruleMatch) narrows() bool {
+	g := m.Grant
+	return len(m.Deny) > 0 || g.Timeout != 0 || g.IdleTimeout != 0 || g.Limits != sandbox.Limits{} || g.Network != "" || g.Mounts != ""
+}
