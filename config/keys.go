@@ -21,6 +21,16 @@ type key struct {
 	flag    string // of `belljar run`; empty is the name with dashes
 }
 
+// Limits are a command's and what rules narrow it to.
+var (
+	memoryLimit = size(6<<20, "6MiB")
+	cpusLimit   = number(0.01, 4096)
+	pidsLimit   = integer(4, 1<<22)
+	outputLimit = size(1<<10, "1KiB")
+	tmpLimit    = size(64<<10, "64KiB")
+	filesLimit  = integer(16, 1<<20)
+)
+
 var keys = []key{
 	{name: "version", kind: integer(1, 1), def: "1", doc: "Version of this file's format."},
 	{name: "engine.host", kind: optional(address("unix", "tcp", "ssh", "http", "https")), def: "", doc: "The container engine's address. Empty: DOCKER_HOST, the docker context, then the default socket."},
@@ -37,12 +47,12 @@ var keys = []key{
 	{name: "env.set", kind: variables, def: "[LANG=C.UTF-8]", command: true, doc: "Variables for every command: NAME=value."},
 	{name: "env.allow", kind: variableGlobs, def: `[CI, "LC_*"]`, command: true, doc: "Variables taken from the caller, by name or glob. Dangerous ones, such as *_TOKEN, pass only by name."},
 	{name: "mounts.allow", kind: mounts, def: "[{source: ./, target: /work, mode: ro}]", command: true, doc: "What commands may mount. A relative source is relative to this file. Empty target: any. mode: ro or rw."},
-	{name: "limits.memory", kind: size(6<<20, "6MiB"), def: "512MiB", command: true, doc: "Memory and swap together."},
-	{name: "limits.cpus", kind: number(0.01, 4096), def: "1", command: true, doc: "Processors' worth of time."},
-	{name: "limits.pids", kind: integer(4, 1<<22), def: "128", command: true, flag: "--pids-limit", doc: "Processes and threads, the container's own two included."},
-	{name: "limits.output", kind: size(1<<10, "1KiB"), def: "16MiB", command: true, flag: "--max-output", doc: "Output that is kept, stdout and stderr together."},
-	{name: "limits.tmp", kind: size(64<<10, "64KiB"), def: "64MiB", command: true, doc: "Size of each of /tmp, the working directory and /dev/shm."},
-	{name: "limits.files", kind: integer(16, 1<<20), def: "1024", command: true, doc: "Open files per process."},
+	{name: "limits.memory", kind: memoryLimit, def: "512MiB", command: true, doc: "Memory and swap together."},
+	{name: "limits.cpus", kind: cpusLimit, def: "1", command: true, doc: "Processors' worth of time."},
+	{name: "limits.pids", kind: pidsLimit, def: "128", command: true, flag: "--pids-limit", doc: "Processes and threads, the container's own two included."},
+	{name: "limits.output", kind: outputLimit, def: "16MiB", command: true, flag: "--max-output", doc: "Output that is kept, stdout and stderr together."},
+	{name: "limits.tmp", kind: tmpLimit, def: "64MiB", command: true, doc: "Size of each of /tmp, the working directory and /dev/shm."},
+	{name: "limits.files", kind: filesLimit, def: "1024", command: true, doc: "Open files per process."},
 	{name: "view.mode", kind: enum("none", "separate", "merged"), def: "none", command: true, flag: "--view", doc: "Views of the output in the result, for readers: none, one of each stream, or one of both in order of arrival."},
 	{name: "view.bytes", kind: sizeTo(256, "256B", 64<<20, "64MiB"), def: "32KiB", command: true, flag: "--view-bytes", doc: "Text in a view: one half is the beginning, one the end."},
 	{name: "view.lines", kind: integer(1, 1e6), def: "1000", command: true, flag: "--view-lines", doc: "Lines in a view, likewise."},

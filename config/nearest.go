@@ -12,6 +12,10 @@ func unknown(table []key, name string) *Problem {
 	if isKey || isGroup(keys, name) || name == profilesKey {
 		return wrong("set it at the top level", "a profile cannot set this key")
 	}
+	return misspelt(table, name)
+}
+
+func misspelt(table []key, name string) *Problem {
 	if nearest := nearest(table, name); nearest != "" {
 		return wrong("did you mean "+nearest+"?", "unknown key")
 	}

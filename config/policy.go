@@ -24,7 +24,7 @@ func (c commandPolicy) compile() (*policy.CommandPolicy, error) {
 		return nil, fmt.Errorf("policy.default: %w", err)
 	}
 	for _, rule := range c.Rules {
-		all.Rules = append(all.Rules, rule.rule())
+		all.Rules = append(all.Rules, rule.CommandRule)
 	}
 	set, _ := policy.Bundled(c.Set)
 	all.Writes, all.Env = set.Writes, set.Env

@@ -3,8 +3,12 @@ package config
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"belljar/policy"
+	"belljar/sandbox"
 )
 
 func rulesOf(t *testing.T, c *Config, profile string) policy.Rules {
@@ -62,8 +66,22 @@ func TestBadPolicy(t *testing.T) {
 		"a":     "must be a list, not a string (`belljar config schema` says what it is)",
 		"[a]":   "[0]: must be a mapping, not a string (`belljar config schema` says what it is)",
 		"[{}]":  "[0]: the name is missing (write {name: no-push, commands: [git push], decision: deny})",
-		"[{x}]": "[0].x: unknown key (a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes and env)",
-		"[{name: a, commands: [b], decision: deny, grant: {}}]":                                 "[0].grant: unknown key (a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes and env)",
+		"[{x}]": "[0].x: unknown key (a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes, env, grant and secrets)",
+		"[{name: a, commands: [b], decision: deny, grants: {}}]":                                "[0].grants: unknown key (a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes, env, grant and secrets)",
+		"[{name: a, commands: [b], decision: allow, grant: [1m]}]":                              "[0].grant: must be a mapping, not a list (`belljar config schema` says what it is)",
+		"[{name: a, commands: [b], decision: allow, grant: {timeot: 1m}}]":                      "[0].grant.timeot: unknown key (did you mean timeout?)",
+		"[{name: a, commands: [b], decision: allow, grant: {limits.pids: 5}}]":                  "[0].grant.\"limits.pids\": unknown key (did you mean limits.pids?)",
+		"[{name: a, commands: [b], decision: allow, grant: {timeout: 30}}]":                     "[0].grant.timeout: 30 has no unit (write 30s)",
+		"[{name: a, commands: [b], decision: allow, grant: {idle_timeout: 0}}]":                 "[0].grant.idle_timeout: 0 has no unit (write 0s)",
+		"[{name: a, commands: [b], decision: allow, grant: {timeout: 1ms}}]":                    "[0].grant.timeout: 1ms is too short (at least 1s)",
+		"[{name: a, commands: [b], decision: allow, grant: {limits: {memory: 1MiB}}}]":          "[0].grant.limits.memory: 1MiB is too small (at least 6MiB)",
+		"[{name: a, commands: [b], decision: allow, grant: {limits: {pids: a}}}]":               "[0].grant.limits.pids: must be a number, not a string (write one such as 32)",
+		"[{name: a, commands: [b], decision: allow, grant: {limits: {pids: 5, pids: 6}}}]":      "[0].grant.limits.pids: duplicate key, first on line 1 (remove one of them)",
+		"[{name: a, commands: [b], decision: allow, grant: {network: bridge}}]":                 `[0].grant.network: "bridge" is not one of its values (write none)`,
+		"[{name: a, commands: [b], decision: allow, grant: {mounts: rw}}]":                      `[0].grant.mounts: "rw" is not one of its values (write ro, none)`,
+		"[{name: a, commands: [b], decision: allow, grant: {secrets: [A]}}]":                    "[0].grant.secrets: unknown key (`belljar config schema` lists the keys)",
+		"[{name: a, commands: [b], decision: allow, secrets: A}]":                               "[0].secrets: must be a list, not a string (`belljar config schema` says what it is)",
+		"[{name: a, commands: [b], decision: allow, secrets: [A-B]}]":                           `[0].secrets: "A-B": write a variable's name, such as API_KEY`,
 		"[{name: a, commands: [b]}]":                                                            "[0]: the decision is missing (write {name: no-push, commands: [git push], decision: deny})",
 		"[{name: a, commands: [b], decision: no}]":                                              `[0].decision: "no" is not a decision (write allow, ask or deny)`,
 		"[{name: a, commands: b, decision: deny}]":                                              "[0].commands: must be a list, not a string (`belljar config schema` says what it is)",
@@ -99,9 +117,40 @@ func TestSetNeedsADefault(t *testing.T) {
 	}
 }
 
+func TestRulesGrant(t *testing.T) {
+	c := mustLoad(t, `
+policy:
+  default: deny
+  rules:
+    - name: build
+      commands: [make]
+      decision: allow
+      secrets: [API_KEY, OTHER]
+      grant:
+        timeout: 1m
+        idle_timeout: 30s
+        limits: {memory: 256MiB, cpus: 0.5, pids: 32, output: 1MiB, tmp: 16MiB, files: 64}
+        network: none
+        mounts: ro
+    - {name: deploy, commands: [deploy], decision: ask, grant: {timeout: 1h, mounts: none}, secrets: [API_KEY]}
+`, Options{})
+	want := policy.Grant{
+		Timeout: time.Minute, IdleTimeout: 30 * time.Second, Network: "none", Mounts: sandbox.ReadOnlyMounts,
+		Limits:  sandbox.Limits{Memory: 256 << 20, CPUs: 0.5, Pids: 32, Output: 1 << 20, Tmp: 16 << 20, Files: 64},
+		Secrets: []string{"API_KEY", "OTHER"},
+	}
+	if v := rulesOf(t, c, "default").JudgeScript("make", ""); !cmp.Equal(v.Grant, want) {
+		t.Error(cmp.Diff(want, v.Grant))
+	}
+	want.Mounts, want.Secrets = sandbox.NoMounts, []string{"API_KEY"}
+	if v := rulesOf(t, c, "default").JudgeScript("make && deploy", ""); !cmp.Equal(v.Grant, want) {
+		t.Error(cmp.Diff(want, v.Grant))
+	}
+}
+
 // Shown is what was written, and it can be read again.
 func TestRulesAreShownAsWritten(t *testing.T) {
-	const rules = `[{"name":"a","commands":["b c"],"decision":"ask","allow":["runs"]}]`
+	const rules = `[{"name":"a","grant":{"limits":{"memory":"7m","cpus":0.5},"timeout":"1m"},"secrets":["A"],"commands":["b c"],"decision":"ask","allow":["runs"],"allow_unknown":true,"reason":"a \"<\""}]`
 	for _, s := range mustLoad(t, "policy: {rules: "+rules+"}", Options{}).Settings() {
 		if s.Key == "policy.rules" && s.Value != rules {
 			t.Error(s.Value)

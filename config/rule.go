@@ -7,27 +7,46 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"belljar/policy"
+	"belljar/sandbox"
 )
 
-// commandRule is a rule as it is written: `config show` prints no more.
+// commandRule is a rule, and how it is written: `config show` prints that.
 type commandRule struct {
-	Name         string          `json:"name"`
-	Commands     []string        `json:"commands"`
-	Args         []string        `json:"args,omitempty"`
-	Deny         []string        `json:"deny,omitempty"`
-	Decision     policy.Decision `json:"decision"`
-	Reason       string          `json:"reason,omitempty"`
-	AllowUnknown bool            `json:"allow_unknown,omitempty"`
-	Allow        []string        `json:"allow,omitempty"`
-	Writes       []string        `json:"writes,omitempty"`
-	Env          []string        `json:"env,omitempty"`
+	policy.CommandRule
+	node *yaml.Node
 }
 
-func (c commandRule) rule() policy.CommandRule {
-	return policy.CommandRule{
-		Name: c.Name, Commands: c.Commands, Args: c.Args, Deny: c.Deny, Decision: c.Decision, Reason: c.Reason,
-		AllowUnknown: c.AllowUnknown, Allow: c.Allow, Writes: c.Writes, Env: c.Env,
+// MarshalJSON implements json.Marshaler.
+func (c commandRule) MarshalJSON() ([]byte, error) { return nodeJSON(c.node) }
+
+// nodeJSON is YAML as JSON, in the order that it has.
+func nodeJSON(n *yaml.Node) ([]byte, error) {
+	ends := "[]"
+	switch n.Kind {
+	case yaml.MappingNode:
+		ends = "{}"
+	case yaml.SequenceNode:
+	default:
+		var scalar any
+		if err := n.Decode(&scalar); err != nil {
+			return nil, err
+		}
+		return sandbox.JSON(scalar)
 	}
+	text := []byte(ends[:1])
+	for i, child := range n.Content {
+		part, err := nodeJSON(child)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 && ends == "{}" && i%2 == 1 {
+			text = append(text, ':')
+		} else if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, part...)
+	}
+	return append(text, ends[1]), nil
 }
 
 var commandRules = kind{
@@ -43,8 +62,10 @@ var commandRules = kind{
 			"allow_unknown": map[string]any{"type": "boolean", "default": false, "description": "Allow words that only the run reveals, after those of commands."},
 			"allow": map[string]any{"type": "array", "items": map[string]any{"type": "string", "enum": []string{policy.Runs, policy.Writes, policy.Reads}},
 				"description": "runs: also what cannot be judged, such as hooks; writes: any file; reads: nothing but reading."},
-			"writes": stringsOf("Files that these commands may write. A relative glob is relative to where the script starts, which an absolute one never matches."),
-			"env":    stringsOf("Variables that may be set for these commands."),
+			"writes":  stringsOf("Files that these commands may write. A relative glob is relative to where the script starts, which an absolute one never matches."),
+			"env":     stringsOf("Variables that may be set for these commands."),
+			"grant":   grantSchema(),
+			"secrets": stringsOf("Secrets that a script is given, if the rules of all its commands give them."),
 		},
 	}},
 	list: func(r *reader, name string, items []*yaml.Node) any {
@@ -77,7 +98,7 @@ func someStrings(doc string) map[string]any {
 
 // rule reads one, and says what is wrong with it by itself.
 func (r *reader) rule(n *yaml.Node, name string) (commandRule, bool) {
-	var rule commandRule
+	rule := commandRule{node: n}
 	before, written := len(r.problems), map[string]bool{}
 	for _, f := range r.fields(n, name) {
 		written[f.name] = true
@@ -95,7 +116,7 @@ func (r *reader) rule(n *yaml.Node, name string) (commandRule, bool) {
 	if rule.Name == "" {
 		r.report(name+".name", n, wrong("messages name the rule by it", "is empty"))
 	}
-	for _, err := range rule.rule().Check() {
+	for _, err := range rule.Check() {
 		field, what, _ := strings.Cut(err.Error(), ": ")
 		r.report(name+"."+field, n, wrong("", "%s", what))
 	}
@@ -106,7 +127,7 @@ func (r *reader) ruleField(rule *commandRule, f field) {
 	texts := map[string]*string{"name": &rule.Name, "reason": &rule.Reason}
 	lists := map[string]*[]string{
 		"commands": &rule.Commands, "args": &rule.Args, "deny": &rule.Deny,
-		"allow": &rule.Allow, "writes": &rule.Writes, "env": &rule.Env,
+		"allow": &rule.Allow, "writes": &rule.Writes, "env": &rule.Env, "secrets": &rule.Grant.Secrets,
 	}
 	switch text, list := texts[f.name], lists[f.name]; {
 	case text != nil:
@@ -117,12 +138,16 @@ func (r *reader) ruleField(rule *commandRule, f field) {
 		*list = r.strings(f.value, f.path)
 	case f.name == "allow_unknown":
 		rule.AllowUnknown = r.isTrue(f.value, f.path)
+	case f.name == "grant":
+		secrets := rule.Grant.Secrets // which stand beside it
+		rule.Grant = r.grant(f.value, f.path)
+		rule.Grant.Secrets = secrets
 	case f.name == "decision":
 		if r.isString(f.value, f.path) && rule.Decision.UnmarshalText([]byte(f.value.Value)) != nil {
 			r.report(f.path, f.value, wrong("write allow, ask or deny", "%q is not a decision", f.value.Value))
 		}
 	default:
-		r.report(f.path, f.key, wrong("a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes and env", "unknown key"))
+		r.report(f.path, f.key, wrong("a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes, env, grant and secrets", "unknown key"))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"belljar/sandbox"
 	"belljar/view"
 
+	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 )
 
@@ -150,10 +151,7 @@ func (f *policyFlags) write(w io.Writer, script string, v policy.Verdict, text f
 	if v.Commands == nil {
 		v.Commands = []policy.CommandVerdict{}
 	}
-	return writeJSON(w, struct {
-		policy.Verdict
-		Grant *policy.Grant `json:"grant,omitempty"` // hidden: nothing enforces it yet
-	}{Verdict: v})
+	return writeJSON(w, v)
 }
 
 func writeVerdict(w io.Writer, _ string, v policy.Verdict) error {
@@ -181,6 +179,12 @@ func explain(w io.Writer, script string, v policy.Verdict) error {
 	if len(v.Roots) > 0 {
 		fmt.Fprintf(&b, "\nruns: %s\n", view.SafeLine(strings.Join(v.Roots, ", ")))
 	}
+	for i, line := range granted(v.Grant) {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s\n", view.SafeLine(line))
+	}
 	for i, u := range v.Unknown {
 		if i == 0 {
 			b.WriteByte('\n')
@@ -189,6 +193,35 @@ func explain(w io.Writer, script string, v policy.Verdict) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// granted says what the rules narrow and give.
+func granted(g policy.Grant) (lines []string) {
+	var most []string
+	add := func(set bool, format string, args ...any) {
+		if set {
+			most = append(most, fmt.Sprintf(format, args...))
+		}
+	}
+	add(g.Timeout > 0, "timeout %v", g.Timeout)
+	add(g.IdleTimeout > 0, "idle timeout %v", g.IdleTimeout)
+	l := g.Limits
+	add(l.Memory > 0, "memory %s", units.BytesSize(float64(l.Memory)))
+	add(l.CPUs > 0, "cpus %v", l.CPUs)
+	add(l.Pids > 0, "pids %d", l.Pids)
+	add(l.Output > 0, "output %s", units.BytesSize(float64(l.Output)))
+	add(l.Tmp > 0, "tmp %s", units.BytesSize(float64(l.Tmp)))
+	add(l.Files > 0, "files %d", l.Files)
+	add(g.Network != "", "network %s", g.Network)
+	add(g.Mounts == sandbox.ReadOnlyMounts, "mounts read-only")
+	add(g.Mounts == sandbox.NoMounts, "no mounts")
+	if len(most) > 0 {
+		lines = append(lines, "at most: "+strings.Join(most, ", "))
+	}
+	if len(g.Secrets) > 0 {
+		lines = append(lines, "is given: "+strings.Join(g.Secrets, ", "))
+	}
+	return lines
 }
 
 // underline writes carets below the span. What stands before it, in it and

@@ -32,15 +32,51 @@ const policyFile = `
 policy: {rules: [{name: no-rm, commands: [rm], decision: deny, reason: it removes}, {name: push, commands: [git push], decision: ask}]}
 profiles:
   strict: {policy: {default: deny, rules: []}}
+  granting:
+    policy:
+      rules:
+        - {name: make, commands: [make], decision: allow, secrets: [KEY, API], grant: {timeout: 90s, limits: {memory: 256MiB, cpus: 0.5}, network: none, mounts: ro}}
+        - {name: deploy, commands: [deploy], decision: ask, secrets: [API], grant: {idle_timeout: 5s, limits: {pids: 9, output: 1KiB, tmp: 1MiB, files: 99}, mounts: none}}
 `
 
-func TestPolicyCheck(t *testing.T) {
+func inPolicyFile(t *testing.T) {
+	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	dir := t.TempDir()
 	t.Chdir(dir)
 	if err := os.WriteFile(filepath.Join(dir, "sandbox.yaml"), []byte(policyFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestPolicyTellsWhatIsGranted(t *testing.T) {
+	inPolicyFile(t)
+	out, _, err := askPolicy(t, "explain", "--profile", "granting", "make; deploy")
+	const want = `
+runs: deploy, make
+
+at most: timeout 1m30s, idle timeout 5s, memory 256MiB, cpus 0.5, pids 9, output 1KiB, tmp 1MiB, files 99, network none, no mounts
+is given: API
+`
+	if err != nil || !strings.HasSuffix(out, want) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, _, err = askPolicy(t, "explain", "--profile", "granting", "make")
+	if err != nil || !strings.HasSuffix(out, ", network none, mounts read-only\nis given: API, KEY\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, _, err = askPolicy(t, "check", "--profile", "granting", "--format", "json", "make")
+	if err != nil || !strings.HasSuffix(out, `,"grant":{"timeout_ms":90000,"limits":{"memory":268435456,"cpus":0.5},"network":"none","mounts":"ro","secrets":["API","KEY"]}}`+"\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, _, err = askPolicy(t, "check", "--profile", "granting", "--format", "json", "ls")
+	if err != nil || strings.Contains(out, "grant") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestPolicyCheck(t *testing.T) {
+	inPolicyFile(t)
 	for _, test := range []struct {
 		args   string
 		status int

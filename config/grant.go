@@ -1,0 +1,75 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"belljar/sandbox"
+)
+
+// grantKeys are what a rule can narrow, each read as the key of that name.
+var grantKeys = []key{
+	{name: "timeout", kind: duration(second), def: "1m", doc: "At most this long; the tightest of all rules that a script uses counts, as of all that follows."},
+	{name: "idle_timeout", kind: duration(second), def: "30s", doc: "At most this long without output."},
+	{name: "limits.memory", kind: memoryLimit, def: "256MiB", doc: "At most this much memory and swap together."},
+	{name: "limits.cpus", kind: cpusLimit, def: "0.5", doc: "At most so many processors' worth of time."},
+	{name: "limits.pids", kind: pidsLimit, def: "32", doc: "At most so many processes and threads."},
+	{name: "limits.output", kind: outputLimit, def: "1MiB", doc: "At most so much output is kept."},
+	{name: "limits.tmp", kind: tmpLimit, def: "16MiB", doc: "At most this size of each of /tmp, the working directory and /dev/shm."},
+	{name: "limits.files", kind: filesLimit, def: "64", doc: "At most so many open files per process."},
+	{name: "network", kind: enum("none"), def: "none", doc: "none takes the network away."},
+	{name: "mounts", kind: enum(string(sandbox.ReadOnlyMounts), string(sandbox.NoMounts)), def: "ro", doc: "ro makes mounts read-only, none leaves them out."},
+}
+
+func grantSchema() object {
+	schema := objectOf(grantKeys)
+	withoutDefaults(schema)
+	schema["description"] = "What a script that uses the rule gets at most."
+	return schema
+}
+
+// grant reads what a rule narrows.
+func (r *reader) grant(n *yaml.Node, name string) (g sandbox.Grant) {
+	set := layer{}
+	for _, f := range r.fields(n, name) {
+		if !isGroup(grantKeys, f.name) {
+			r.granted(f.name, f, set)
+			continue
+		}
+		for _, inner := range r.fields(f.value, f.path) {
+			r.granted(f.name+"."+inner.name, inner, set)
+		}
+	}
+	for name, field := range map[string]*time.Duration{"timeout": &g.Timeout, "idle_timeout": &g.IdleTimeout} {
+		take(set, name, field)
+	}
+	l := &g.Limits
+	for name, field := range map[string]*int64{
+		"limits.memory": &l.Memory, "limits.pids": &l.Pids, "limits.output": &l.Output, "limits.tmp": &l.Tmp, "limits.files": &l.Files,
+	} {
+		take(set, name, field)
+	}
+	take(set, "limits.cpus", &l.CPUs)
+	take(set, "network", &g.Network)
+	take(set, "mounts", (*string)(&g.Mounts))
+	return g
+}
+
+func (r *reader) granted(name string, f field, into layer) {
+	if k, isKey := findKey(grantKeys, name); isKey && !strings.Contains(f.name, ".") {
+		into[name] = r.value(k, f.path, f.value)
+	} else {
+		r.report(f.path, f.key, misspelt(grantKeys, name))
+	}
+}
+
+// take is the value of that name, if it is set and nothing is wrong with it.
+func take[T any](from layer, name string, into *T) {
+	if v, isSet := from[name].(value); isSet {
+		if data, ok := v.data.(T); ok {
+			*into = data
+		}
+	}
+}
