@@ -1,5 +1,12 @@
 package policy
 
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
 // JudgeScript implements sandbox.Policy. Without Commands a script is allowed:
 // not judged.
 func (r Rules) JudgeScript(script, dir string) Verdict {
@@ -9,5 +16,24 @@ func (r Rules) JudgeScript(script, dir string) Verdict {
 	return r.Commands.Judge(script)
 }
 
-// Hash implements sandbox.Policy.
-func (r Rules) Hash() string { return "" }
+// Hash implements sandbox.Policy: rules that say the same have the same, and
+// none of what is kept under it (an approval) holds for others. Where belljar's
+// own files are says nothing of them.
+func (r Rules) Hash() string {
+	said := struct {
+		Env      []string    `json:"env,omitempty"`
+		Mounts   []MountRule `json:"mounts,omitempty"`
+		Commands string      `json:"commands,omitempty"`
+	}{Env: r.Env, Mounts: r.Mounts}
+	if r.Commands != nil {
+		said.Commands = cmp.Or(r.Commands.hash, "none")
+	}
+	hash, _ := hashJSON(said) // of strings, which are always JSON
+	return hash
+}
+
+func hashJSON(v any) (string, error) {
+	text, err := json.Marshal(v)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
+}

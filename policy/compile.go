@@ -12,6 +12,7 @@ import (
 // use. The zero CommandPolicy denies everything.
 type CommandPolicy struct {
 	rules   CommandRules
+	hash    string // made once, since each command asks for it
 	matches []ruleMatch
 	worst   Decision // what a command could get in the worst case
 	least   granted  // and what it would be left with
@@ -58,6 +59,10 @@ func (r CommandRules) Compile() (*CommandPolicy, error) {
 			wrong = append(wrong, fmt.Errorf("%s%w", where, err))
 		}
 		p.add(m)
+	}
+	var err error
+	if p.hash, err = hashJSON(r); err != nil {
+		wrong = append(wrong, err) // a number that is none
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return nil, fmt.Errorf("compiling command rules: %w", err)

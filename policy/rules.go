@@ -71,32 +71,32 @@ const (
 // CommandRules are what may be run, as plain data. A script is as allowed as
 // its strictest command. Zero CommandRules deny everything.
 type CommandRules struct {
-	Default Decision      `json:"default" yaml:"default"` // where no rule matches
-	Shell   string        `json:"shell" yaml:"shell"`     // ShellPOSIX, also if empty, or ShellBash
-	Dir     string        `json:"dir" yaml:"dir"`         // where commands start, absolute; empty is unknown
-	Writes  []string      `json:"writes" yaml:"writes"`   // files that any command may write, such as "/work/**"
-	Env     []string      `json:"env" yaml:"env"`         // variables that scripts may set for any command
-	Rules   []CommandRule `json:"rules" yaml:"rules"`     // the first that matches decides
+	Default Decision      `json:"default"`          // where no rule matches
+	Shell   string        `json:"shell,omitempty"`  // ShellPOSIX, also if empty, or ShellBash
+	Dir     string        `json:"dir,omitempty"`    // where commands start, absolute; empty is unknown
+	Writes  []string      `json:"writes,omitempty"` // files that any command may write, such as "/work/**"
+	Env     []string      `json:"env,omitempty"`    // variables that scripts may set for any command
+	Rules   []CommandRule `json:"rules,omitempty"`  // the first that matches decides
 }
 
 // CommandRule decides on the commands it matches. A zero rule matches nothing.
 type CommandRule struct {
-	Name string `json:"name" yaml:"name"`
+	Name string `json:"name,omitempty"`
 	// Commands are programs ("ls"), or their first words ("git status"), in
 	// which "*" stands for one whole word. A path such as "./gradlew" is
 	// matched only by itself.
-	Commands []string `json:"commands" yaml:"commands"`
+	Commands []string `json:"commands,omitempty"`
 	// Args are globs for the words that follow. A rule that allows or asks
 	// matches where each word is like one of them, one that denies where any is.
-	Args []string `json:"args" yaml:"args"`
+	Args []string `json:"args,omitempty"`
 	// Deny are options that the rule denies, however abbreviated or clustered.
-	Deny     []string `json:"deny" yaml:"deny"`
-	Decision Decision `json:"decision" yaml:"decision"`
-	Reason   string   `json:"reason" yaml:"reason"` // shown to the caller
+	Deny     []string `json:"deny,omitempty"`
+	Decision Decision `json:"decision"`
+	Reason   string   `json:"reason,omitempty"` // shown to the caller
 
-	AllowUnknown bool     `json:"allow_unknown" yaml:"allow_unknown"` // words that only the run reveals, after those of Commands
-	Allow        []string `json:"allow" yaml:"allow"`                 // Runs, Writes, or Reads
-	Writes       []string `json:"writes" yaml:"writes"`               // files that these commands may write
-	Env          []string `json:"env" yaml:"env"`                     // variables that may be set for these commands
-	Grant        Grant    `json:"grant" yaml:"grant"`
+	AllowUnknown bool     `json:"allow_unknown,omitempty"` // words that only the run reveals, after those of Commands
+	Allow        []string `json:"allow,omitempty"`         // Runs, Writes, or Reads
+	Writes       []string `json:"writes,omitempty"`        // files that these commands may write
+	Env          []string `json:"env,omitempty"`           // variables that may be set for these commands
+	Grant        Grant    `json:"grant,omitzero"`
 }
