@@ -144,6 +144,11 @@ func (c *call) decide() *ruleMatch {
 	if !certain {
 		found = append(found, nil)
 	}
+	for _, u := range c.uses {
+		if u.kind == useUnknown {
+			c.s.j.unknown = append(c.s.j.unknown, Unknown{What: u.what, Span: u.at})
+		}
+	}
 	verdict, decided := CommandVerdict{Decision: Allow}, false
 	for i, m := range found {
 		if v := c.ask(m); i == 0 || v.Decision < verdict.Decision {
@@ -189,9 +194,6 @@ func (c *call) ask(m *ruleMatch) CommandVerdict {
 		if d, reason := c.askUse(m, u, v.Decision); d < v.Decision {
 			v.Decision, v.Reason, v.Span = d, reason, u.at
 		}
-		if u.kind == useUnknown {
-			c.s.j.unknown = append(c.s.j.unknown, Unknown{What: u.what, Span: u.at})
-		}
 	}
 	return v
 }
@@ -234,11 +236,11 @@ func (s *script) within(text word, bash bool, in where) {
 		s.deny(what, s.span(text.start, text.end))
 		return
 	}
-	for _, lang := range langs {
+	s.j.readings(langs, func(one *judge, lang syntax.LangVariant) {
 		inner := s.nest(text, lang)
-		inner.onlyBash = bash
+		inner.j, inner.onlyBash = one, bash
 		inner.judgeText(in)
-	}
+	})
 }
 
 func (s *script) nest(text word, lang syntax.LangVariant) *script {

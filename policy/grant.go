@@ -54,12 +54,12 @@ func (g *granted) share(secrets []string) {
 	g.Secrets = left
 }
 
-// both is what a script gets whose two readings get these.
-func both(a, b Grant) Grant {
-	g := granted{Grant: a, given: true}
-	g.narrow(b)
-	g.share(b.Secrets)
-	return g.Grant
+// add is what a part of the script gets, or a reading of it.
+func (g *granted) add(other granted) {
+	g.narrow(other.Grant)
+	if other.given {
+		g.share(other.Secrets)
+	}
 }
 
 // grants applies the rules on a command, of which nil is the default. What only

@@ -25,29 +25,22 @@ const (
 // Judge decides on a script as `sh -c` would run it, or on what one outer
 // `sh -c '…'` would run. It looks at nothing but the text: what the image's
 // programs are, what files say and where links lead is not known here.
-func (p *CommandPolicy) Judge(script string) Verdict {
+func (p *CommandPolicy) Judge(text string) Verdict {
 	if p == nil {
 		return Verdict{Reason: "no rules were compiled"}
 	}
-	if at, what := unreadable(script); what != "" {
-		return p.refuse(script, at, what)
+	if at, what := unreadable(text); what != "" {
+		return p.refuse(text, at, what)
 	}
 	if len(p.matches) == 0 && p.rules.Default == Allow && len(p.rules.Writes) == 0 {
 		return Verdict{Decision: Allow, Reason: "there are no rules, and the default is allow"}
 	}
-	dialects := p.dialects()
-	verdict := p.judgeIn(script, dialects[0])
-	for _, lang := range dialects[1:] {
-		other := p.judgeIn(script, lang)
-		grant := both(verdict.Grant, other.Grant)
-		if other.Decision < verdict.Decision {
-			verdict = other
-		}
-		if verdict.Decision > Deny {
-			verdict.Grant = grant
-		}
-	}
-	return verdict
+	j := &judge{policy: p, src: text, roots: map[string]bool{}}
+	j.readings(p.dialects(), func(one *judge, lang syntax.LangVariant) {
+		s := &script{j: one, lang: lang, text: text, onlyBash: p.rules.Shell == ShellBash, outer: true}
+		s.judgeText(startIn(p.rules.Dir))
+	})
+	return j.verdict()
 }
 
 // dialects are the grammars a script must pass. What sh is depends on the
@@ -57,13 +50,6 @@ func (p *CommandPolicy) dialects() []syntax.LangVariant {
 		return []syntax.LangVariant{langBash}
 	}
 	return []syntax.LangVariant{syntax.LangPOSIX, langBash}
-}
-
-func (p *CommandPolicy) judgeIn(src string, lang syntax.LangVariant) Verdict {
-	j := &judge{policy: p, src: src, roots: map[string]bool{}}
-	s := &script{j: j, lang: lang, text: src, onlyBash: p.rules.Shell == ShellBash, outer: true}
-	s.judgeText(startIn(p.rules.Dir))
-	return j.verdict()
 }
 
 // judge gathers what is found in one script and the scripts within it.
@@ -77,6 +63,56 @@ type judge struct {
 	roots    map[string]bool
 	ruled    bool // a rule or the default spoke on a command
 	granted  granted
+}
+
+// readings judges a text in several dialects, of which the shell has one. What
+// is told is the strictest reading, with all that the others would ask about.
+func (j *judge) readings(dialects []syntax.LangVariant, read func(*judge, syntax.LangVariant)) {
+	var told *judge
+	ruled := true
+	for _, lang := range dialects {
+		one := &judge{policy: j.policy, src: j.src, lines: j.lines, steps: j.steps, roots: j.roots}
+		read(one, lang)
+		j.lines, j.steps = one.lines, one.steps
+		ruled = ruled && one.ruled
+		j.granted.add(one.granted)
+		switch {
+		case told == nil:
+			told = one
+		case one.decision() < told.decision():
+			told, one = one, told
+			fallthrough
+		default:
+			told.asksFor(one)
+		}
+	}
+	j.ruled = j.ruled || ruled
+	j.commands = append(j.commands, told.commands...)
+	j.unknown = append(j.unknown, told.unknown...)
+}
+
+func (j *judge) decision() Decision {
+	strictest := Allow
+	for _, c := range j.commands {
+		strictest = min(strictest, c.Decision)
+	}
+	return strictest
+}
+
+// asksFor adds what only another reading asks about: who approves the one
+// approves the other.
+func (j *judge) asksFor(other *judge) {
+	for _, c := range other.commands {
+		known := func(mine CommandVerdict) bool {
+			return mine.Decision == Ask && mine.Program == c.Program && mine.Rule == c.Rule
+		}
+		if c.Decision == Ask && !slices.ContainsFunc(j.commands, known) {
+			j.commands = append(j.commands, c)
+		}
+	}
+	if len(j.unknown) == 0 {
+		j.unknown = other.unknown
+	}
 }
 
 func (j *judge) verdict() Verdict {

@@ -203,3 +203,48 @@ func TestLargeScripts(t *testing.T) {
 		}
 	}
 }
+
+// A script within a script is read once per dialect; what is found is told once.
+func TestRecordsAreMadeOnce(t *testing.T) {
+	quoted := func(script string, times int) string {
+		for range times {
+			script = "sh -c '" + strings.ReplaceAll(script, "'", `'\''`) + "'"
+		}
+		return "cd x; " + script
+	}
+	p := compile(t, CommandRules{Default: Allow, Rules: []CommandRule{
+		rule("a", Ask, "tool a"), rule("b", Allow, "tool b"), rule("c", Allow, "tool c"), rule("sort", Allow, "sort -r"),
+	}})
+	for script, want := range map[string]struct{ commands, unknown int }{
+		quoted("tool b", 1):            {1, 0},
+		quoted("tool b; tool c", 5):    {2, 0},
+		quoted("tool b | $x", 3):       {2, 1},
+		"tool b; tool c":               {2, 0},
+		"tool \"$x\"":                  {1, 1}, // which rule
+		"sort --unknown":               {1, 1},
+		"sort \"$x\"":                  {1, 2}, // the word, and which rule
+		"dash -c 'bash -c \"tool b\"'": {1, 0},
+	} {
+		if v := p.Judge(script); len(v.Commands) != want.commands || len(v.Unknown) != want.unknown {
+			t.Errorf("%q: %d commands and %d unknown, want %v", script, len(v.Commands), len(v.Unknown), want)
+		}
+	}
+}
+
+// Both readings count, whichever is told: what is [[ to one is a command to the
+// other.
+func TestReadingsOfAScriptWithin(t *testing.T) {
+	p := compile(t, CommandRules{Rules: []CommandRule{
+		granting("a", Allow, "a|[[|bash", Grant{Timeout: 5e9}), granting("b", Allow, "b", Grant{Timeout: 1e9}),
+	}})
+	for script, want := range map[string]Decision{
+		"bash -c 'sh -c \"[[ a && b ]]\"'": Deny, "bash -c 'sh -c \"a\"'": Allow, "dash -c 'a $(b)'": Allow, "dash -c 'a &> /dev/null x'": Deny,
+	} {
+		if v := p.Judge(script); v.Decision != want {
+			t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
+		}
+	}
+	if v := p.Judge("dash -c 'a $(b)'"); v.Grant.Timeout != 1e9 {
+		t.Errorf("%+v", v.Grant)
+	}
+}
