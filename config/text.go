@@ -11,6 +11,7 @@ import (
 
 	"belljar/policy"
 	"belljar/sandbox"
+	"belljar/view"
 )
 
 // pattern is text that matches whole.
@@ -80,6 +81,18 @@ var user = kind{
 			return nil, wrong("give a UID above 0, such as 65534:65534", "%q is root", text)
 		}
 		return sandbox.User{UID: int(uid), GID: int(gid)}, nil
+	},
+}
+
+// charset is an encoding that text can be in.
+var charset = kind{
+	schema: map[string]any{"type": "string", "examples": []string{"iso-8859-1", "shift_jis"}},
+	tags:   []string{tagString},
+	scalar: func(text, _ string) (any, *Problem) {
+		if !view.KnownCharset(text) {
+			return nil, wrong("write one as IANA names it, such as iso-8859-1 or shift_jis", "%q is not a known charset", text)
+		}
+		return text, nil
 	},
 }
 
