@@ -18,7 +18,9 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"belljar/sandbox"
@@ -64,6 +66,16 @@ type Engine struct {
 type Serve struct {
 	Listen    string // "unix:///…" or "tcp://…"
 	TokenFile string `mapstructure:"token_file"` // absolute, or ""
+}
+
+// Profile is the profile of that name, whose Policy is never nil.
+func (c *Config) Profile(name string) (sandbox.Profile, error) {
+	p, ok := c.Profiles[name]
+	if !ok {
+		known := strings.Join(slices.Sorted(maps.Keys(c.Profiles)), ", ")
+		return p, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no profile %q", name), Hint: "known: " + known}
+	}
+	return p, nil
 }
 
 // Load reads the configuration. An error is Problems where settings are wrong,

@@ -76,6 +76,7 @@ var keys = []key{
 	{name: "spool.on_error", kind: enum("continue", "end"), def: "continue", doc: "Where output cannot be kept, as on a full disk: the command runs on, or is ended."},
 	{name: "policy.default", kind: enum(decisions...), def: "allow", command: true, doc: "The verdict on a command that no rule matches. allow without rules judges nothing; ask is refused, as nobody can be asked yet."},
 	{name: "policy.set", kind: optional(enum(policy.Sets()...)), def: "", command: true, doc: "Bundled rules that come after policy.rules. Empty: none."},
+	{name: "policy.shell", kind: enum(policy.ShellPOSIX, policy.ShellBash), def: policy.ShellPOSIX, command: true, doc: "What the image has as sh. posix: any, so what shells read differently is denied. bash: bash for sure, whose own syntax is judged then; in another shell it would mean something else."},
 	{name: "policy.rules", kind: commandRules, def: "[]", command: true, doc: "Rules on commands: the first that matches decides, and a script is as allowed as its strictest command."},
 	{name: "serve.listen", kind: address("unix", "tcp"), def: "unix:///run/belljar/belljar.sock", doc: "Where `belljar serve` listens."},
 	{name: "serve.token_file", kind: optional(file), def: "", doc: "File with the token that clients of `belljar serve` must show. Empty: none."},

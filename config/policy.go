@@ -10,6 +10,7 @@ import (
 type commandPolicy struct {
 	Default string // "allow", "ask" or "deny"
 	Set     string // a bundled set's name, or ""
+	Shell   string // what sh is
 	Rules   []commandRule
 }
 
@@ -19,7 +20,7 @@ func (c commandPolicy) compile() (*policy.CommandPolicy, error) {
 	if c.Default == policy.Allow.String() && c.Set == "" && len(c.Rules) == 0 {
 		return nil, nil
 	}
-	var all policy.CommandRules
+	all := policy.CommandRules{Shell: c.Shell}
 	if err := all.Default.UnmarshalText([]byte(c.Default)); err != nil {
 		return nil, fmt.Errorf("policy.default: %w", err)
 	}
@@ -29,7 +30,6 @@ func (c commandPolicy) compile() (*policy.CommandPolicy, error) {
 	set, _ := policy.Bundled(c.Set)
 	all.Writes, all.Env = set.Writes, set.Env
 	all.Rules = append(all.Rules, set.Rules...)
-	// Dir stays unknown, since each command may name its own.
 	return all.Compile()
 }
 

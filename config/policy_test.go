@@ -35,6 +35,8 @@ func TestPolicy(t *testing.T) {
 		{"policy: {default: deny, rules: [{name: e, commands: [echo], decision: allow, allow_unknown: true, writes: [/work/**], env: [A]}]}", `A=1 echo "$X" > /work/x`, "allow", "e"},
 		{"policy: {default: deny, rules: [{name: e, commands: [echo], decision: allow, writes: [/work/**]}]}", "echo > /etc/x", "deny", ""},
 		{"policy: {default: deny, rules: [{name: e, commands: [mk], decision: ask, allow: [runs]}]}", "mk x", "ask", "e"},
+		{"policy: {default: deny, set: readonly}", "[[ -f x ]] && cat x", "deny", ""},
+		{"policy: {default: deny, set: readonly, shell: bash}", "[[ -f x ]] && cat x", "allow", "read-files"},
 	} {
 		v := rulesOf(t, mustLoad(t, test.file, Options{}), "default").JudgeScript(test.script, "")
 		if v.Decision.String() != test.decision || v.Rule != test.rule && test.decision != "deny" {

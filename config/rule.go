@@ -62,7 +62,7 @@ var commandRules = kind{
 			"allow_unknown": map[string]any{"type": "boolean", "default": false, "description": "Allow words that only the run reveals, after those of commands."},
 			"allow": map[string]any{"type": "array", "items": map[string]any{"type": "string", "enum": []string{policy.Runs, policy.Writes, policy.Reads}},
 				"description": "runs: also what cannot be judged, such as hooks; writes: any file; reads: nothing but reading."},
-			"writes":  stringsOf("Files that these commands may write. A relative glob is relative to where the script starts, which an absolute one never matches."),
+			"writes":  stringsOf("Files that these commands may write. A relative glob is relative to where the script starts."),
 			"env":     stringsOf("Variables that may be set for these commands."),
 			"grant":   grantSchema(),
 			"secrets": stringsOf("Secrets that a script is given, if the rules of all its commands give them."),

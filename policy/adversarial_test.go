@@ -77,7 +77,7 @@ func TestAdversarial(t *testing.T) {
 					if row.row == "dialects" && shell == ShellBash {
 						continue // bash reads it one way
 					}
-					v := onlyReads(t, shell).Judge(script)
+					v := onlyReads(t, shell).Judge(script, "")
 					if v.Decision != Deny {
 						t.Errorf("%s, %s: %q is %s: %s", row.source, shell, script, v.Decision, v.Reason)
 					}
@@ -87,18 +87,18 @@ func TestAdversarial(t *testing.T) {
 		})
 	}
 	t.Run("writable-root", func(t *testing.T) { // CVE-2025-59532: where the script goes is no rule
-		p := compile(t, CommandRules{Dir: "/work", Writes: []string{"**"}, Rules: []CommandRule{{Name: "reads", Commands: []string{"ls", "echo", "cd"}, Decision: Allow}}})
+		p := compile(t, CommandRules{Writes: []string{"**"}, Rules: []CommandRule{{Name: "reads", Commands: []string{"ls", "echo", "cd"}, Decision: Allow}}})
 		for _, script := range strings.Split("cd / && echo x > f\x00cd /etc; echo x > f\x00cd ..; echo x > f\x00cd \"$x\" && echo x > f\x00(cd /tmp; echo x > f)\x00PWD=/; echo x > f\x00echo x > $PWD/f\x00pushd /; echo x > f", "\x00") {
-			if v := p.Judge(script); v.Decision != Deny {
+			if v := p.Judge(script, "/work"); v.Decision != Deny {
 				t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
 			}
 		}
-		if v := p.Judge("cd sub && echo x > f"); v.Decision != Allow {
+		if v := p.Judge("cd sub && echo x > f", "/work"); v.Decision != Allow {
 			t.Error(v.Reason)
 		}
 	})
 	t.Run("NUL", func(t *testing.T) { // which separates the rows above
-		if v := onlyReads(t, ShellBash).Judge("ls\x00id"); v.Decision != Deny {
+		if v := onlyReads(t, ShellBash).Judge("ls\x00id", ""); v.Decision != Deny {
 			t.Error(v.Decision)
 		}
 	})

@@ -29,7 +29,7 @@ func TestAgents(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		v := bundled(t, fields[0], fields[1]).Judge(script)
+		v := bundled(t, fields[0], fields[1]).Judge(script, "")
 		checkVerdict(t, script, v)
 		fmt.Fprintln(&out, fields[0], fields[1], v.Decision, fields[3])
 		if v.Decision.String() != fields[2] && !*update {

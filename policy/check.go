@@ -13,7 +13,7 @@ func (r Rules) JudgeScript(script, dir string) Verdict {
 	if r.Commands == nil {
 		return Verdict{Decision: Allow, Reason: "there is no command policy, so scripts are not judged"}
 	}
-	return r.Commands.Judge(script)
+	return r.Commands.Judge(script, dir)
 }
 
 // Hash implements sandbox.Policy: rules that say the same have the same, and

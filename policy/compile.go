@@ -25,7 +25,6 @@ type ruleMatch struct {
 	patterns [][]string
 	byName   map[string][][]string // those whose first word is that or "*"
 	anyName  [][]string            // those whose first word is "*"
-	start    string                // where scripts start, to which a relative program is relative
 	byBase   bool                  // the default allows more, so /usr/bin/x may be the x that is meant
 }
 
@@ -36,9 +35,6 @@ func (r CommandRules) Compile() (*CommandPolicy, error) {
 	var wrong []error
 	if r.Shell != "" && r.Shell != ShellPOSIX && r.Shell != ShellBash {
 		wrong = append(wrong, fmt.Errorf("shell %q: write posix or bash", r.Shell))
-	}
-	if r.Dir != "" && !path.IsAbs(r.Dir) {
-		wrong = append(wrong, fmt.Errorf("dir %q: write an absolute path", r.Dir))
 	}
 	if r.Default > Allow {
 		wrong = append(wrong, fmt.Errorf("default %d: write allow, ask or deny", r.Default))
@@ -51,7 +47,7 @@ func (r CommandRules) Compile() (*CommandPolicy, error) {
 			wrong = append(wrong, fmt.Errorf("rules[%d]: name %q: give each rule a name of its own", i, rule.Name))
 		}
 		names[rule.Name] = true
-		m := ruleMatch{CommandRule: rule, start: startIn(r.Dir).dirs[0]}
+		m := ruleMatch{CommandRule: rule}
 		for _, command := range rule.Commands {
 			m.patterns = append(m.patterns, strings.Fields(command))
 		}

@@ -223,7 +223,7 @@ func TestCorporaGTFOBins(t *testing.T) {
 	for _, s := range snippets {
 		programs[s.program] = true
 		for name, p := range sets {
-			v := p.Judge(s.script)
+			v := p.Judge(s.script, "")
 			checkVerdict(t, s.script, v)
 			if v.Decision == Deny {
 				continue
@@ -239,7 +239,7 @@ func TestCorporaGTFOBins(t *testing.T) {
 			lines++
 			for name, p := range sets {
 				// Some are typed into the program, or show what it did.
-				if v := p.Judge(line); v.Decision != Deny && !onlyPrints(line) {
+				if v := p.Judge(line, ""); v.Decision != Deny && !onlyPrints(line) {
 					t.Errorf("%s: %q of %s is %s: %s", name, line, s.program, v.Decision, v.Reason)
 				}
 			}
@@ -274,7 +274,7 @@ func TestCorporaNL2Bash(t *testing.T) {
 		p := bundled(t, "readonly", shell)
 		counts, unparsed := map[Decision]int{}, 0
 		for _, line := range lines {
-			v := p.Judge(line)
+			v := p.Judge(line, "")
 			checkVerdict(t, line, v)
 			counts[v.Decision]++
 			if parses(line, p.dialects()) {
@@ -310,7 +310,7 @@ func BenchmarkCorporaNL2Bash(b *testing.B) {
 			b.ReportAllocs()
 			n, before := 0, cpuTime(b)
 			for b.Loop() {
-				p.Judge(lines[n%len(lines)])
+				p.Judge(lines[n%len(lines)], "")
 				n++
 			}
 			b.ReportMetric(float64(n)/(cpuTime(b)-before).Seconds(), "decisions/core-s")

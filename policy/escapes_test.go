@@ -29,7 +29,7 @@ func TestEscapes(t *testing.T) {
 		programs[strings.Fields(script)[0]] = true
 		for _, p := range sets {
 			for _, s := range []string{script, "cd x && " + script, "ls; (" + script + "\n)"} {
-				v := p.Judge(s)
+				v := p.Judge(s, "")
 				if v.Decision != Deny {
 					t.Errorf("%q is %s: %s", s, v.Decision, v.Reason)
 				}
@@ -51,12 +51,12 @@ func TestClusters(t *testing.T) {
 		"strace -qo ls id", "strace -To ls id", "strace -rE ls id", "unshare -mR ls id", "unshare -nw ls id", "sudo -Eu ls id", "sudo -Eg ls id",
 		"tar -tsI id -f a", "tar -tf a -T ls", "tar -tf \"$ls\"",
 	} {
-		if v := p.Judge(script); v.Decision != Deny {
+		if v := p.Judge(script, ""); v.Decision != Deny {
 			t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
 		}
 	}
 	for _, script := range []string{"strace -qf ls", "unshare -mn ls", "sudo -En ls", "tar -tzf a", "tar -tf ./a:b", "tar -tf \"./$x\""} {
-		if v := p.Judge(script); v.Decision != Allow {
+		if v := p.Judge(script, ""); v.Decision != Allow {
 			t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
 		}
 	}

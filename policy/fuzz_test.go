@@ -64,13 +64,13 @@ func FuzzJudge(f *testing.F) {
 			return
 		}
 		for _, set := range sets {
-			v := set.policy.Judge(script)
+			v := set.policy.Judge(script, "")
 			checkVerdict(t, script, v)
 			set.holdsAround(t, script, v.Decision)
 			set.names(t, script, v)
 		}
 		for _, p := range none {
-			if v := p.Judge(script); v.Decision != Deny {
+			if v := p.Judge(script, ""); v.Decision != Deny {
 				t.Errorf("%q is %s without a rule", script, v.Decision)
 			}
 		}
@@ -145,12 +145,12 @@ func newFuzzSet(t testing.TB, rules CommandRules) fuzzSet {
 
 func (set fuzzSet) holdsAround(t *testing.T, script string, decision Decision) {
 	for i, p := range set.stricter {
-		if v := p.Judge(script); v.Decision > decision {
+		if v := p.Judge(script, ""); v.Decision > decision {
 			t.Errorf("%q is %s, and with denial %d in front %s", script, decision, i, v.Decision)
 		}
 	}
 	if again, ok := reprint(script, set.shell); ok {
-		if v := set.policy.Judge(again); v.Decision != decision {
+		if v := set.policy.Judge(again, ""); v.Decision != decision {
 			t.Errorf("%q is %s, and printed anew as %q it is %s: %s", script, decision, again, v.Decision, v.Reason)
 		}
 	}
@@ -209,7 +209,7 @@ func FuzzRules(f *testing.F) {
 		if err != nil {
 			return
 		}
-		v := p.Judge(script)
+		v := p.Judge(script, "")
 		if v.Decision == Allow && v.Rule != "r" {
 			t.Errorf("rule %q allowed %q as %q", command, script, v.Rule)
 		}
@@ -225,7 +225,7 @@ func BenchmarkJudge(b *testing.B) {
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
-		if v := p.Judge(scripts[n%len(scripts)]); v.Decision != Allow {
+		if v := p.Judge(scripts[n%len(scripts)], ""); v.Decision != Allow {
 			b.Fatal(v)
 		}
 		n++

@@ -38,7 +38,7 @@ func TestGrantsAreTheTightest(t *testing.T) {
 			Limits: sandbox.Limits{Memory: 7 << 20, CPUs: 0.5, Pids: 4, Output: 1 << 10, Tmp: 1 << 20, Files: 16},
 		},
 	} {
-		if v := p.Judge(script); !cmp.Equal(v.Grant, want) {
+		if v := p.Judge(script, ""); !cmp.Equal(v.Grant, want) {
 			t.Errorf("%q (%s: %s): %s", script, v.Decision, v.Reason, cmp.Diff(want, v.Grant))
 		}
 	}
@@ -60,7 +60,7 @@ func TestGrantsOfRulesThatMayMatch(t *testing.T) {
 		"eval \"$x\"":   {Timeout: time.Minute, Network: "none", Limits: sandbox.Limits{Memory: 6 << 20}},
 		"ls":            {},
 	} {
-		if v := p.Judge(script); v.Decision != Allow || !cmp.Equal(v.Grant, want) {
+		if v := p.Judge(script, ""); v.Decision != Allow || !cmp.Equal(v.Grant, want) {
 			t.Errorf("%q (%s: %s): %s", script, v.Decision, v.Reason, cmp.Diff(want, v.Grant))
 		}
 	}
@@ -80,7 +80,7 @@ func TestSecretsAreGivenByAllRules(t *testing.T) {
 		"cat x": "", "deploy | cat": "", "deploy $(cat x)": "", "deploy; ls": "", "cd x": "", ":": "", "deploy; $x": "", "$x; deploy": "", "ls; deploy": "",
 		"/usr/bin/deploy": "", "[ $x ] && deploy": "",
 	} {
-		if v := p.Judge(script); v.Decision == Deny || strings.Join(v.Grant.Secrets, " ") != want {
+		if v := p.Judge(script, ""); v.Decision == Deny || strings.Join(v.Grant.Secrets, " ") != want {
 			t.Errorf("%q (%s: %s) is given %q, want %q", script, v.Decision, v.Reason, v.Grant.Secrets, want)
 		}
 	}

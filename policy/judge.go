@@ -24,21 +24,19 @@ const (
 
 // Judge decides on a script as `sh -c` would run it, or on what one outer
 // `sh -c '…'` would run. It looks at nothing but the text: what the image's
-// programs are, what files say and where links lead is not known here.
-func (p *CommandPolicy) Judge(text string) Verdict {
-	if p == nil {
-		return Verdict{Reason: "no rules were compiled"}
-	}
+// programs are, what files say and where links lead is not known here. It starts
+// in dir, absolute and in the container; any other is unknown.
+func (p *CommandPolicy) Judge(text, dir string) Verdict {
 	if at, what := unreadable(text); what != "" {
 		return p.refuse(text, at, what)
 	}
 	if len(p.matches) == 0 && p.rules.Default == Allow && len(p.rules.Writes) == 0 {
 		return Verdict{Decision: Allow, Reason: "there are no rules, and the default is allow"}
 	}
-	j := &judge{policy: p, src: text, roots: map[string]bool{}}
+	j := &judge{policy: p, src: text, start: startIn(dir), roots: map[string]bool{}}
 	j.readings(p.dialects(), func(one *judge, lang syntax.LangVariant) {
 		s := &script{j: one, lang: lang, text: text, onlyBash: p.rules.Shell == ShellBash, outer: true}
-		s.judgeText(startIn(p.rules.Dir))
+		s.judgeText(j.start)
 	})
 	return j.verdict()
 }
@@ -56,6 +54,7 @@ func (p *CommandPolicy) dialects() []syntax.LangVariant {
 type judge struct {
 	policy   *CommandPolicy
 	src      string
+	start    where
 	lines    []int // where each starts
 	steps    int
 	commands []CommandVerdict
@@ -71,7 +70,7 @@ func (j *judge) readings(dialects []syntax.LangVariant, read func(*judge, syntax
 	var told *judge
 	ruled := true
 	for _, lang := range dialects {
-		one := &judge{policy: j.policy, src: j.src, lines: j.lines, steps: j.steps, roots: j.roots}
+		one := &judge{policy: j.policy, src: j.src, start: j.start, lines: j.lines, steps: j.steps, roots: j.roots}
 		read(one, lang)
 		j.lines, j.steps = one.lines, one.steps
 		ruled = ruled && one.ruled

@@ -59,7 +59,7 @@ func (m *ruleMatch) matchWords(pattern []string, c *call) likely {
 		}
 		w := words[i]
 		switch {
-		case i == 0 && m.Decision > Deny && w.static && isRelativePath(w.text) && !c.in.is(m.start): // another directory's ./gradlew
+		case i == 0 && m.Decision > Deny && w.static && isRelativePath(w.text) && !c.in.is(c.s.j.start.dirs[0]): // another directory's ./gradlew
 			return no
 		case w.static && (want == "*" && i > 0 || want == w.text):
 		case w.static && i == 0 && m.Decision < Allow && path.Base(w.text) == want: // /bin/rm may be the rm that is denied

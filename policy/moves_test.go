@@ -17,7 +17,7 @@ func TestProgramsThatStartElsewhere(t *testing.T) {
 		"env -C /etc echo x > a", "env -C /etc echo; tee a", "git -C sub log && tee a", "sudo -D /etc echo $(tee /work/a)", // the shell stays
 		"env -C /etc tee /work/a", "sudo -D /etc tee /work/a", "sudo -D /etc sh -c 'tee /work/a'",
 	} {
-		if v := p.Judge(script); v.Decision != Allow {
+		if v := p.Judge(script, ""); v.Decision != Allow {
 			t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
 		}
 	}
@@ -33,11 +33,11 @@ func TestProgramsThatStartElsewhere(t *testing.T) {
 		"unshare -R /x tee /work/a", "unshare --root=/x tee /work/a", "sudo -R /x tee /work/a", "chpst -/ /x tee /work/a", "ssh host 'tee /work/a'", "chroot /x ./gradlew",
 		"chpst -e /x echo", // variables from the files of a directory
 	} {
-		if v := p.Judge(script); v.Decision != Deny {
+		if v := p.Judge(script, ""); v.Decision != Deny {
 			t.Errorf("%q is %s by %q", script, v.Decision, v.Rule)
 		}
 	}
-	if v := p.Judge("chroot /x echo $(tee /work/a)"); v.Decision != Allow || !strings.Contains(v.Reason, "tools") {
+	if v := p.Judge("chroot /x echo $(tee /work/a)", ""); v.Decision != Allow || !strings.Contains(v.Reason, "tools") {
 		t.Errorf("what the shell runs before it starts chroot stays: %s", v.Reason)
 	}
 }

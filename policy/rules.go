@@ -11,7 +11,7 @@
 //
 //	rules, _ := policy.Bundled("readonly")
 //	p, err := rules.Compile()
-//	v := p.Judge("cd sub && git log | head; rm -rf .")
+//	v := p.Judge("cd sub && git log | head; rm -rf .", "/work")
 //	// v.Decision is Deny, v.Span is on "rm -rf ."
 //
 // # Design
@@ -73,7 +73,6 @@ const (
 type CommandRules struct {
 	Default Decision      `json:"default"`          // where no rule matches
 	Shell   string        `json:"shell,omitempty"`  // ShellPOSIX, also if empty, or ShellBash
-	Dir     string        `json:"dir,omitempty"`    // where commands start, absolute; empty is unknown
 	Writes  []string      `json:"writes,omitempty"` // files that any command may write, such as "/work/**"
 	Env     []string      `json:"env,omitempty"`    // variables that scripts may set for any command
 	Rules   []CommandRule `json:"rules,omitempty"`  // the first that matches decides

@@ -18,7 +18,6 @@ func TestCompileNamesRuleAndField(t *testing.T) {
 		want  string
 	}{
 		{CommandRules{Shell: "zsh"}, `shell "zsh": write posix or bash`},
-		{CommandRules{Dir: "work"}, `dir "work": write an absolute path`},
 		{CommandRules{Writes: []string{"/work/../etc"}}, `writes: "/work/../etc"`},
 		{CommandRules{Writes: []string{"/[a"}}, `writes: "/[a"`},
 		{CommandRules{Env: []string{"A B"}}, `env: "A B"`},
@@ -55,9 +54,8 @@ func TestBundledSetsCompileAsCopies(t *testing.T) {
 }
 
 func TestZeroesDeny(t *testing.T) {
-	var none *CommandPolicy
-	for _, v := range []Verdict{{}, none.Judge("ls"), new(CommandPolicy).Judge("ls"), compile(t, CommandRules{}).Judge("cd /"),
-		compile(t, CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}}}}).Judge("ls")} {
+	for _, v := range []Verdict{{}, new(CommandPolicy).Judge("ls", ""), compile(t, CommandRules{}).Judge("cd /", ""),
+		compile(t, CommandRules{Rules: []CommandRule{{Name: "a", Commands: []string{"ls"}}}}).Judge("ls", "")} {
 		if v.Decision != Deny {
 			t.Errorf("%+v", v)
 		}
@@ -72,7 +70,6 @@ func rule(name string, decision Decision, commands string) CommandRule {
 
 func TestRules(t *testing.T) {
 	set := CommandRules{
-		Dir:    "/work",
 		Writes: []string{"out/**", "/tmp/*.log"},
 		Env:    []string{"APP_*"},
 		Rules: []CommandRule{
@@ -111,7 +108,7 @@ func TestRules(t *testing.T) {
 		{"while make; do cd out; echo x > f; done", Deny, "tools"}, {"sed -i p out/f", Deny, "tools"},
 		{"f() { make; }; f", Allow, "tools"}, {"f() { make; }; f; g", Deny, ""}, {"f; f() { make; }", Deny, ""}, {"make || { f() { make; }; f; }", Deny, ""}, {"f() { make; }; env f", Deny, ""}, {"f() { make; }; X=1 f", Deny, ""},
 	} {
-		v := compile(t, set).Judge(test.script)
+		v := compile(t, set).Judge(test.script, "/work")
 		if v.Decision != test.want || v.Rule != test.rule {
 			t.Errorf("%q is %s by %q, want %s by %q: %s", test.script, v.Decision, v.Rule, test.want, test.rule, v.Reason)
 		}
@@ -125,14 +122,14 @@ func TestDenylists(t *testing.T) {
 		"curl x": Deny, "/usr/bin/curl x": Deny, "c\\url x": Deny, "env curl": Deny, "sh -c 'curl x'": Deny, "find . -exec curl {} \\;": Deny, "ls | xargs curl": Deny,
 		"$x": Deny, "PATH=/tmp ls": Deny, "eval \"$x\"": Deny, "sh -c \"$x\"": Deny, ". ./x": Deny, "alias ls=curl": Deny, "rm x": Ask, "make && rm x": Ask,
 	} {
-		if v := p.Judge(script); v.Decision != want {
+		if v := p.Judge(script, ""); v.Decision != want {
 			t.Errorf("%q is %s, want %s: %s", script, v.Decision, want, v.Reason)
 		}
 	}
-	if v := compile(t, CommandRules{Default: Allow}).Judge("if"); v.Decision != Allow {
+	if v := compile(t, CommandRules{Default: Allow}).Judge("if", ""); v.Decision != Allow {
 		t.Error("no rules, default allow:", v.Reason)
 	}
-	if v := compile(t, CommandRules{Default: Ask}).Judge("ls"); v.Decision != Ask || !slices.Equal(v.Roots, []string{"ls"}) {
+	if v := compile(t, CommandRules{Default: Ask}).Judge("ls", ""); v.Decision != Ask || !slices.Equal(v.Roots, []string{"ls"}) {
 		t.Errorf("%+v", v)
 	}
 }
@@ -153,7 +150,7 @@ func TestSpans(t *testing.T) {
 		"PATH=x; ls":                   "1:1 PATH=x",
 		"find . -exec sh -c 'pwn' \\;": "1:21 pwn",
 	} {
-		v := p.Judge(script)
+		v := p.Judge(script, "")
 		got := strings.Join([]string{itoa(v.Span.Line) + ":" + itoa(v.Span.Column), script[v.Span.Start:v.Span.End]}, " ")
 		if v.Decision != Deny || got != want {
 			t.Errorf("%q is %s at %q, want %q: %s", script, v.Decision, got, want, v.Reason)
@@ -171,14 +168,14 @@ func TestVerdictTellsRootsUnknownAndGrant(t *testing.T) {
 		{Name: "a", Commands: []string{"make", "timeout"}, Decision: Allow, Grant: Grant{Timeout: time.Hour, Limits: sandbox.Limits{Memory: 6 << 20}}},
 		{Name: "b", Commands: []string{"git"}, Decision: Allow, Grant: Grant{Timeout: time.Minute, Network: "none", Limits: sandbox.Limits{CPUs: 0.5}}},
 	}})
-	v := p.Judge("cd x && timeout 5 make all | git log")
+	v := p.Judge("cd x && timeout 5 make all | git log", "")
 	if want := (Grant{Timeout: time.Minute, Limits: sandbox.Limits{Memory: 6 << 20, CPUs: 0.5}, Network: "none"}); v.Decision != Allow || !cmp.Equal(v.Grant, want) {
 		t.Errorf("%s, grant %+v", v.Reason, v.Grant)
 	}
 	if !slices.Equal(v.Roots, []string{"git", "make", "timeout"}) || len(v.Commands) != 3 {
 		t.Errorf("roots %q, %d commands", v.Roots, len(v.Commands))
 	}
-	if v = p.Judge("make; $x; git log $y"); len(v.Unknown) == 0 || v.Unknown[0].Span.Start != 6 {
+	if v = p.Judge("make; $x; git log $y", ""); len(v.Unknown) == 0 || v.Unknown[0].Span.Start != 6 {
 		t.Errorf("unknown %+v", v.Unknown)
 	}
 	text, err := json.Marshal(v)
@@ -198,7 +195,7 @@ func TestLargeScripts(t *testing.T) {
 			size = maxScript
 		}
 		script := strings.Repeat(unit, size/len(unit))
-		if v := p.Judge(script); v.Decision != Deny {
+		if v := p.Judge(script, ""); v.Decision != Deny {
 			t.Errorf("%q, many times: %s", unit, v.Decision)
 		}
 	}
@@ -225,7 +222,7 @@ func TestRecordsAreMadeOnce(t *testing.T) {
 		"sort \"$x\"":                  {1, 2}, // the word, and which rule
 		"dash -c 'bash -c \"tool b\"'": {1, 0},
 	} {
-		if v := p.Judge(script); len(v.Commands) != want.commands || len(v.Unknown) != want.unknown {
+		if v := p.Judge(script, ""); len(v.Commands) != want.commands || len(v.Unknown) != want.unknown {
 			t.Errorf("%q: %d commands and %d unknown, want %v", script, len(v.Commands), len(v.Unknown), want)
 		}
 	}
@@ -240,11 +237,11 @@ func TestReadingsOfAScriptWithin(t *testing.T) {
 	for script, want := range map[string]Decision{
 		"bash -c 'sh -c \"[[ a && b ]]\"'": Deny, "bash -c 'sh -c \"a\"'": Allow, "dash -c 'a $(b)'": Allow, "dash -c 'a &> /dev/null x'": Deny,
 	} {
-		if v := p.Judge(script); v.Decision != want {
+		if v := p.Judge(script, ""); v.Decision != want {
 			t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
 		}
 	}
-	if v := p.Judge("dash -c 'a $(b)'"); v.Grant.Timeout != 1e9 {
+	if v := p.Judge("dash -c 'a $(b)'", ""); v.Grant.Timeout != 1e9 {
 		t.Errorf("%+v", v.Grant)
 	}
 }

@@ -18,7 +18,7 @@ type where struct {
 var lostWhere = where{lost: true}
 
 func startIn(dir string) where {
-	if dir == "" {
+	if !path.IsAbs(dir) {
 		dir = "."
 	}
 	return where{dirs: []string{path.Clean(dir)}}
@@ -101,12 +101,21 @@ func (s *script) mayWrite(w where, name word, rule *ruleMatch) bool {
 	}
 	return !slices.ContainsFunc(files, func(file string) bool {
 		return !slices.Contains(harmlessFiles, file) && !slices.ContainsFunc(globs, func(glob string) bool {
-			if !path.IsAbs(glob) {
-				glob = path.Join(p.rules.Dir, glob)
-			}
-			return path.IsAbs(glob) == path.IsAbs(file) && matchPath(strings.Split(glob, "/"), strings.Split(file, "/"))
+			return s.j.covers(glob, file)
 		})
 	})
+}
+
+// covers compares a relative glob with what is below the directory that the
+// script starts in. Where that is git's own, it is not what the glob means.
+func (j *judge) covers(glob, file string) bool {
+	if start := j.start.dirs[0]; !path.IsAbs(glob) && path.IsAbs(file) {
+		if !Within(start, file) || slices.ContainsFunc(strings.Split(start, "/"), gitDir) {
+			return false
+		}
+		file = strings.TrimPrefix(strings.TrimPrefix(file, start), "/")
+	}
+	return path.IsAbs(glob) == path.IsAbs(file) && matchPath(strings.Split(path.Clean(glob), "/"), strings.Split(file, "/"))
 }
 
 // matchPath compares component by component. "**" stands for any number of

@@ -146,7 +146,7 @@ func (s *script) unwrapped() *script {
 	if !bash && (s.onlyBash || !slices.Contains([]string{"sh", "dash", "ash"}, name)) {
 		return nil
 	}
-	probe := &script{j: &judge{policy: s.j.policy, src: s.j.src, roots: map[string]bool{}}, lang: s.lang, text: s.text, onlyBash: s.onlyBash}
+	probe := &script{j: &judge{policy: s.j.policy, src: s.j.src, start: s.j.start, roots: map[string]bool{}}, lang: s.lang, text: s.text, onlyBash: s.onlyBash}
 	c := &call{s: probe, words: probe.words(cmd.Args)}
 	for _, w := range c.words {
 		if !w.static {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -104,38 +105,41 @@ func (f *policyFlags) judge(g *globals, args []string) (string, policy.Verdict, 
 	if strings.TrimSpace(text) == "" {
 		return "", none, usagef("give a script, such as: belljar policy check 'git status'")
 	}
-	rules, err := f.rules(g)
+	judge, err := f.judging(g)
 	if err != nil {
 		return "", none, err
 	}
-	return text, rules.JudgeScript(text, ""), nil
+	return text, judge(text, ""), nil
 }
 
-func (f *policyFlags) rules(g *globals) (policy.Rules, error) {
+// judging is how scripts are judged, by the directory that they start in: "" is
+// the profile's.
+func (f *policyFlags) judging(g *globals) (func(script, dir string) policy.Verdict, error) {
 	if f.set != "" {
 		if f.profile != sandbox.DefaultProfile {
-			return policy.Rules{}, usagef("--set judges by that set alone: leave out --profile")
+			return nil, usagef("--set judges by that set alone: leave out --profile")
 		}
 		set, ok := policy.Bundled(f.set)
 		if !ok {
-			return policy.Rules{}, usagef("--set %q is unknown: use %s", f.set, strings.Join(policy.Sets(), ", "))
+			return nil, usagef("--set %q is unknown: use %s", f.set, strings.Join(policy.Sets(), ", "))
 		}
 		commands, err := set.Compile()
-		return policy.Rules{Commands: commands}, err
+		if err != nil {
+			return nil, err
+		}
+		return commands.Judge, nil
 	}
 	c, err := g.loadConfig(nil)
 	if err != nil {
-		return policy.Rules{}, err
+		return nil, err
 	}
-	p, ok := c.Profiles[f.profile]
-	if !ok {
-		return policy.Rules{}, usagef("no profile %q", f.profile)
+	p, err := c.Profile(f.profile)
+	if err != nil {
+		return nil, err
 	}
-	rules, ok := p.Policy.(policy.Rules)
-	if !ok {
-		return policy.Rules{}, fmt.Errorf("profile %q has no rules", f.profile)
-	}
-	return rules, nil
+	return func(script, dir string) policy.Verdict {
+		return p.Policy.JudgeScript(script, cmp.Or(dir, p.Workdir))
+	}, nil
 }
 
 func (f *policyFlags) write(w io.Writer, script string, v policy.Verdict, text func(io.Writer, string, policy.Verdict) error) error {
