@@ -2,6 +2,7 @@ package policy
 
 import (
 	"strings"
+	"sync"
 )
 
 // grammar is how a program reads its options, and what they do. It is written
@@ -22,8 +23,12 @@ import (
 //	@single        long names have one dash or two, and letters do not cluster
 //
 // An option that is not there is unknown, and so is an abbreviation.
+// It is read at the first use: a command needs few of them, and all take longer
+// than the rest of a start.
 type grammar struct {
-	short   [128]*option
+	spec    string
+	once    sync.Once
+	short   []*option // by their letters
 	long    map[string]*option
 	numbers bool
 	ordered bool
@@ -36,9 +41,11 @@ type option struct {
 	effect byte // 'w', 'x', 'X', 'o', 'W', 'C', 'R' or 0
 }
 
-func newGrammar(spec string) *grammar {
-	g := &grammar{long: map[string]*option{}}
-	for _, field := range strings.Fields(spec) {
+func newGrammar(spec string) *grammar { return &grammar{spec: spec} }
+
+func (g *grammar) read() {
+	g.short, g.long = make([]*option, 128), map[string]*option{}
+	for _, field := range strings.Fields(g.spec) {
 		switch field {
 		case "@numbers":
 			g.numbers = true
@@ -67,7 +74,6 @@ func newGrammar(spec string) *grammar {
 			}
 		}
 	}
-	return g
 }
 
 // parsed is what a call's words are by a grammar.
@@ -94,6 +100,7 @@ func (p *parsed) has(name string) bool {
 // parse reads the words after the program's name, and notes what the options
 // do. A word that may or may not be an option is unknown.
 func (c *call) parse(words []word, g *grammar) *parsed {
+	g.once.Do(g.read)
 	p := &parsed{}
 	for i := 0; i < len(words); i++ {
 		w := words[i]
