@@ -15,7 +15,7 @@ var opaqueRows = []opaqueRow{
 		luajit tclsh wish expect guile racket scheme julia R Rscript octave gnuplot ghc ghci runghc ocaml erl elixir iex escript scala groovy java javac jshell
 		jrunscript jjs kotlin csc dotnet pwsh powershell osascript zsh ksh mksh fish csh tcsh elvish nu xonsh bc dc m4 ts-node tsx swift dart crystal nim tcl qjs`},
 	{"runs what its files say", `make gmake nmake cmake ctest ninja meson bazel buck scons rake ant mvn mvnw gradle gradlew sbt just task invoke tox nox
-		npm npx pnpm yarn corepack go cargo rustc rustup pip pip3 pipx poetry uv uvx conda gem bundle bundler composer mix rebar3 stack cabal stack lein
+		npm npx pnpm yarn corepack go cargo rustc rustup pip pip3 pipx poetry uv uvx conda gem bundle bundler composer mix rebar3 cabal stack lein
 		pytest py.test jest vitest mocha tsc eslint prettier phpunit rspec ansible ansible-playbook terraform vagrant packer pre-commit
 		husky nx turbo gulp grunt webpack vite rollup esbuild babel gcc g++ cc c++ clang clang++ tcc ld as ar gdb lldb run-parts cron crontab at batch systemctl service
 		golangci-lint staticcheck black ruff mypy flake8 pylint isort clang-format shfmt buf protoc wire swc`},
@@ -27,7 +27,7 @@ var opaqueRows = []opaqueRow{
 		aws az gcloud gh glab flyctl heroku doctl virsh qemu-system-x86_64 multipass`},
 	{"changes the system", `apt apt-get aptitude dpkg apk yum dnf rpm zypper pacman emerge snap flatpak brew port nix nix-env nix-shell guix
 		mount umount insmod modprobe ldconfig sysctl ip iptables nft useradd usermod passwd chsh visudo update-alternatives kexec reboot shutdown
-		wall write dd nc ncat netcat socat openssl gpg keytool ssh-keygen ssh-agent ssh-add fd fdfind tar-split cpio ar pax bsdtar 7z zipnote rar unrar
+		wall write dd nc ncat netcat socat openssl gpg keytool ssh-keygen ssh-agent ssh-add fd fdfind tar-split cpio pax bsdtar 7z zipnote rar unrar
 		sdiff csplit install-info genie logrotate logsave debugfs mke2fs fsck`},
 }
 
@@ -44,13 +44,14 @@ func init() {
 
 // buildGlobals are the options that may stand before a build tool's command
 // and only choose where it works.
-var buildGlobals = map[string]string{"make": "-C", "npm": "--prefix", "pnpm": "-C", "yarn": "--cwd", "go": "-C"}
+var buildGlobals = map[string]string{"make": "-C", "npm": "--prefix", "pnpm": "-C", "yarn": "--cwd", "go": "-C", "cargo": "-C"}
 
 // buildTool lets rules such as "npm test" match `npm --prefix web test` too.
 func buildTool(c *call) {
 	c.opaque("runs what its files say", c.words[0], 1)
 	words := c.words
-	if len(words) > 2 && words[1].static && words[1].text == buildGlobals[words[0].text] && !words[2].splits && !words[2].globs {
+	global := buildGlobals[words[0].text]
+	if len(words) > 2 && global != "" && words[1].is(global) && !words[2].splits && !words[2].globs {
 		c.subject = append([]word{words[0]}, words[3:]...)
 	}
 }

@@ -40,7 +40,7 @@ func TestCompileNamesRuleAndField(t *testing.T) {
 }
 
 func TestBundledSetsCompileAsCopies(t *testing.T) {
-	for _, name := range []string{"readonly", "git-readonly", "build"} {
+	for _, name := range Sets() {
 		rules, _ := Bundled(name)
 		compile(t, rules)
 		rules.Rules[0].Commands[0] = "changed"
@@ -76,7 +76,7 @@ func TestRules(t *testing.T) {
 			{Name: "no-force", Commands: []string{"git push"}, Args: []string{"-f", "--force*"}, Decision: Deny, Reason: "history is shared"},
 			rule("push", Ask, "git push"),
 			{Name: "git", Commands: []string{"git log", "git fetch", "git branch"}, Decision: Allow, Deny: []string{"--upload-pack"}},
-			rule("npm", Allow, "npm test|npm run *"),
+			rule("npm", Allow, "npm test|npm run *|cargo test"),
 			rule("exact-path", Allow, "./gradlew"),
 			{Name: "only-these", Commands: []string{"cat"}, Args: []string{"*.md", "-n"}, Decision: Allow},
 			{Name: "sorts", Commands: []string{"sort"}, Decision: Allow, AllowUnknown: true, Allow: []string{Writes}},
@@ -94,7 +94,7 @@ func TestRules(t *testing.T) {
 		{"git fetch origin", Allow, "git"}, {"git branch new", Allow, "git"}, // named by two words
 		{"git fetch --upload-pack=id", Deny, "git"}, {"git fetch --upl=id", Deny, "git"}, {"git fetch --upload-pack id", Deny, "git"},
 		{"git $x", Deny, ""}, {"git 'log'", Allow, "git"}, {"git l\\og", Allow, "git"},
-		{"npm test", Allow, "npm"}, {"npm run build", Allow, "npm"}, {"npm run", Deny, ""}, {"npm run \"$x\"", Allow, "npm"}, {"npm run $x", Deny, ""}, {"npm --prefix web test", Allow, "npm"}, {"npm install", Deny, ""},
+		{"npm test", Allow, "npm"}, {"npm run build", Allow, "npm"}, {"npm run", Deny, ""}, {"npm run \"$x\"", Allow, "npm"}, {"npm run $x", Deny, ""}, {"npm --prefix web test", Allow, "npm"}, {"npm install", Deny, ""}, {"npm \"\" x test", Deny, ""}, {"cargo test", Allow, "npm"}, {"cargo -C sub test", Allow, "npm"}, {"cargo \"\" x test", Deny, ""}, {"/usr/bin/npm \"\" x test", Deny, ""},
 		{"./gradlew build", Allow, "exact-path"}, {"cd x && ./gradlew", Deny, ""}, {"cd x && cd .. && ./gradlew", Allow, "exact-path"}, {"../gradlew", Deny, ""}, {"gradlew", Deny, ""},
 		{"cat a.md -n", Allow, "only-these"}, {"cat a.txt", Deny, ""}, {"cat \"$x\"", Deny, ""},
 		{"sort -o x f", Allow, "sorts"}, {"sort \"$x\"", Allow, "sorts"}, {"sort --compress-program=id f", Deny, ""},
