@@ -1,0 +1,43 @@
+package policy
+
+import "testing"
+
+// Arithmetic is fine on variables that are numbers whatever the run does:
+// bash evaluates what others hold.
+func TestNumbersAreKnown(t *testing.T) {
+	p := compile(t, CommandRules{Shell: ShellBash, Env: []string{"x", "y"}, Rules: []CommandRule{rule("r", Allow, "echo|printf|date|wc|nproc|cat|tool")}})
+	const sum = "; echo $((x+1))"
+	for script, want := range map[string]Decision{
+		"x=1": Allow, "x=-1": Allow, "x='12'": Allow, "x=\"12\"": Allow, "x=$((1+2))": Allow, "x=$#": Allow, "x=${#y}": Allow, "x=$(wc -l < f)": Allow, "x=$(cat f | wc -l)": Allow, "x=$(date +%s)": Allow, "x=$(nproc)": Allow,
+		"x=a": Deny, "x=$y": Deny, "x=$(cat f)": Deny, "x=$(wc f)": Deny, "x=1a": Deny, "x=1; x=$y": Deny, "x=1; x=2": Allow, "x=1; x+=2": Deny, "x=$'1'": Allow, "true": Deny, "x=$(wc -l; cat f)": Deny, "x=$(y=1 wc -l)": Deny,
+		"x=1; ((x++))": Allow, "x=1; ((x+=2))": Allow, "for x in 1 2 3; do :; done": Allow, "for x in {1..9}; do :; done": Allow, "for x in 1 a; do :; done": Deny, "for x; do :; done": Deny, ": ${x:=1}": Allow, ": ${x:=$y}": Deny,
+		// Builtins that assign: what they name is no number any more, and where
+		// they may name anything, nothing is.
+		"x=1; read x": Deny, "x=1; read -r y": Allow, "x=1; read -r y z": Allow, "x=1; read \"$y\"": Deny, "x=1; read": Allow,
+		"export x=1": Allow, "export x=a": Deny, "x=1; export x": Allow, "x=1; export y=2 x=$z": Deny, "readonly x=1": Allow, "readonly x=$y": Deny, "local x=1": Allow, "x=1; export -p": Deny, "x=1; \\export y=1": Deny,
+		"x=1; declare y=1": Deny, "x=1; typeset -i x": Deny, "x=1; eval y=2": Deny, "x=1; . ./f": Deny, "x=1; let x=2": Allow, "x=1; mapfile x": Deny, "x=1; getopts ab x": Deny, "x=1; getopts ab y": Deny, "x=1; command read x": Deny, "x=1; wait": Deny, "x=1; trap : EXIT": Deny,
+		"x=1; printf %s y": Allow, "x=1; printf '%s' y": Allow, "x=1; printf \"%s\" y": Allow, "x=1; printf \"\" y": Allow, "x=1; printf": Allow, "x=1; printf -v x a": Deny, "x=1; printf '-v' x a": Deny, "x=1; printf \"-v\" x a": Deny, "x=1; printf \"$f\" x a": Deny, "x=1; printf $f x": Deny, "x=1; printf \"a$f\" x": Allow,
+		"x=1; \"$y\"": Deny, "x=1; r\\ead x": Deny, "x=1; tool x": Allow,
+	} {
+		if v := p.Judge(script+sum, ""); v.Decision != want {
+			t.Errorf("%q is %s: %s", script+sum, v.Decision, v.Reason)
+		}
+	}
+}
+
+// Words that may hold no bracket are no subscripts, which test would evaluate.
+// export and its like are commands to POSIX, and clauses to bash.
+func TestTameText(t *testing.T) {
+	for _, shell := range []string{ShellPOSIX, ShellBash} {
+		p := compile(t, CommandRules{Shell: shell, Env: []string{"x", "y"}, Rules: []CommandRule{rule("r", Allow, "echo|cat")}})
+		for script, want := range map[string]Decision{
+			"x=a": Allow, "x='a b'": Allow, "x=\"a\"": Allow, "x=": Allow, "x=1": Allow, "for x in a b; do :; done": Allow,
+			"x='a[1]'": Deny, "x=\"$y\"": Deny, "x='`a`'": Deny, "x=$'a'": Deny, "x=a; x=$y": Deny, "x=*": Deny, "x={a,b}": Deny, "x=a; read x": Deny, "for x in *; do :; done": Deny,
+			"export x=a": Allow, "readonly x=a": Allow, "export x=1": Allow, "export x='a[1]'": Deny, "export x=\"$y\"": Deny, "export x=~": Deny, "x=a; export y=b": Allow, "x=a; export -p": Deny, "x=a; declare y=b": Deny, "x=a; typeset y=b": Deny,
+		} {
+			if v := p.Judge(script+"; [ $x -a b ] && echo", ""); v.Decision != want {
+				t.Errorf("%s: %q is %s: %s", shell, script, v.Decision, v.Reason)
+			}
+		}
+	}
+}
