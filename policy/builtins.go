@@ -42,35 +42,9 @@ func eval(c *call) {
 	if len(words) > 0 && words[0].is("--") {
 		words = words[1:]
 	}
-	if len(words) == 1 {
-		c.sourced(words[0])
-		return
+	if len(words) > 0 {
+		c.sourced(join(words))
 	}
-	joined := word{static: true, inner: -1, start: c.words[0].start, end: c.words[len(c.words)-1].end}
-	for i, w := range words {
-		joined.static = joined.static && w.static
-		if i > 0 {
-			joined.text += " "
-		}
-		joined.text += w.text
-	}
-	c.sourced(joined)
-}
-
-// sourced judges a script that this very shell runs, in its own dialect.
-func (c *call) sourced(text word) {
-	if !text.static {
-		c.s.hidden("the script that "+c.words[0].text+" runs", c.s.span(text.start, text.end))
-		return
-	}
-	if _, what := unreadable(text.text); what != "" {
-		c.s.deny(what, c.s.span(text.start, text.end))
-		return
-	}
-	inner := c.s.nest(text, c.s.lang)
-	inner.onlyBash = c.s.onlyBash
-	inner.lost = true
-	inner.judgeText(c.in)
 }
 
 // trap takes a script, "-", "" or the number of a signal.
@@ -100,7 +74,7 @@ func command(c *call) {
 	if p.has("p") || len(p.operands) > 0 && !c.words[0].is("command") && builtins[p.operands[0].text] == nil {
 		c.s.hidden("which program "+c.words[0].text+" finds", c.span())
 	}
-	c.runBuiltin(p.operands)
+	c.start(p.operands, true)
 }
 
 var execOptions = newGrammar("a: c l @ordered")
@@ -180,7 +154,7 @@ func (s *script) exports(variant string, words []word, at Span) {
 // exported judges that every later command gets a variable.
 func (s *script) exported(name string, at Span) {
 	p := s.j.policy
-	if slices.Contains(harmlessEnv, name) || (Rules{Env: p.rules.Env}).AllowEnv(name) {
+	if p.maySet(name, nil) {
 		return
 	}
 	s.assigned(name, at)

@@ -5,8 +5,29 @@ import (
 	"strings"
 )
 
+// sets are the bundled ones. Each call makes a copy.
+var sets = []struct {
+	name  string
+	rules func() CommandRules
+}{
+	{"readonly", func() CommandRules { return CommandRules{Rules: []CommandRule{readFiles(), gitReads()}} }},
+	{"git-readonly", func() CommandRules { return CommandRules{Rules: []CommandRule{gitReads()}} }},
+	{"build", func() CommandRules {
+		return CommandRules{
+			Writes: []string{"**", "/work/**", "/tmp/**"},
+			Env:    slices.Clone(buildEnv),
+			Rules:  append(buildRules(), readFiles(), gitReads()),
+		}
+	}},
+}
+
 // Sets are the names of the bundled sets.
-func Sets() []string { return []string{"readonly", "git-readonly", "build"} }
+func Sets() (names []string) {
+	for _, set := range sets {
+		names = append(names, set.name)
+	}
+	return names
+}
 
 // Bundled returns a set of rules by its name: "readonly", "git-readonly" or
 // "build". Each is a copy, to be used as it is or to take rules from.
@@ -15,17 +36,10 @@ func Sets() []string { return []string{"readonly", "git-readonly", "build"} }
 // make git run (core.fsmonitor, filters), where links lead and what the image
 // calls `ls` is up to the container.
 func Bundled(name string) (CommandRules, bool) {
-	switch name {
-	case "readonly":
-		return CommandRules{Rules: []CommandRule{readFiles(), gitReads()}}, true
-	case "git-readonly":
-		return CommandRules{Rules: []CommandRule{gitReads()}}, true
-	case "build":
-		return CommandRules{
-			Writes: []string{"**", "/work/**", "/tmp/**"},
-			Env:    slices.Clone(buildEnv),
-			Rules:  append(buildRules(), readFiles(), gitReads()),
-		}, true
+	for _, set := range sets {
+		if set.name == name {
+			return set.rules(), true
+		}
 	}
 	return CommandRules{}, false
 }

@@ -199,47 +199,46 @@ func (c *call) ask(m *ruleMatch) CommandVerdict {
 }
 
 // run judges a command that the program starts.
-func (c *call) run(words []word) {
-	if len(words) > 0 {
-		inner := &call{s: c.s, words: words, in: c.in, env: slices.Clone(c.env), inner: c.inner + 1}
-		inner.judge()
-	}
-}
+func (c *call) run(words []word) { c.start(words, false) }
 
-// runBuiltin judges a command that a builtin starts.
-func (c *call) runBuiltin(words []word) {
+func (c *call) start(words []word, byShell bool) {
 	if len(words) > 0 {
-		inner := &call{s: c.s, words: words, in: c.in, env: slices.Clone(c.env), inner: c.inner + 1, byShell: true}
+		inner := &call{s: c.s, words: words, in: c.in, env: slices.Clone(c.env), inner: c.inner + 1, byShell: byShell}
 		inner.judge()
 	}
 }
 
 // shell judges a script that the program has a shell run.
 func (c *call) shell(text word, bash bool) {
+	for _, name := range c.env { // what the script runs gets them too
+		c.s.exported(name, c.span())
+	}
+	dialects := []syntax.LangVariant{syntax.LangPOSIX, langBash}
+	if bash {
+		dialects = dialects[1:]
+	}
+	c.within(text, dialects, script{onlyBash: bash})
+}
+
+// sourced judges a script that this very shell runs, in its own dialect.
+func (c *call) sourced(text word) {
+	c.within(text, []syntax.LangVariant{c.s.lang}, script{onlyBash: c.s.onlyBash, lost: true})
+}
+
+// within judges a script that a word of this one holds.
+func (c *call) within(text word, dialects []syntax.LangVariant, like script) {
 	if !text.static {
 		c.s.hidden("the script that "+quoteShort(c.words[0].text)+" runs", c.s.span(text.start, text.end))
 		return
 	}
-	for _, name := range c.env { // what the script runs gets them too
-		c.s.exported(name, c.span())
-	}
-	c.s.within(text, bash, c.in)
-}
-
-// within judges a script that a word of this one holds.
-func (s *script) within(text word, bash bool, in where) {
-	langs := []syntax.LangVariant{syntax.LangPOSIX, langBash}
-	if bash {
-		langs = langs[1:]
-	}
 	if _, what := unreadable(text.text); what != "" {
-		s.deny(what, s.span(text.start, text.end))
+		c.s.deny(what, c.s.span(text.start, text.end))
 		return
 	}
-	s.j.readings(langs, func(one *judge, lang syntax.LangVariant) {
-		inner := s.nest(text, lang)
-		inner.j, inner.onlyBash = one, bash
-		inner.judgeText(in)
+	c.s.j.readings(dialects, func(one *judge, lang syntax.LangVariant) {
+		inner := c.s.nest(text, lang)
+		inner.j, inner.onlyBash, inner.lost = one, like.onlyBash, like.lost
+		inner.judgeText(c.in)
 	})
 }
 

@@ -26,8 +26,10 @@ func (r Rules) AllowEnv(name string) bool {
 	if slices.Contains(r.Env, name) {
 		return true
 	}
-	return matchAny(r.Env, name) && !matchAny(dangerous, strings.ToUpper(name))
+	return matchAny(r.Env, name) && !isDangerous(name)
 }
+
+func isDangerous(name string) bool { return matchAny(dangerous, strings.ToUpper(name)) }
 
 // isName tells whether a shell could set the variable. It keeps out functions
 // that bash exports, such as "BASH_FUNC_ls%%".

@@ -33,7 +33,7 @@ func (s *script) param(p *syntax.ParamExp, quoted bool) word {
 		if sub, ok := p.Index.(*syntax.Word); ok && (sub.Lit() == "@" || sub.Lit() == "*") {
 			w.splits = true
 		} else {
-			s.subscript(p.Index)
+			s.arithm(p.Index)
 		}
 	}
 	if p.Slice != nil {
@@ -74,9 +74,6 @@ func (s *script) expansion(p *syntax.ParamExp, name string) {
 		s.word(p.Exp.Word)
 	}
 }
-
-// subscript judges what bash evaluates as arithmetic, or takes as a key.
-func (s *script) subscript(x syntax.ArithmExpr) { s.arithm(x) }
 
 // arithm judges an arithmetic expression. bash evaluates what variables in it
 // hold, so that x='a[$(id)]'; echo $((x)) runs id: all must be known numbers.
@@ -188,7 +185,7 @@ func (s *script) assigned(name string, at Span) {
 	case !isName(name):
 		s.hidden("a variable whose name is not plain", at)
 	case slices.Contains(s.j.policy.rules.Env, name):
-	case matchAny(dangerous, strings.ToUpper(name)), matchAny(shellVariables, name):
+	case changesCommands(name):
 		s.hidden(fmt.Sprintf("setting %s changes what the commands after it are", name), at)
 	}
 }
@@ -209,7 +206,7 @@ func (s *script) assign(a *syntax.Assign) {
 		s.needBash(a)
 	}
 	if a.Index != nil {
-		s.subscript(a.Index)
+		s.arithm(a.Index) // or a key
 	}
 	if a.Value != nil {
 		s.word(a.Value)
@@ -219,7 +216,7 @@ func (s *script) assign(a *syntax.Assign) {
 	}
 	for _, elem := range a.Array.Elems {
 		if elem.Index != nil {
-			s.subscript(elem.Index)
+			s.arithm(elem.Index)
 		}
 		if elem.Value != nil {
 			s.word(elem.Value)

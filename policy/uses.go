@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // use is what a program would do besides its work.
@@ -34,20 +33,25 @@ var harmlessValues = map[string]string{
 	"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "TERM": "dumb", "DEBIAN_FRONTEND": "noninteractive",
 }
 
+// maySet tells whether the variable may be set for commands: for any, or for
+// those that the rule is on.
+func (p *CommandPolicy) maySet(name string, rule *ruleMatch) bool {
+	return slices.Contains(harmlessEnv, name) || Rules{Env: p.rules.Env}.AllowEnv(name) || rule != nil && Rules{Env: rule.Env}.AllowEnv(name)
+}
+
+// changesCommands tells whether the variable may change what commands are.
+func changesCommands(name string) bool { return isDangerous(name) || matchAny(shellVariables, name) }
+
 func (c *call) askEnv(m *ruleMatch, v *CommandVerdict) {
 	p := c.s.j.policy
-	allowed := Rules{Env: p.rules.Env}
-	if m != nil {
-		allowed.Env = slices.Concat(allowed.Env, m.Env)
-	}
 	for _, name := range c.env {
-		if slices.Contains(harmlessEnv, name) || allowed.AllowEnv(name) {
+		if p.maySet(name, m) {
 			continue
 		}
 		d := Deny
 		if m == nil { // nobody said which variables the default allows
 			d = p.rules.Default
-			if matchAny(dangerous, strings.ToUpper(name)) || matchAny(shellVariables, name) {
+			if changesCommands(name) {
 				d = p.worst
 			}
 		}

@@ -53,7 +53,7 @@ func (s *script) compound(cmd syntax.Command, in where) (ok, fail where) {
 	switch cmd := cmd.(type) {
 	case nil:
 	case *syntax.Subshell:
-		s.isolated(cmd.Stmts, in)
+		s.stmts(cmd.Stmts, in, false)
 	case *syntax.Block:
 		in = s.stmts(cmd.Stmts, in, false)
 	case *syntax.BinaryCmd:
@@ -118,11 +118,6 @@ func (s *script) needBash(n syntax.Node) {
 	if !s.onlyBash {
 		s.deny("only bash reads this so, and sh may be another shell", s.spanOf(n))
 	}
-}
-
-// isolated judges what runs in a shell of its own.
-func (s *script) isolated(list []*syntax.Stmt, in where) {
-	s.stmts(list, in, false)
 }
 
 func (s *script) binary(cmd *syntax.BinaryCmd, in where) (ok, fail where) {

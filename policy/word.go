@@ -160,7 +160,7 @@ func (s *script) part(r *resolver, part syntax.WordPart, first, quoted bool) {
 		if part.Backquotes {
 			s.backquotes(part)
 		}
-		s.isolated(part.Stmts, lostWhere)
+		s.stmts(part.Stmts, lostWhere, false)
 		r.take(word{splits: !quoted, number: numericOutput(part)}, first)
 	case *syntax.ArithmExp:
 		if part.Bracket || part.Unsigned {
@@ -170,7 +170,7 @@ func (s *script) part(r *resolver, part syntax.WordPart, first, quoted bool) {
 		r.take(word{tame: true}, first)
 	case *syntax.ProcSubst:
 		s.needBash(part)
-		s.isolated(part.Stmts, lostWhere)
+		s.stmts(part.Stmts, lostWhere, false)
 		r.take(word{path: true, procSubst: true, tame: true}, first)
 	case *syntax.ExtGlob:
 		s.needBash(part)
