@@ -143,12 +143,19 @@ func (r *reader) ruleField(rule *commandRule, f field) {
 		rule.Grant = r.grant(f.value, f.path)
 		rule.Grant.Secrets = secrets
 	case f.name == "decision":
-		if r.isString(f.value, f.path) && rule.Decision.UnmarshalText([]byte(f.value.Value)) != nil {
-			r.report(f.path, f.value, wrong("write allow, ask or deny", "%q is not a decision", f.value.Value))
+		if r.isString(f.value, f.path) {
+			rule.Decision = r.decision(f)
 		}
 	default:
 		r.report(f.path, f.key, wrong("a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes, env, grant and secrets", "unknown key"))
 	}
+}
+
+func (r *reader) decision(f field) (d policy.Decision) {
+	if d.UnmarshalText([]byte(f.value.Value)) != nil {
+		r.report(f.path, f.value, wrong("write allow, ask or deny", "%q is not a decision", f.value.Value))
+	}
+	return d
 }
 
 func (r *reader) strings(n *yaml.Node, name string) []string {

@@ -26,7 +26,7 @@ const exitAsk = 3
 
 func policyCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "policy", Short: "Judge a script by the command policy", Long: policyHelp, Args: cobra.NoArgs}
-	cmd.AddCommand(policyCheckCmd(g), policyExplainCmd(g))
+	cmd.AddCommand(policyCheckCmd(g), policyExplainCmd(g), policyTestCmd(g))
 	return cmd
 }
 
@@ -57,6 +57,7 @@ The exit status is 0 for allow, 126 for deny and 3 for ask.`,
 		},
 	}
 	f.add(cmd, g)
+	cmd.Flags().SetInterspersed(false) // what follows SCRIPT is its own
 	return cmd
 }
 
@@ -78,6 +79,7 @@ The exit status is 0, whatever was decided: check has one for each decision.`,
 		},
 	}
 	f.add(cmd, g)
+	cmd.Flags().SetInterspersed(false) // what follows SCRIPT is its own
 	return cmd
 }
 
@@ -85,7 +87,6 @@ type policyFlags struct{ profile, set, format string }
 
 func (f *policyFlags) add(cmd *cobra.Command, g *globals) {
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows SCRIPT is its own
 	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "judge by the policy of `PROFILE` of sandbox.yaml")
 	flags.StringVar(&f.set, "set", "", "judge by the bundled set `NAME` instead: "+strings.Join(policy.Sets(), ", "))
 	formatFlag(cmd, &f.format)
@@ -146,16 +147,13 @@ func (f *policyFlags) write(w io.Writer, script string, v policy.Verdict, text f
 	if f.format == "text" {
 		return text(w, script, v)
 	}
-	if v.Roots == nil {
-		v.Roots = []string{}
-	}
-	if v.Unknown == nil {
-		v.Unknown = []policy.Unknown{}
-	}
-	if v.Commands == nil {
-		v.Commands = []policy.CommandVerdict{}
-	}
-	return writeJSON(w, v)
+	return writeJSON(w, whole(v))
+}
+
+// whole has no list that is null in JSON.
+func whole(v policy.Verdict) policy.Verdict {
+	v.Roots, v.Unknown, v.Commands = append([]string{}, v.Roots...), append([]policy.Unknown{}, v.Unknown...), append([]policy.CommandVerdict{}, v.Commands...)
+	return v
 }
 
 func writeVerdict(w io.Writer, _ string, v policy.Verdict) error {
