@@ -1,0 +1,70 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Names that each dangerous pattern is there for, one row a pattern: no glob lets
+// them through, in upper or in lower case, and their own name does.
+var dangerousNames = map[string]string{
+	"PATH": "PATH", "LD_*": "LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT LD_", "GLIBC_TUNABLES": "GLIBC_TUNABLES", "GCONV_PATH": "GCONV_PATH",
+	"ENV": "ENV", "BASH_ENV": "BASH_ENV", "IFS": "IFS", "PROMPT_COMMAND": "PROMPT_COMMAND", "PS4": "PS4", "SHELLOPTS": "SHELLOPTS", "BASHOPTS": "BASHOPTS", "CDPATH": "CDPATH",
+	"PYTHON*": "PYTHONPATH PYTHONSTARTUP", "PERL*": "PERL5LIB PERL5OPT", "RUBY*": "RUBYOPT", "NODE_*": "NODE_OPTIONS", "LUA_*": "LUA_INIT", "CLASSPATH": "CLASSPATH", "*JAVA*OPTIONS": "_JAVA_OPTIONS JAVA_TOOL_OPTIONS",
+	"GIT_*": "GIT_SSH_COMMAND GIT_DIR GIT_EXTERNAL_DIFF", "DOCKER_*": "DOCKER_HOST DOCKER_AUTH_CONFIG", "SSH_*": "SSH_AUTH_SOCK SSH_ASKPASS", "BELLJAR_*": "BELLJAR_CONFIG",
+	"AWS_*": "AWS_PROFILE AWS_REGION", "*TOKEN*": "TOKEN GH_TOKEN NPM_TOKENS", "*KEY": "API_KEY KEY STRIPE_KEY", "*SECRET*": "SECRET CLIENT_SECRET SECRET_BASE",
+	"*PASSWORD*": "DB_PASSWORD PASSWORD_FILE", "*PASSWD*": "PASSWD MYSQL_PASSWD", "*CREDENTIAL*": "GOOGLE_APPLICATION_CREDENTIALS",
+}
+
+func TestDangerousVariables(t *testing.T) {
+	if len(dangerousNames) != len(dangerous) {
+		t.Errorf("%d rows for %d patterns", len(dangerousNames), len(dangerous))
+	}
+	for pattern, row := range dangerousNames {
+		if !slices.Contains(dangerous, pattern) {
+			t.Errorf("%s is not on the list any more", pattern)
+		}
+		for _, upper := range strings.Fields(row) {
+			for _, name := range []string{upper, strings.ToLower(upper), upper[:1] + strings.ToLower(upper[1:])} {
+				globs := Rules{Env: []string{"*", name[:1] + "*", "*" + name[1:], name + "*"}}
+				if globs.AllowEnv(name) {
+					t.Errorf("%s: a glob lets %s through", pattern, name)
+				}
+				if !(Rules{Env: []string{name}}).AllowEnv(name) {
+					t.Errorf("%s is denied, though it is named", name)
+				}
+			}
+			if (Rules{Env: []string{strings.ToLower(upper)}}).AllowEnv(upper) {
+				t.Errorf("%s passes by its name in lower case", upper)
+			}
+		}
+	}
+	for _, name := range []string{"PATHS", "MYPATH", "ENVIRONMENT", "KEYBOARD", "LDFLAGS", "GITHUB_SHA", "AWSOME", "SSHD", "EDITOR", "CI"} {
+		if !(Rules{Env: []string{"*"}}).AllowEnv(name) {
+			t.Errorf("%s is taken for another", name)
+		}
+	}
+}
+
+// Nor does a script set them for what a rule allows (S2 of the adversarial
+// suite), unless the rules name them.
+func TestScriptsDoNotSetDangerousVariables(t *testing.T) {
+	rules := CommandRules{Env: []string{"*"}, Rules: []CommandRule{rule("reads", Allow, "ls|git log|env|export")}}
+	p := compile(t, rules)
+	for _, row := range dangerousNames {
+		for _, name := range strings.Fields(row) {
+			rules.Env = []string{name}
+			named := compile(t, rules)
+			for _, script := range []string{"@=x ls", "env @=x ls", "export @=x; ls", "@=x; ls", "@=x sh -c ls", "read @; ls", "for @ in x; do ls; done", ": ${@:=x}; ls"} {
+				script = strings.ReplaceAll(script, "@", name)
+				if v := p.Judge(script, ""); v.Decision != Deny {
+					t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
+				}
+				if v := named.Judge(script, ""); v.Decision != Allow {
+					t.Errorf("%q is %s, though %s is named: %s", script, v.Decision, name, v.Reason)
+				}
+			}
+		}
+	}
+}
