@@ -34,8 +34,8 @@ package policy
 
 import "belljar/sandbox"
 
-// A verdict is the sandbox's, which takes it to the caller, to who approves and
-// to the audit.
+// Decision and the types beside it are the sandbox's, which takes a verdict
+// to the caller, to who approves and to the audit.
 type (
 	Decision       = sandbox.Decision
 	Verdict        = sandbox.Verdict

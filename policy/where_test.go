@@ -5,7 +5,7 @@ import "testing"
 // Relative names and globs are those of the directory that a script starts in.
 func TestWhereAScriptStarts(t *testing.T) {
 	p := compile(t, CommandRules{Writes: []string{"out/**", "*.log", "/data/**"}, Rules: []CommandRule{rule("r", Allow, "echo|./gradlew|rm")}})
-	any := compile(t, CommandRules{Writes: []string{"**"}, Rules: []CommandRule{rule("r", Allow, "echo")}})
+	all := compile(t, CommandRules{Writes: []string{"**"}, Rules: []CommandRule{rule("r", Allow, "echo")}})
 	for _, test := range []struct {
 		policy      *CommandPolicy
 		dir, script string
@@ -19,8 +19,8 @@ func TestWhereAScriptStarts(t *testing.T) {
 		{p, "/work", "./gradlew", Allow}, {p, "/work", "cd sub && ./gradlew", Deny}, {p, "/work", "cd /work && ./gradlew", Allow}, {p, "/work", "cd ../work && ./gradlew", Allow}, {p, "", "cd /work && ./gradlew", Deny},
 		// A directory's name is no glob, and no way around git's own files.
 		{p, "/w*", "echo > /work/out/x", Deny}, {p, "/[w]ork", "echo > /work/out/x", Deny}, {p, "/[w]ork", "echo > out/x", Allow},
-		{any, "/work", "echo > x", Allow}, {any, "/work", "echo > .git/x", Deny}, {any, "/work/.git/hooks", "echo > pre-commit", Deny}, {any, "/work", "cd .git/hooks && echo > pre-commit", Deny},
-		{any, "", "cd .git/hooks && echo > pre-commit", Deny}, {any, "/work/.GIT", "rm config", Deny}, {any, "/work", "echo > /workshop", Deny}, {any, "/work", "echo > ../x", Deny},
+		{all, "/work", "echo > x", Allow}, {all, "/work", "echo > .git/x", Deny}, {all, "/work/.git/hooks", "echo > pre-commit", Deny}, {all, "/work", "cd .git/hooks && echo > pre-commit", Deny},
+		{all, "", "cd .git/hooks && echo > pre-commit", Deny}, {all, "/work/.GIT", "rm config", Deny}, {all, "/work", "echo > /workshop", Deny}, {all, "/work", "echo > ../x", Deny},
 	} {
 		if v := test.policy.Judge(test.script, test.dir); v.Decision != test.want {
 			t.Errorf("%q in %q is %s, want %s: %s", test.script, test.dir, v.Decision, test.want, v.Reason)
