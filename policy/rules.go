@@ -26,6 +26,10 @@
 // path rules. What cannot be judged (another language, a hook) needs a rule
 // that says runs, or whose own words name it: "make", "git commit".
 //
+// A script has one container and one environment, so what a rule narrows is
+// narrowed for all of it, and a secret is given where all its commands are given
+// it. Where several rules may be meant, all of them have a say.
+//
 // sh may be dash, busybox or bash. A script for sh is read as POSIX and as
 // bash, and denied where bash's reading needs what POSIX has not: a shell
 // between the two could see a third. Where the parser itself differs from the
@@ -34,15 +38,20 @@ package policy
 
 import "belljar/sandbox"
 
-// Decision and the types beside it are the sandbox's, which takes a verdict
-// to the caller, to who approves and to the audit.
 type (
-	Decision       = sandbox.Decision
-	Verdict        = sandbox.Verdict
+	// Verdict is the sandbox's, which takes it to the caller, to who approves and
+	// to the audit, and so is what it is made of.
+	Verdict = sandbox.Verdict
+	// Decision is deny, ask or allow.
+	Decision = sandbox.Decision
+	// CommandVerdict is what became of one command of a script.
 	CommandVerdict = sandbox.CommandVerdict
-	Span           = sandbox.ScriptSpan
-	Unknown        = sandbox.Unknown
-	Grant          = sandbox.Grant
+	// Span is a part of a script.
+	Span = sandbox.ScriptSpan
+	// Unknown is a part of a script that only the run reveals.
+	Unknown = sandbox.Unknown
+	// Grant is what rules give and narrow.
+	Grant = sandbox.Grant
 )
 
 // The decisions, strictest first.

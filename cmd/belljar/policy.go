@@ -18,8 +18,8 @@ const policyHelp = `Say what the command policy makes of a script, without runni
 
 The container is the boundary, the policy is the guide: it knows the text of a
 script, not what the image calls ls nor what a repository's settings run. What
-it cannot know is denied. policy.* of sandbox.yaml has the rules; --set judges by
-a bundled set alone.`
+it cannot know is denied. policy.* of sandbox.yaml has the rules, and the script
+starts in the profile's working directory; --set judges by a bundled set alone.`
 
 // exitAsk is that of a script which needs an approval.
 const exitAsk = 3
