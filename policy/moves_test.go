@@ -9,8 +9,9 @@ import (
 // what the path rules say of the workspace is no matter.
 func TestProgramsThatStartElsewhere(t *testing.T) {
 	p := compile(t, CommandRules{Writes: []string{"**", "/work/**"}, Rules: []CommandRule{
-		rule("tools", Allow, "tee|echo|git|./gradlew|sudo|unshare|nsenter|chroot|ssh|chpst"),
-		{Name: "runs", Commands: []string{"doas"}, Decision: Allow, Allow: []string{Runs}},
+		rule("tools", Allow, "tee|echo|git|./gradlew|sudo|unshare|nsenter|chroot|ssh|chpst|tar"),
+		{Name: "runs", Commands: []string{"su", "doas"}, Decision: Allow, Allow: []string{Runs}},
+		{Name: "root", Commands: []string{"runuser"}, Decision: Allow, Allow: []string{Runs}},
 	}})
 	for _, script := range []string{
 		"tee passwd", "sudo tee passwd", "unshare tee passwd", "nsenter tee passwd", "sudo tee /work/a", "unshare -n ./gradlew",
@@ -31,10 +32,19 @@ func TestProgramsThatStartElsewhere(t *testing.T) {
 		"chroot /x tee /work/a", "chroot /x tee a", "chroot /x sh -c 'cd / && tee /work/a'", "chroot /x sh -c 'echo $(tee /work/a)'", "chroot /x sh -c 'echo > /work/a'",
 		"chroot /x sh -c 'f() { tee /work/a; }; f'", "chroot /x env tee /work/a", "nsenter -t 1 -m tee /work/a", "nsenter -r/x tee /work/a", "nsenter -a -t 1 tee /work/a",
 		"unshare -R /x tee /work/a", "unshare --root=/x tee /work/a", "sudo -R /x tee /work/a", "chpst -/ /x tee /work/a", "ssh host 'tee /work/a'", "chroot /x ./gradlew",
+		// Whichever comes first, and into whose home.
+		"tar -C /etc --to-command='tee passwd' -xf a", "tar --to-command='tee passwd' -C /etc -xf a", "su -c 'tee passwd' -l", "su -l -c 'tee passwd'", "su - root -c 'tee passwd'", "su -c 'tee passwd'",
+		"runuser -l root -c 'tee passwd'", "runuser -c 'tee passwd' -l root",
 		"chpst -e /x echo", // variables from the files of a directory
 	} {
 		if v := p.Judge(script, ""); v.Decision != Deny {
 			t.Errorf("%q is %s by %q", script, v.Decision, v.Rule)
+		}
+	}
+	login := compile(t, CommandRules{Writes: []string{"**"}, Rules: []CommandRule{rule("tee", Allow, "tee"), {Name: "sudo", Commands: []string{"sudo"}, Decision: Allow, Allow: []string{Runs}}}})
+	for script, want := range map[string]Decision{"sudo tee a": Allow, "sudo -s tee a": Allow, "sudo -i tee a": Deny, "sudo --login tee a": Deny} {
+		if v := login.Judge(script, ""); v.Decision != want {
+			t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
 		}
 	}
 	if v := p.Judge("chroot /x echo $(tee /work/a)", ""); v.Decision != Allow || !strings.Contains(v.Reason, "tools") {

@@ -60,8 +60,12 @@ func init() {
 	for _, row := range wrapperRows {
 		grammar := newGrammar(row.spec + " @ordered")
 		programs[row.name] = func(c *call) {
-			operands := c.parse(c.words[1:], grammar).operands
+			p := c.parse(c.words[1:], grammar)
+			operands := p.operands
 			c.wrapper = !row.does
+			if p.has("login") {
+				c.in = lostWhere // another's home
+			}
 			if len(operands) > 0 && (operands[0].splits || operands[0].globs) {
 				c.s.hidden("which program "+row.name+" runs", c.span())
 				return
@@ -343,6 +347,7 @@ func ssh(c *call) {
 var suOptions = newGrammar("c,command:!X session-command:!X l,login m,p,preserve-environment s,shell:!o g,group: G,supp-group: P,pty w,whitelist-environment: f,fast")
 
 func su(c *call) {
+	c.in = lostWhere // with -l another's home, wherever that stands
 	p := c.parse(c.words[1:], suOptions)
 	if !p.has("command") {
 		c.opaque("runs a shell", c.words[0], 1)
