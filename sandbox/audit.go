@@ -3,6 +3,7 @@ package sandbox
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,8 @@ import (
 
 // Auditor keeps records, which nobody can change unseen.
 type Auditor interface {
-	// Record returns once the record is written.
+	// Record returns once the record is written. Whether the script's text is
+	// kept is up to it.
 	Record(r AuditRecord) error
 }
 
@@ -44,7 +46,7 @@ type AuditRecord struct {
 // AuditDecision is what was decided, and what the command gets.
 type AuditDecision struct {
 	Decision Decision   `json:"decision"` // allow or deny: what was asked is answered
-	Rule     string     `json:"rule"`     // "" is the default
+	Rule     string     `json:"rule"`     // "" is the policy's default, or a denial by no rule of its own: see Reason
 	Reason   string     `json:"reason"`
 	Span     ScriptSpan `json:"span"`
 	Roots    []string   `json:"roots,omitempty"`
@@ -80,7 +82,7 @@ func (l *Local) audit(c Command, r AuditRecord) (problem, err error) {
 		return nil, nil
 	}
 	hash := sha256.Sum256([]byte(c.Script))
-	r.Time, r.ID, r.Caller, r.Profile, r.Session = time.Now(), c.ID, c.Caller, c.Profile, c.Session
+	r.Time, r.ID, r.Caller, r.Profile, r.Session = time.Now().UTC(), c.ID, c.Caller, c.Profile, c.Session
 	r.ScriptSHA256, r.Script, r.Dir, r.Description = hex.EncodeToString(hash[:]), c.Script, c.Dir, c.Description
 	if problem = l.Auditor.Record(r); problem == nil {
 		return nil, nil
@@ -89,8 +91,20 @@ func (l *Local) audit(c Command, r AuditRecord) (problem, err error) {
 	if l.AuditOnError == AuditContinue {
 		return problem, nil
 	}
-	return problem, &Error{Cause: CauseEngine, Message: "the audit record cannot be written, so the command is not run (audit.on_error: refuse)", Err: problem,
-		Hint: "make the file writable, or name another: audit.file in sandbox.yaml"}
+	return problem, &Error{Cause: CauseEngine, Message: "the audit cannot record the command, so it is not run (audit.on_error: refuse)", Err: problem}
+}
+
+// deny records a denial. What cannot be recorded is denied all the same, and its
+// caller told.
+func (l *Local) deny(c Command, r AuditRecord, refusal error) error {
+	problem, _ := l.audit(c, r)
+	e, ok := errors.AsType[*Error](refusal)
+	if problem == nil || !ok {
+		return refusal
+	}
+	told := *e
+	told.Message += fmt.Sprintf("; and the audit has no record of it: %v", problem)
+	return &told
 }
 
 // decided is the record of a decision.
@@ -114,6 +128,7 @@ func (c Command) decided(v Verdict, a *Approval, p Profile) AuditRecord {
 		d.Env = append(d.Env, name)
 	}
 	slices.Sort(d.Env)
+	d.Env = slices.Compact(d.Env)
 	return AuditRecord{Type: "decision", Decision: d}
 }
 

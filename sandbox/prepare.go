@@ -38,7 +38,7 @@ func (l *Local) Prepare(ctx context.Context, c Command) (*Prepared, error) {
 		}
 	}
 	if CauseOf(err) == CauseDenied {
-		l.audit(c, c.decided(Verdict{Reason: err.Error()}, nil, p)) // denied in any case
+		err = l.deny(c, c.decided(Verdict{Reason: reason(err)}, nil, p), err)
 	}
 	return nil, err
 }
@@ -65,13 +65,16 @@ func (l *Local) complete(c Command, p Profile) (Command, error) {
 	if l.Viewer != nil {
 		c.View.Charset = l.Viewer.Charset(c.View.Charset)
 	}
-	var err error
-	if c.Env, err = environ(c, p); err != nil {
+	env, err := environ(c, p)
+	if err != nil {
+		return c, err // with what was asked for
+	}
+	c.Env = env
+	mounts, err := resolveMounts(c.Mounts, p.Policy)
+	if err != nil {
 		return c, err
 	}
-	if c.Mounts, err = resolveMounts(c.Mounts, p.Policy); err != nil {
-		return c, err
-	}
+	c.Mounts = mounts
 	if relative {
 		return c, c.checkWorkspace()
 	}
@@ -105,12 +108,14 @@ func (l *Local) judge(ctx context.Context, c Command, p Profile) (*Prepared, err
 		if c, narrowed = c.narrow(v.Grant); len(narrowed) > 0 {
 			prepared.notice("the command policy narrows it: %s", strings.Join(narrowed, ", "))
 		}
-		refusal = c.checkLimits()
+		if refusal = c.checkLimits(); refusal != nil {
+			v.Decision, v.Reason = Deny, reason(refusal)
+		}
+	}
+	if refusal != nil {
+		return nil, l.deny(c, c.decided(v, approval, p), refusal)
 	}
 	problem, err := l.audit(c, c.decided(v, approval, p))
-	if refusal != nil {
-		return nil, refusal
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -125,9 +130,20 @@ func (p *Prepared) notice(format string, args ...any) {
 	p.notices = append(p.notices, fmt.Sprintf(format, args...))
 }
 
+// reason is a refusal without its hint, for the audit.
+func reason(refusal error) string {
+	if e, ok := errors.AsType[*Error](refusal); ok {
+		bare := *e
+		bare.Hint = ""
+		return bare.Error()
+	}
+	return refusal.Error()
+}
+
 // Start runs the command. Cancelling ctx ends it. It is called once.
 func (p *Prepared) Start(ctx context.Context) (Execution, error) {
 	if err := p.local.admission.enter(p.local.Admission); err != nil {
+		p.local.audit(p.command, ended(Refused(p.command, err))) // it was allowed; it does not run in any case
 		return nil, err
 	}
 	return start(ctx, p), nil
