@@ -1,0 +1,143 @@
+// Package audit keeps a log of what was decided about commands and how they
+// ended, in which an edit, a drop or a reorder shows.
+//
+// The one rule: when Record returns, the record is in the file, whole and
+// chained to the one before it. What does not fit the chain is never smoothed
+// over: Record fails, and Verify says where.
+//
+//	log := &audit.Log{File: "/var/lib/belljar/audit/audit.jsonl"}
+//	runner := &sandbox.Local{Auditor: log, …}
+//	summary, err := audit.Verify(log.File, "", func(f audit.Finding) { fmt.Println(f) })
+//
+// # Design
+//
+// Each line is a JSON object with its number and the SHA-256 of the line before
+// it, without its end. A small file beside it, the head, has the number and hash
+// of the last line and the file's length, so that appending reads one line
+// only, and a missing end shows. The head is the lock, too: several processes
+// append. It is written after the line, and what a process that was killed
+// between the two has written is adopted by the next.
+//
+// Nothing is synced to the disk: that would cost more than a warm command. What
+// a power cut takes shows as missing, and a record says how much it was.
+//
+// The hashes have no key that a user could not read, so who may write all the
+// files can make them all anew: only a head that was noted elsewhere shows that.
+//
+// Rotation is our own: lumberjack, which the program could have, rotates for one
+// process, and cannot keep a chain across several.
+package audit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// Defaults of a Log.
+const (
+	DefaultMaxSize = 64 << 20
+	DefaultKeep    = 8
+)
+
+// Log is a sandbox.Auditor that appends to a file, beside other processes. Its
+// fields are set before its first use.
+type Log struct {
+	File    string // absolute; its directory is made, with mode 0700, and holds nothing that others may write
+	Script  bool   // keep the script's text, and not its hash only
+	MaxSize int64  // bytes of the file, past which it is rotated; 0 is DefaultMaxSize
+	Keep    int    // rotated files that stay, FILE.1 being the newest; 0 is DefaultKeep
+
+	mu sync.Mutex // among our own: they need not poll
+}
+
+// Record appends a record. An error means that the file does not have it: it is
+// a *sandbox.Error with the next step.
+func (l *Log) Record(r sandbox.AuditRecord) error {
+	if !l.Script {
+		r.Script = ""
+	}
+	return l.alone(func(h *head) error {
+		line, err := encode(h.next(), r)
+		if err != nil {
+			return err
+		}
+		return l.append(h, line)
+	})
+}
+
+// Check does all that Record does, but appends nothing. It returns how many
+// records there were since the chain began.
+func (l *Log) Check() (records uint64, err error) {
+	err = l.alone(func(h *head) error {
+		records = h.Seq
+		return nil
+	})
+	return records, err
+}
+
+// alone does something at the end of the chain, while no other does.
+func (l *Log) alone(do func(h *head) error) error {
+	deadline := time.Now().Add(lockWait)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := makeDir(l.File); err != nil {
+		return err
+	}
+	h, err := lockHead(l.File, deadline)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	if err := l.open(h); err != nil {
+		return err
+	}
+	return do(h)
+}
+
+// append writes a line, or leaves the file as it was.
+func (l *Log) append(h *head, line []byte) error {
+	line = append(line, '\n')
+	if h.Length > 0 && h.Length+int64(len(line)) > cmp.Or(l.MaxSize, DefaultMaxSize) {
+		if err := l.rotate(h); err != nil {
+			return err
+		}
+	}
+	before := h.ending
+	_, err := h.log.Write(line)
+	if err == nil {
+		h.ending = ending{Seq: h.Seq, SHA256: h.SHA256, Length: h.Length + int64(len(line)), Line: int64(len(line))}
+		h.Seq, h.SHA256 = seqOf(line), digest(line[:len(line)-1])
+		err = h.write()
+	}
+	if err != nil {
+		h.ending = before
+		return &sandbox.Error{Cause: sandbox.CauseEngine, Message: "writing the audit file", Err: errors.Join(err, h.log.Truncate(before.Length)),
+			Hint: "make room there, or name another: audit.file in sandbox.yaml"}
+	}
+	return nil
+}
+
+// broken is the error of files that belljar did not leave like that.
+func broken(file, format string, args ...any) error {
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit file %q is not as belljar left it: ", file) + fmt.Sprintf(format, args...),
+		Hint: "see what is wrong: belljar audit verify; then begin a new chain: move " + file + "* to another directory"}
+}
+
+func failed(err error, format string, args ...any) error {
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf(format, args...), Err: err,
+		Hint: "make it writable for this user, or name another: audit.file in sandbox.yaml"}
+}
+
+// rotated is the name of the file that was rotated n times.
+func rotated(file string, n int) string { return fmt.Sprintf("%s.%d", file, n) }
+
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}

@@ -1,0 +1,483 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"belljar/sandbox"
+)
+
+func newLog(t testing.TB) *Log {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "state", "audit")
+	return &Log{File: filepath.Join(dir, "audit.jsonl")}
+}
+
+// entry is the record of a command with that ID.
+func entry(id string) sandbox.AuditRecord {
+	return sandbox.AuditRecord{Type: "decision", Time: time.Unix(1, 0).UTC(), ID: id, Script: "echo " + id, Decision: &sandbox.AuditDecision{Decision: sandbox.Allow}}
+}
+
+func add(t testing.TB, l *Log, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		if err := l.Record(entry(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func write(t testing.TB, name string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// verify returns all that is found.
+func verify(t testing.TB, l *Log) (Summary, []string) {
+	t.Helper()
+	var list []string
+	s, err := Verify(l.File, "", func(f Finding) {
+		text := f.String()
+		if f.Warning {
+			text = "warning: " + text
+		}
+		list = append(list, text)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, list
+}
+
+func wantFound(t testing.TB, l *Log, want ...string) Summary {
+	t.Helper()
+	s, got := verify(t, l)
+	if !slices.Equal(got, want) {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	return s
+}
+
+func wantRecords(t testing.TB, l *Log, n int64, want ...string) Summary {
+	t.Helper()
+	s := wantFound(t, l, want...)
+	if s.Records != n || s.Last != s.First+uint64(n)-1 || s.Bad != 0 {
+		t.Errorf("%+v, want %d records", s, n)
+	}
+	return s
+}
+
+func TestRecord(t *testing.T) {
+	l := newLog(t)
+	add(t, l, "a", "b")
+	lines := bytes.SplitAfter(read(t, l.File), []byte("\n"))
+	if len(lines) != 3 {
+		t.Fatalf("%q", lines)
+	}
+	for i, prev := range []string{none, digest(bytes.TrimSuffix(lines[0], []byte("\n")))} {
+		var got map[string]any
+		if err := json.Unmarshal(lines[i], &got); err != nil {
+			t.Fatal(err)
+		}
+		if got["seq"] != float64(i+1) || got["prev"] != prev || got["id"] != string(rune('a'+i)) || got["script"] != nil {
+			t.Errorf("%s", lines[i])
+		}
+	}
+	for name, want := range map[string]os.FileMode{l.File: 0o600, headName(l.File): 0o600, filepath.Dir(l.File): 0o700 | os.ModeDir} {
+		if about, err := os.Stat(name); err != nil || about.Mode() != want {
+			t.Errorf("%s: %v, %v", name, about.Mode(), err)
+		}
+	}
+	s := wantRecords(t, l, 2)
+	if s.First != 1 || s.Head != digest(bytes.TrimSuffix(lines[1], []byte("\n"))) {
+		t.Errorf("%+v", s)
+	}
+	if n, err := l.Check(); n != 2 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+func TestScriptIsKept(t *testing.T) {
+	l := newLog(t)
+	l.Script = true
+	add(t, l, "a")
+	if !strings.Contains(string(read(t, l.File)), `"script":"echo a"`) {
+		t.Errorf("%s", read(t, l.File))
+	}
+}
+
+// What was asked for is no way around the audit, however long it is.
+func TestLongRecord(t *testing.T) {
+	l := newLog(t)
+	l.Script = true
+	long := strings.Repeat("\x01", 1<<13)
+	r := entry("a")
+	r.Script, r.Description, r.Dir = strings.Repeat("\x01", sandbox.MaxScript), long, long
+	r.Decision.Reason, r.Decision.Image, r.Decision.Env, r.Decision.Mounts = long, long, slices.Repeat([]string{long}, 200), slices.Repeat([]string{long}, 200)
+	if err := l.Record(r); err != nil {
+		t.Fatal(err)
+	}
+	if text := read(t, l.File); len(text) > maxLine || !bytes.Contains(text, []byte(`"cut":true`)) || len(r.Decision.Env[0]) != len(long) {
+		t.Errorf("%d bytes", len(text))
+	}
+	r = entry("b")
+	r.Script = strings.Repeat("\x01", sandbox.MaxScript)
+	if err := l.Record(r); err != nil {
+		t.Fatal(err)
+	}
+	if text := read(t, l.File); bytes.Count(text, []byte(`\u0001`)) < sandbox.MaxScript {
+		t.Error("the longest script was left out")
+	}
+	wantRecords(t, l, 2)
+}
+
+func TestRotation(t *testing.T) {
+	l := newLog(t)
+	l.MaxSize, l.Keep = 1000, 3
+	files := func() (names []string) {
+		entries, err := os.ReadDir(filepath.Dir(l.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	for i := range 40 {
+		add(t, l, fmt.Sprint(i))
+		if s := wantFound(t, l); s.Last != uint64(i+1) || s.First > 1 && s.Records < 4 {
+			t.Errorf("%+v", s)
+		}
+	}
+	want := []string{"audit.jsonl", "audit.jsonl.1", "audit.jsonl.2", "audit.jsonl.3", "audit.jsonl.head"}
+	if got := files(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	l.Keep = 1
+	for i := range 5 {
+		add(t, l, fmt.Sprint(i))
+	}
+	wantFound(t, l)
+	if got, want := files(), []string{"audit.jsonl", "audit.jsonl.1", "audit.jsonl.head"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	write(t, filepath.Join(filepath.Dir(l.File), "audit.jsonl.bak"), []byte("somebody's"))
+	wantFound(t, l)
+}
+
+// What stopped in the middle of a rotation is gone on with.
+func TestRotationIsCutShort(t *testing.T) {
+	for name, stop := range map[string]func(l *Log) error{
+		"before the new file": func(l *Log) error { return os.Rename(l.File, rotated(l.File, 1)) },
+		"before its first record": func(l *Log) error {
+			return errors.Join(os.Rename(l.File, rotated(l.File, 1)), os.WriteFile(l.File, nil, 0o600))
+		},
+		"before its head": func(l *Log) error {
+			before, err := os.ReadFile(headName(l.File))
+			if err != nil {
+				return err
+			}
+			l.MaxSize = 1
+			return errors.Join(l.Record(entry("x")), os.WriteFile(headName(l.File), before, 0o600))
+		},
+		"in its first record": func(l *Log) error {
+			return errors.Join(os.Rename(l.File, rotated(l.File, 1)), os.WriteFile(l.File, []byte(`{"seq":4,`), 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLog(t)
+			add(t, l, "a", "b", "c")
+			if err := stop(l); err != nil {
+				t.Fatal(err)
+			}
+			if s, _ := verify(t, l); s.Bad > 0 {
+				t.Errorf("%+v", s)
+			}
+			l.MaxSize = 0
+			add(t, l, "d", "e")
+			if s, found := verify(t, l); s.Bad > 0 || s.First != 1 || s.Last < 5 {
+				t.Errorf("%+v, %q", s, found)
+			}
+		})
+	}
+}
+
+// A hole among the rotated files is filled before one of them goes.
+func TestRotationFillsHoles(t *testing.T) {
+	l := newLog(t)
+	l.MaxSize, l.Keep = 1, 3
+	add(t, l, "a", "b", "c") // in FILE.2, FILE.1 and FILE
+	if err := os.Rename(rotated(l.File, 2), rotated(l.File, 3)); err != nil {
+		t.Fatal(err)
+	}
+	add(t, l, "d")
+	wantRecords(t, l, 4)
+	add(t, l, "e")
+	if s := wantRecords(t, l, 4); s.First != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A file and a directory that others could write to are no place for an audit.
+func TestUnsafeFiles(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other")
+	for name, test := range map[string]struct {
+		make func(l *Log) error
+		want string
+	}{
+		"a link": {func(l *Log) error {
+			return errors.Join(l.Record(entry("a")), os.Remove(l.File), os.Symlink(other, l.File))
+		}, "is a symbolic link"},
+		"a link for the head": {func(l *Log) error { return os.Symlink(other, headName(l.File)) }, "is a symbolic link"},
+		"a directory": {func(l *Log) error {
+			return errors.Join(l.Record(entry("a")), os.Remove(l.File), os.Mkdir(l.File, 0o700))
+		}, "is a directory"},
+		"a writable file":      {func(l *Log) error { return errors.Join(os.WriteFile(l.File, nil, 0o600), os.Chmod(l.File, 0o620)) }, "can be written by others: its mode is 0620 (chmod go-w "},
+		"a writable directory": {func(l *Log) error { return os.Chmod(filepath.Dir(l.File), 0o777) }, "can be written by others: its mode is 0777 (chmod go-w "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLog(t)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(l.File), 0o700), test.make(l)); err != nil {
+				t.Fatal(err)
+			}
+			err := l.Record(entry("a"))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v", err)
+			}
+			if _, err := os.Stat(other); err == nil {
+				t.Error("the link was followed")
+			}
+		})
+	}
+}
+
+// What somebody did to the files is never written over.
+func TestRecordRefuses(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, l *Log){
+		"the file is gone":      func(t *testing.T, l *Log) { os.Remove(l.File) },
+		"the head is gone":      func(t *testing.T, l *Log) { os.Remove(headName(l.File)) },
+		"the head is empty":     func(t *testing.T, l *Log) { write(t, headName(l.File), nil) },
+		"the head is no head":   func(t *testing.T, l *Log) { write(t, headName(l.File), []byte("{}")) },
+		"the file is cut short": func(t *testing.T, l *Log) { write(t, l.File, read(t, l.File)[:100]) },
+		"the file is empty":     func(t *testing.T, l *Log) { write(t, l.File, nil) },
+		"a line was added":      func(t *testing.T, l *Log) { write(t, l.File, append(read(t, l.File), "x\n"...)) },
+		"the last was repeated": func(t *testing.T, l *Log) {
+			text := read(t, l.File)
+			write(t, l.File, append(text, text[len(text)/2:]...))
+		},
+		"the last was changed": func(t *testing.T, l *Log) {
+			write(t, l.File, bytes.Replace(read(t, l.File), []byte(`"b"`), []byte(`"c"`), 1))
+		},
+		"it was rotated, and so": func(t *testing.T, l *Log) { os.Rename(l.File, l.File+"-20260101") },
+		"all but one is gone":    func(t *testing.T, l *Log) { os.Rename(l.File, rotated(l.File, 1)); os.Remove(headName(l.File)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLog(t)
+			add(t, l, "a", "b")
+			change(t, l)
+			was, _ := os.ReadFile(l.File)
+			for range 2 {
+				err := l.Record(entry("c"))
+				if err == nil || !strings.Contains(err.Error(), "belljar audit verify") {
+					t.Errorf("%v", err)
+				}
+			}
+			if is, _ := os.ReadFile(l.File); !bytes.Equal(was, is) {
+				t.Errorf("%s became %s", was, is)
+			}
+			if s, found := verify(t, l); s.Bad == 0 {
+				t.Errorf("%+v, %q", s, found)
+			}
+			// The next step that the error names.
+			aside := t.TempDir()
+			all, _ := filepath.Glob(l.File + "*")
+			for _, name := range all {
+				if err := os.Rename(name, filepath.Join(aside, filepath.Base(name))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			add(t, l, "d")
+			wantRecords(t, l, 1)
+		})
+	}
+}
+
+// killed leaves a log as one does that was killed after two records, when it had
+// written some of the third, and not the head.
+func killed(t *testing.T, tear func(line []byte) []byte) *Log {
+	t.Helper()
+	l := newLog(t)
+	add(t, l, "a", "b")
+	text, head := read(t, l.File), read(t, headName(l.File))
+	add(t, l, "c")
+	line := read(t, l.File)[len(text):]
+	write(t, l.File, append(text, tear(line)...))
+	write(t, headName(l.File), head)
+	return l
+}
+
+func TestKilledBeforeTheHead(t *testing.T) {
+	for name, tear := range map[string]func(line []byte) []byte{
+		"and after the line": func(line []byte) []byte { return line },
+		"before its end":     func(line []byte) []byte { return line[:len(line)-1] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := killed(t, tear)
+			if s, found := verify(t, l); s.Bad > 0 || s.Warnings != 1 {
+				t.Errorf("%+v, %q", s, found)
+			}
+			add(t, l, "d")
+			wantRecords(t, l, 4)
+		})
+	}
+}
+
+func TestKilledInALine(t *testing.T) {
+	for name, tear := range map[string]func(line []byte) []byte{
+		"torn":          func(line []byte) []byte { return line[:50] },
+		"one byte":      func(line []byte) []byte { return line[:1] },
+		"zeros":         func([]byte) []byte { return make([]byte, 100) },
+		"and mended so": func(line []byte) []byte { return append(append(line[:50:50], '\n'), `{"seq":3,"prev":`...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := killed(t, tear)
+			wantFound(t, l, "warning: audit.jsonl:3: a record that was not written whole; the next one will say so")
+			if _, err := l.Check(); err != nil {
+				t.Fatal(err)
+			}
+			size := len(tear(bytes.Repeat([]byte("x"), 300)))
+			want := fmt.Sprintf("warning: audit.jsonl:3: %d bytes of a record that was not written whole; seq 3 says so", size)
+			wantRecords(t, l, 3, want)
+			add(t, l, "d", "e")
+			wantRecords(t, l, 5, want)
+			// Those bytes are in the chain, too.
+			write(t, l.File, bytes.Replace(read(t, l.File), tear(read(t, l.File))[:1], []byte("\t"), 1))
+			if s, _ := verify(t, l); s.Bad == 0 {
+				t.Error("an edit was not seen")
+			}
+		})
+	}
+}
+
+// otherBoot has the head written before the machine started.
+func otherBoot(t *testing.T, l *Log) {
+	t.Helper()
+	if bootID() == "" {
+		t.Skip("NOT TESTED: the machine has no boot id")
+	}
+	write(t, headName(l.File), bytes.Replace(read(t, headName(l.File)), []byte(bootID()), []byte("before"), 1))
+}
+
+func TestPowerCut(t *testing.T) {
+	t.Run("of the file", func(t *testing.T) {
+		for _, rest := range []string{"", "{"} {
+			l := newLog(t)
+			add(t, l, "a", "b", "c", "d")
+			lines := bytes.SplitAfter(read(t, l.File), []byte("\n"))
+			write(t, l.File, append(slices.Concat(lines[:2]...), rest...))
+			otherBoot(t, l)
+			add(t, l, "e")
+			at := "audit.jsonl:3"
+			var want []string
+			if rest != "" {
+				at = "audit.jsonl:4"
+				want = []string{"warning: audit.jsonl:3: 1 bytes of a record that was not written whole; seq 5 says so"}
+			}
+			s := wantFound(t, l, append(want, at+": seq 5: the 2 records before it are missing: the machine stopped before they were on its disk, or they were removed")...)
+			if s.Last != 6 || s.Records != 4 {
+				t.Errorf("%+v", s)
+			}
+		}
+	})
+	t.Run("of all of it", func(t *testing.T) {
+		l := newLog(t)
+		add(t, l, "a", "b")
+		write(t, l.File, nil)
+		otherBoot(t, l)
+		add(t, l, "c")
+		wantFound(t, l, "audit.jsonl:1: seq 3: the 2 records before it are missing: the machine stopped before they were on its disk, or they were removed")
+	})
+	t.Run("of the head", func(t *testing.T) {
+		l := newLog(t)
+		add(t, l, "a")
+		head := read(t, headName(l.File))
+		add(t, l, "b", "c")
+		write(t, headName(l.File), head)
+		otherBoot(t, l)
+		wantFound(t, l, "warning: audit.jsonl:3: seq 3: the head does not have it yet: its belljar was killed")
+		add(t, l, "d")
+		wantRecords(t, l, 4)
+	})
+	t.Run("is no excuse for an edit", func(t *testing.T) {
+		l := newLog(t)
+		add(t, l, "a", "b", "c")
+		write(t, l.File, bytes.Replace(read(t, l.File), []byte(`"b"`), []byte(`""`), 1))
+		otherBoot(t, l)
+		if err := l.Record(entry("d")); err == nil || !strings.Contains(err.Error(), "belljar audit verify") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestGoroutines(t *testing.T) {
+	l := newLog(t)
+	l.MaxSize, l.Keep = 4000, 1000
+	add(t, l, "first")
+	other := &Log{File: l.File, MaxSize: l.MaxSize, Keep: l.Keep}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for j := range 25 {
+				if err := []*Log{l, other}[i%2].Record(entry(fmt.Sprintf("%d-%d", i, j))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	for running := true; running; { // it is verified meanwhile, too
+		select {
+		case <-done:
+			running = false
+		default:
+			wantFound(t, l)
+		}
+	}
+	wantRecords(t, l, 201)
+}
+
+// Who waits too long is refused, and does not hang.
+func TestLockIsHeld(t *testing.T) {
+	l := newLog(t)
+	add(t, l, "a")
+	h, err := lockHead(l.File, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.close()
+	if _, err := lockHead(l.File, time.Now().Add(20*time.Millisecond)); err == nil || !strings.Contains(err.Error(), "was in use for 5s (see by whom: fuser -v ") {
+		t.Error(err)
+	}
+}

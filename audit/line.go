@@ -1,0 +1,207 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"belljar/sandbox"
+)
+
+// maxLine bounds a line, without its end. A script of sandbox.MaxScript fits,
+// with each byte escaped.
+const maxLine = 1 << 20
+
+// none is the hash before the first record.
+var none = strings.Repeat("0", 2*sha256.Size)
+
+// place is a record's in the chain.
+type place struct {
+	Seq  uint64 `json:"seq"`
+	Prev string `json:"prev"` // hash of the line before
+}
+
+// record is a line.
+type record struct {
+	place
+	sandbox.AuditRecord
+	Cut bool `json:"cut,omitempty"` // the record was too long for a line: lists and texts are cut, and the script is left out
+}
+
+// The types of a mark.
+const (
+	typeTorn = "torn" // the bytes before it are what is left of a line that was not written whole
+	typeLost = "lost" // records before it did not reach the disk, when the machine stopped, or were removed
+)
+
+// mark is a line of the log's own: it says what is wrong before it.
+type mark struct {
+	place
+	Type       string    `json:"type"`
+	Time       time.Time `json:"time"`
+	Lost       uint64    `json:"lost,omitempty"` // records
+	TornBytes  int64     `json:"torn_bytes,omitempty"`
+	TornSHA256 string    `json:"torn_sha256,omitempty"`
+}
+
+func digest(line []byte) string {
+	sum := sha256.Sum256(line)
+	return hex.EncodeToString(sum[:])
+}
+
+// encode makes a line, without its end.
+func encode(at place, r sandbox.AuditRecord) ([]byte, error) {
+	line, err := sandbox.JSON(record{place: at, AuditRecord: r})
+	if err == nil && len(line) > maxLine {
+		line, err = sandbox.JSON(record{place: at, AuditRecord: shorten(r), Cut: true})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encoding an audit record: %w", err)
+	}
+	return line, nil
+}
+
+// shorten makes a record that fits on a line, whatever was asked for: one that
+// could not be written would be a way around the audit.
+func shorten(r sandbox.AuditRecord) sandbox.AuditRecord {
+	const text, item, items = 4096, 128, 100
+	r.Script = ""
+	for _, s := range []*string{&r.Dir, &r.Description, &r.Session, &r.Caller.FrontEnd, &r.Caller.Token, &r.Caller.User} {
+		*s = cut(*s, text)
+	}
+	if r.Decision == nil {
+		return r
+	}
+	d := *r.Decision
+	for _, s := range []*string{&d.Rule, &d.Reason, &d.Image, &d.Network} {
+		*s = cut(*s, text)
+	}
+	for _, list := range []*[]string{&d.Roots, &d.Mounts, &d.Env, &d.Secrets} {
+		short := make([]string, min(len(*list), items))
+		for i := range short {
+			short[i] = cut((*list)[i], item)
+		}
+		*list = short
+	}
+	r.Decision = &d
+	return r
+}
+
+// cut leaves a text's beginning, and no half of a character.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit] + "…"
+}
+
+// parse reads a line's place, and whether it is a record's at all.
+func parse(line []byte) (m mark, ok bool) {
+	if err := json.Unmarshal(line, &m); err != nil || m.Lost >= m.Seq || len(m.Prev) != len(none) {
+		return mark{}, false
+	}
+	return m, true
+}
+
+func seqOf(line []byte) uint64 {
+	m, _ := parse(line)
+	return m.Seq
+}
+
+// chain is a walk along a log's lines.
+type chain struct {
+	seq  uint64 // of the last record
+	sum  string // of its line
+	torn torn   // what came after it
+}
+
+func newChain() chain { return chain{sum: none} }
+
+// follows takes a line that goes on with the chain, and says what else it tells.
+// Any other line it leaves alone.
+func (c *chain) follows(line []byte) (m mark, ok bool) {
+	m, ok = parse(line)
+	if !ok || m.Prev != c.sum || m.Seq != c.seq+1+m.Lost || !c.torn.is(m) {
+		return m, false
+	}
+	c.seq, c.sum, c.torn = m.Seq, digest(line), torn{}
+	return m, true
+}
+
+// before is the chain up to a line, as that line has it.
+func (m mark) before() chain { return chain{seq: m.Seq - 1 - m.Lost, sum: m.Prev} }
+
+// torn are lines that are no records.
+type torn struct {
+	hash  hash.Hash // of them, with what ends all but the last
+	bytes int64
+}
+
+func (t *torn) add(line []byte) {
+	if t.hash == nil {
+		t.hash = sha256.New()
+	} else {
+		t.hash.Write([]byte("\n"))
+		t.bytes++
+	}
+	t.hash.Write(line)
+	t.bytes += int64(len(line))
+}
+
+func (t *torn) any() bool { return t.hash != nil }
+
+func (t *torn) sum() string {
+	if t.hash == nil {
+		return ""
+	}
+	return hex.EncodeToString(t.hash.Sum(nil))
+}
+
+// is tells whether m is the mark of these bytes, or an ordinary record where
+// there are none.
+func (t *torn) is(m mark) bool { return m.TornBytes == t.bytes && m.TornSHA256 == t.sum() }
+
+// lines reads a file line by line, with memory for one.
+type lines struct {
+	in    *bufio.Reader
+	line  []byte // without its end; of one that is too long, nothing
+	size  int64  // of it, with its end
+	ended bool
+	long  bool
+}
+
+func newLines(r io.Reader) *lines { return &lines{in: bufio.NewReaderSize(r, 64<<10)} }
+
+// next reads a line; io.EOF says that there is none.
+func (l *lines) next() error {
+	l.line, l.size, l.ended, l.long = l.line[:0], 0, false, false
+	for {
+		part, err := l.in.ReadSlice('\n')
+		l.size += int64(len(part))
+		l.ended = err == nil
+		if l.long = l.long || l.size > maxLine+1; l.long {
+			l.line = l.line[:0]
+		} else {
+			l.line = append(l.line, bytes.TrimSuffix(part, []byte("\n"))...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && l.size > 0:
+			return nil
+		default:
+			return err
+		}
+	}
+}
