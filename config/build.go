@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"os"
@@ -27,10 +28,12 @@ func build(s sources, merged map[string]settings, own ownPaths, env map[string]s
 		Admission: sandbox.Admission{MaxRunning: top.Running, MaxQueued: top.Queue.Length, MaxWait: top.Queue.Wait},
 		Serve:     top.Serve,
 		Spool:     sandbox.Spooling{Total: top.Spool.Total, Age: top.Spool.Age, OnError: top.Spool.OnError},
+		Audit:     top.Audit,
 		Profiles:  map[string]sandbox.Profile{},
 		StateDir:  own.state,
 		settings:  list(s, merged),
 	}
+	c.Audit.File = cmp.Or(c.Audit.File, own.audit)
 	limits := own.rules(top)
 	limits.Fixed = append(limits.Fixed, programs(typed, env["PATH"])...)
 	for name, v := range typed {
@@ -80,6 +83,7 @@ type ownPaths struct {
 	file  string // the configuration's, or ""
 	dirs  []string
 	state string // one of them: for what is remembered, or ""
+	audit string // the audit's file, where none is configured
 }
 
 func belljarPaths(file string, env map[string]string) ownPaths {
@@ -95,7 +99,20 @@ func belljarPaths(file string, env map[string]string) ownPaths {
 		}
 	}
 	own.state = stateDir(env)
+	own.audit = auditFile(own.state, env["TMPDIR"])
+	if own.state == "" {
+		own.dirs = append(own.dirs, filepath.Dir(own.audit))
+	}
 	return own
+}
+
+// auditFile is in a directory of the user's own among the system's temporary
+// ones, as outputs are, where there is no state directory.
+func auditFile(state, temporary string) string {
+	if state == "" {
+		return filepath.Join(cmp.Or(temporary, "/tmp"), fmt.Sprintf("belljar-audit-%d", os.Getuid()), "audit.jsonl")
+	}
+	return filepath.Join(state, "audit", "audit.jsonl")
 }
 
 // stateDir is "" for a user without one: a home directory is not ours to make.
@@ -120,7 +137,11 @@ func (own ownPaths) rules(v values) policy.Rules {
 	if own.file != "" {
 		rules.Fixed = resolved(own.file)
 	}
-	for _, p := range append(own.dirs, v.Serve.TokenFile, socket(v.Serve.Listen), socket(v.Engine.Host)) {
+	dirs := own.dirs
+	if v.Audit.File != "" {
+		dirs = append(dirs, filepath.Dir(v.Audit.File)) // what it is rotated to, and its head, are there, too
+	}
+	for _, p := range append(dirs, v.Serve.TokenFile, socket(v.Serve.Listen), socket(v.Engine.Host)) {
 		if p != "" {
 			rules.Protected = append(rules.Protected, resolved(p)...)
 		}

@@ -45,6 +45,7 @@ type Config struct {
 	Admission sandbox.Admission
 	Serve     Serve
 	Spool     sandbox.Spooling
+	Audit     Audit
 
 	// Profiles always holds sandbox.DefaultProfile, the file's top level, from
 	// which the others inherit key by key.

@@ -30,6 +30,7 @@ const (
 	tagString = "!!str"
 	tagInt    = "!!int"
 	tagFloat  = "!!float"
+	tagBool   = "!!bool"
 )
 
 const second = time.Second
@@ -171,6 +172,17 @@ func enum(values ...string) kind {
 			return text, nil
 		},
 	}
+}
+
+var boolean = kind{
+	schema: map[string]any{"type": "boolean"},
+	tags:   []string{tagBool},
+	scalar: func(text, _ string) (any, *Problem) {
+		if text != "true" && text != "false" {
+			return nil, wrong("write true or false", "%q is neither", text)
+		}
+		return text == "true", nil
+	},
 }
 
 // optional is k, or empty for none.

@@ -117,6 +117,7 @@ type values struct {
 		Age     time.Duration
 		OnError sandbox.SpoolAction `mapstructure:"on_error"`
 	}
+	Audit  Audit
 	Policy commandPolicy
 	Serve  Serve
 }

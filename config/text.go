@@ -127,6 +127,19 @@ var file = kind{
 	},
 }
 
+// absoluteFile is a path on this host that means the same wherever it is written.
+var absoluteFile = kind{
+	schema: map[string]any{"type": "string", "pattern": "^/"},
+	tags:   []string{tagString},
+	scalar: func(text, dir string) (any, *Problem) {
+		if !filepath.IsAbs(text) {
+			return nil, wrong("write the whole path", "%q is not absolute", text)
+		}
+		p, problem := hostPath(text, dir)
+		return p, problem
+	},
+}
+
 // hostPath makes a path absolute. Only shells know what ~ means.
 func hostPath(text, dir string) (string, *Problem) {
 	switch {

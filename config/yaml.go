@@ -15,7 +15,7 @@ import (
 
 // isScalar refuses what YAML takes for another type than the key's.
 func (r *reader) isScalar(n *yaml.Node, k key, name string) bool {
-	want := map[string]string{tagString: "a string", tagInt: "a number"}[k.kind.tags[0]]
+	want := map[string]string{tagString: "a string", tagInt: "a number", tagBool: "true or false"}[k.kind.tags[0]]
 	if !r.is(n, yaml.ScalarNode, name, want) {
 		return false
 	}
@@ -72,7 +72,7 @@ func describe(n *yaml.Node) string {
 	case yaml.SequenceNode:
 		return "a list"
 	}
-	names := map[string]string{tagString: "a string", tagInt: "a number", tagFloat: "a number", "!!bool": "true or false", "!!timestamp": "a date"}
+	names := map[string]string{tagString: "a string", tagInt: "a number", tagFloat: "a number", tagBool: "true or false", "!!timestamp": "a date"}
 	if name, ok := names[n.ShortTag()]; ok {
 		return name
 	}
