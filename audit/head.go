@@ -48,7 +48,7 @@ func headName(file string) string { return file + ".head" }
 // lockHead waits for the lock, which is on the head, and reads that.
 func lockHead(file string, deadline time.Time) (*head, error) {
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
-		f, err := openOwn(headName(file), os.O_RDWR|os.O_CREATE)
+		f, _, err := openOwn(headName(file), os.O_RDWR|os.O_CREATE)
 		if err != nil {
 			return nil, err
 		}
@@ -162,16 +162,15 @@ func (e ending) isIn(f io.ReaderAt) bool {
 }
 
 // openOwn opens a file that is this user's alone to write.
-func openOwn(name string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
-	if errors.Is(err, syscall.ELOOP) {
-		return nil, unsafe(name, "is a symbolic link", nameAnother)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if err != nil {
-		return nil, failed(err, "opening the audit file")
+func openOwn(name string, flags int) (f *os.File, size int64, err error) {
+	f, err = os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	switch {
+	case errors.Is(err, syscall.ELOOP):
+		return nil, 0, unsafe(name, "is a symbolic link", nameAnother)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, 0, err
+	case err != nil:
+		return nil, 0, failed(err, "opening the audit file")
 	}
 	about, err := f.Stat()
 	if err == nil {
@@ -182,9 +181,9 @@ func openOwn(name string, flags int) (*os.File, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, err
+		return nil, 0, err
 	}
-	return f, nil
+	return f, about.Size(), nil
 }
 
 func checkOwn(name string, about fs.FileInfo) error {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -107,12 +108,24 @@ func cut(text string, limit int) string {
 	return text[:limit] + "…"
 }
 
-// parse reads a line's place, and whether it is a record's at all.
+// parse reads what the chain needs of a line, and whether it is a record's at
+// all. Of an ordinary record that is its beginning: the rest only has to be JSON,
+// as what is left of a line that was not written whole is not.
 func parse(line []byte) (m mark, ok bool) {
-	if err := json.Unmarshal(line, &m); err != nil || m.Lost >= m.Seq || len(m.Prev) != len(none) {
+	rest, ok1 := bytes.CutPrefix(line, []byte(`{"seq":`))
+	number, rest, ok2 := bytes.Cut(rest, []byte(`,"prev":"`))
+	if !ok1 || !ok2 || len(rest) < len(none)+1 || rest[len(none)] != '"' || !json.Valid(line) {
 		return mark{}, false
 	}
-	return m, true
+	after := rest[len(none)+1:]
+	for _, kind := range []string{typeTorn, typeLost} {
+		if bytes.HasPrefix(after, []byte(`,"type":"`+kind+`"`)) && json.Unmarshal(line, &m) != nil {
+			return mark{}, false
+		}
+	}
+	seq, err := strconv.ParseUint(string(number), 10, 64)
+	m.Seq, m.Prev = seq, string(rest[:len(none)])
+	return m, err == nil && m.Lost < m.Seq
 }
 
 func seqOf(line []byte) uint64 {
@@ -129,15 +142,13 @@ type chain struct {
 
 func newChain() chain { return chain{sum: none} }
 
-// follows takes a line that goes on with the chain, and says what else it tells.
-// Any other line it leaves alone.
-func (c *chain) follows(line []byte) (m mark, ok bool) {
-	m, ok = parse(line)
-	if !ok || m.Prev != c.sum || m.Seq != c.seq+1+m.Lost || !c.torn.is(m) {
-		return m, false
+// follows takes a record that goes on with the chain. Any other it leaves alone.
+func (c *chain) follows(m mark, line []byte) bool {
+	if m.Prev != c.sum || m.Seq != c.seq+1+m.Lost || !c.torn.is(m) {
+		return false
 	}
 	c.seq, c.sum, c.torn = m.Seq, digest(line), torn{}
-	return m, true
+	return true
 }
 
 // before is the chain up to a line, as that line has it.

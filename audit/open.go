@@ -19,13 +19,9 @@ func (l *Log) open(h *head) error {
 			return failed(err, "writing the audit's head")
 		}
 	}
-	size := int64(0)
-	file, err := openOwn(l.File, os.O_RDWR|os.O_APPEND)
+	file, size, err := openOwn(l.File, os.O_RDWR|os.O_APPEND)
+	h.log = file
 	missing := errors.Is(err, fs.ErrNotExist)
-	if err == nil {
-		h.log = file
-		size, err = sizeOf(file)
-	}
 	switch {
 	case err != nil && !missing:
 		return err
@@ -35,12 +31,12 @@ func (l *Log) open(h *head) error {
 	case missing:
 		return broken(l.File, "it is gone")
 	case h.rebooted():
-		return l.salvage(h)
+		return l.salvage(h, size)
 	default:
 		return broken(l.File, "its last record is not the one that was written last, number %d", h.Seq)
 	}
 	if missing {
-		h.log, err = openOwn(l.File, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL)
+		h.log, _, err = openOwn(l.File, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL)
 		return err
 	}
 	if size == h.Length {
@@ -49,27 +45,18 @@ func (l *Log) open(h *head) error {
 	return l.adopt(h, size)
 }
 
-func sizeOf(f *os.File) (int64, error) {
-	about, err := f.Stat()
-	if err != nil {
-		return 0, failed(err, "looking at the audit file")
-	}
-	return about.Size(), nil
-}
-
 // wasRotated tells whether the file that the head is of is the newest of the
 // rotated ones: who rotated it was killed before it wrote another record.
 func (l *Log) wasRotated(h *head) bool {
 	if h.Seq == 0 {
 		return false
 	}
-	file, err := openOwn(rotated(l.File, 1), os.O_RDONLY)
+	file, size, err := openOwn(rotated(l.File, 1), os.O_RDONLY)
 	if err != nil {
 		return false
 	}
 	defer file.Close()
-	size, err := sizeOf(file)
-	return err == nil && size == h.Length && h.isIn(file)
+	return size == h.Length && h.isIn(file)
 }
 
 // adopt takes what the head does not know of: a record that was written before
@@ -90,13 +77,10 @@ func (l *Log) adopt(h *head, size int64) error {
 
 // salvage goes on after a stop of the machine that left less of the file than
 // the head says. How much is lost is written down.
-func (l *Log) salvage(h *head) error {
-	size, err := sizeOf(h.log)
-	if err != nil {
-		return err
-	}
+func (l *Log) salvage(h *head, size int64) error {
 	c := newChain()
 	if exists(rotated(l.File, 1)) {
+		var err error
 		if c, err = firstOf(h.log); err != nil {
 			return broken(l.File, "%v", err)
 		}
@@ -164,7 +148,7 @@ func (c *chain) walk(f io.ReaderAt, from, to int64) (found tail, err error) {
 			return found, errLong
 		}
 		found.last, found.ended = in.size, in.ended
-		if _, ok := c.follows(in.line); ok {
+		if m, ok := parse(in.line); ok && c.follows(m, in.line) {
 			found.records++
 		} else {
 			c.torn.add(in.line)

@@ -37,7 +37,7 @@ func (l *Log) rotate(h *head) error {
 		return failed(err, "rotating the audit file")
 	}
 	h.log.Close()
-	if h.log, err = openOwn(l.File, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL); err != nil {
+	if h.log, _, err = openOwn(l.File, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL); err != nil {
 		return err
 	}
 	h.Length, h.Line = 0, 0
@@ -59,7 +59,7 @@ func (l *Log) drop(h *head, old []int, free, keep int) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	file, err := openOwn(oldest, os.O_RDONLY)
+	file, _, err := openOwn(oldest, os.O_RDONLY)
 	if err != nil {
 		return err
 	}

@@ -131,9 +131,11 @@ func (v *verifier) open() error {
 			return failedToRead(err, name)
 		}
 		v.files = append(v.files, f)
-		if v.size, err = sizeOf(f); err != nil {
-			return err
+		about, err := f.Stat()
+		if err != nil {
+			return failedToRead(err, name)
 		}
+		v.size = about.Size()
 	}
 	return nil
 }
@@ -222,9 +224,9 @@ func (v *verifier) take(in *lines, at Finding, offset int64) {
 	if v.Records == 0 {
 		v.begin(m, at)
 	}
-	if _, ok := v.chain.follows(in.line); !ok {
+	if !v.chain.follows(m, in.line) {
 		v.unsettled()
-		if _, ok := v.chain.follows(in.line); !ok {
+		if !v.chain.follows(m, in.line) {
 			v.explain(m, in.line, at)
 			v.chain.seq, v.chain.sum = m.Seq, digest(in.line)
 		}

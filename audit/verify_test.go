@@ -19,7 +19,7 @@ func TestFindings(t *testing.T) {
 	}{
 		"an edit": {func(l [][]byte) [][]byte { l[1] = bytes.Replace(l[1], []byte(`"b"`), []byte(`"x"`), 1); return l },
 			[]string{"audit.jsonl:2: seq 2: it was changed: its SHA-256 is not the one that record 3 has of it"}},
-		"of a space": {func(l [][]byte) [][]byte { l[1] = bytes.Replace(l[1], []byte(`,`), []byte(`, `), 1); return l },
+		"of a space": {func(l [][]byte) [][]byte { l[1] = bytes.Replace(l[1], []byte(`,"t`), []byte(`, "t`), 1); return l },
 			[]string{"audit.jsonl:2: seq 2: it was changed: its SHA-256 is not the one that record 3 has of it"}},
 		"of the first": {func(l [][]byte) [][]byte { l[0] = bytes.Replace(l[0], []byte("00"), []byte("11"), 1); return l },
 			[]string{"audit.jsonl:1: seq 1: it was changed: it names a record before it, and is the first", "audit.jsonl:1: seq 1: it was changed: its SHA-256 is not the one that record 2 has of it"}},
