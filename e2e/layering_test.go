@@ -41,14 +41,14 @@ func listPackages(t *testing.T) map[string]goPackage {
 func TestLayering(t *testing.T) {
 	all := listPackages(t)
 	const domain, client = "belljar/sandbox", "github.com/docker/docker"
-	parts := []string{"belljar/policy", "belljar/images", "belljar/sandbox/docker", "belljar/sandbox/client", "belljar/view", "belljar/config", "belljar/cmd/belljar"}
+	parts := []string{"belljar/policy", "belljar/images", "belljar/sandbox/docker", "belljar/sandbox/client", "belljar/view", "belljar/audit", "belljar/config", "belljar/cmd/belljar"}
 
 	for _, dep := range all[domain].Deps {
 		if !all[dep].Standard {
 			t.Errorf("%s depends on %s: it imports the standard library only", domain, dep)
 		}
 	}
-	for _, part := range parts[:5] {
+	for _, part := range parts[:6] {
 		for _, dep := range all[part].Deps {
 			if dep != part && slices.Contains(parts, dep) {
 				t.Errorf("%s depends on %s: parts import the domain, never each other", part, dep)

@@ -48,7 +48,7 @@ type AuditDecision struct {
 	Decision Decision   `json:"decision"` // allow or deny: what was asked is answered
 	Rule     string     `json:"rule"`     // "" is the policy's default, or a denial by no rule of its own: see Reason
 	Reason   string     `json:"reason"`
-	Span     ScriptSpan `json:"span"`
+	Span     ScriptSpan `json:"span,omitzero"`
 	Roots    []string   `json:"roots,omitempty"`
 	Approval *Approval  `json:"approval,omitempty"` // where the rule says ask
 	Policy   string     `json:"policy_sha256,omitempty"`

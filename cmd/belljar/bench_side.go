@@ -38,6 +38,7 @@ func alternate(ctx context.Context, n int, ours, theirs side) (a, b measured, er
 // timedRun runs a command by a Runner, from the call to its result, which has
 // to be a success, and one that check accepts.
 func timedRun(ctx context.Context, r sandbox.Runner, c sandbox.Command, check func(sandbox.Result) error) (time.Duration, error) {
+	c.Caller = caller()
 	begun := time.Now()
 	result, err := sandbox.Run(ctx, r, c)
 	took := time.Since(begun)

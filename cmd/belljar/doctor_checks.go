@@ -41,6 +41,7 @@ var checks = []struct {
 	{"engine-disk", needEngine, func(_ context.Context, p *patient) finding { return checkEngineDisk(p.about) }},
 	{"temp-disk", nil, func(context.Context, *patient) finding { return checkDisk(os.TempDir(), "TMPDIR") }},
 	{"state-disk", needConfig, func(_ context.Context, p *patient) finding { return checkState(p.config.StateDir) }},
+	{"audit", needConfig, func(_ context.Context, p *patient) finding { return checkAudit(p.config) }},
 	{"orphans", needEngine, checkOrphans},
 	{"image", needBoth, checkImages},
 	{"command", needBoth, checkCommand},

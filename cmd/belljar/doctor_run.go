@@ -113,7 +113,7 @@ func (p *patient) runTrial(ctx context.Context) trial {
 	defer end.Close()
 	profile := p.config.Profiles[sandbox.DefaultProfile]
 	x, err := newRunner(p.config, p.engine).Start(ctx, sandbox.Command{
-		Script: trialScript, Stdin: stdin, Pull: sandbox.PullNever,
+		Script: trialScript, Caller: caller(), Stdin: stdin, Pull: sandbox.PullNever,
 		Timeout: min(trialTimeout, profile.MaxTimeout), IdleTimeout: sandbox.NoIdleTimeout,
 	})
 	if err != nil {

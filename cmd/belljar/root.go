@@ -34,7 +34,7 @@ Then:        belljar run 'echo hello'`,
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: err.Error(), Hint: "see " + c.CommandPath() + " --help"}
 	})
-	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), policyCmd(g), versionCmd())
+	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), policyCmd(g), auditCmd(g), versionCmd())
 	return cmd
 }
 
@@ -83,8 +83,13 @@ func newStore(engine *docker.Engine) *images.Store {
 // command.
 func newRunner(c *config.Config, engine *docker.Engine) *sandbox.Local {
 	engine.Dir = c.StateDir
-	return &sandbox.Local{
+	l := &sandbox.Local{
 		Engine: engine, Images: newStore(engine), Viewer: view.Viewer{},
 		Profiles: c.Profiles, Admission: c.Admission, Spool: c.Spool, StateDir: c.StateDir,
+		AuditOnError: c.Audit.OnError,
 	}
+	if log := newAudit(c); log != nil {
+		l.Auditor = log
+	}
+	return l
 }

@@ -133,7 +133,7 @@ func (f *runFlags) output(show *printer) error {
 
 func (f *runFlags) command(args []string) (sandbox.Command, error) {
 	text, err := script(args)
-	c := sandbox.Command{Script: text, Profile: f.profile, Session: f.session, Parallel: f.parallel, Inherit: os.Environ()}
+	c := sandbox.Command{Script: text, Profile: f.profile, Session: f.session, Parallel: f.parallel, Inherit: os.Environ(), Caller: caller()}
 	if err != nil {
 		return c, err
 	}
