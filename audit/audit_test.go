@@ -275,8 +275,8 @@ func TestUnsafeFiles(t *testing.T) {
 // What somebody did to the files is never written over.
 func TestRecordRefuses(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, l *Log){
-		"the file is gone":      func(t *testing.T, l *Log) { os.Remove(l.File) },
-		"the head is gone":      func(t *testing.T, l *Log) { os.Remove(headName(l.File)) },
+		"the file is gone":      func(_ *testing.T, l *Log) { os.Remove(l.File) },
+		"the head is gone":      func(_ *testing.T, l *Log) { os.Remove(headName(l.File)) },
 		"the head is empty":     func(t *testing.T, l *Log) { write(t, headName(l.File), nil) },
 		"the head is no head":   func(t *testing.T, l *Log) { write(t, headName(l.File), []byte("{}")) },
 		"the file is cut short": func(t *testing.T, l *Log) { write(t, l.File, read(t, l.File)[:100]) },
@@ -289,8 +289,8 @@ func TestRecordRefuses(t *testing.T) {
 		"the last was changed": func(t *testing.T, l *Log) {
 			write(t, l.File, bytes.Replace(read(t, l.File), []byte(`"b"`), []byte(`"c"`), 1))
 		},
-		"it was rotated, and so": func(t *testing.T, l *Log) { os.Rename(l.File, l.File+"-20260101") },
-		"all but one is gone":    func(t *testing.T, l *Log) { os.Rename(l.File, rotated(l.File, 1)); os.Remove(headName(l.File)) },
+		"it was rotated, and so": func(_ *testing.T, l *Log) { os.Rename(l.File, l.File+"-20260101") },
+		"all but one is gone":    func(_ *testing.T, l *Log) { os.Rename(l.File, rotated(l.File, 1)); os.Remove(headName(l.File)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLog(t)

@@ -167,7 +167,7 @@ func openOwn(name string, flags int) (f *os.File, size int64, err error) {
 	switch {
 	case errors.Is(err, syscall.ELOOP):
 		return nil, 0, unsafe(name, "is a symbolic link", nameAnother)
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE == 0:
 		return nil, 0, err
 	case err != nil:
 		return nil, 0, failed(err, "opening the audit file")

@@ -142,7 +142,7 @@ func verifyAudit(out io.Writer, file, head, format string) error {
 func auditSummary(s audit.Summary) string {
 	what := "ok"
 	if s.Bad > 0 {
-		what = fmt.Sprintf("not ok: %d findings", s.Bad)
+		what = fmt.Sprintf("not ok (%d found)", s.Bad)
 	}
 	if s.Records == 0 {
 		return what + ": no records"

@@ -1,0 +1,167 @@
+package audit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+func (v *verifier) bad(f Finding) {
+	v.Bad++
+	v.report(f)
+}
+
+func (v *verifier) warn(f Finding) {
+	f.Warning = true
+	v.Warnings++
+	v.report(f)
+}
+
+func (v *verifier) walk(f *os.File, current bool) error {
+	from := io.Reader(f)
+	if current {
+		from = io.LimitReader(f, v.size) // more may come meanwhile
+	}
+	in := newLines(from)
+	at := Finding{File: filepath.Base(f.Name())}
+	for offset := int64(0); ; offset += in.size {
+		err := in.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		at.Line++
+		v.take(in, at, offset)
+	}
+}
+
+// take takes one line.
+func (v *verifier) take(in *lines, at Finding, offset int64) {
+	m, ok := parse(in.line)
+	if !ok || in.long || !in.ended {
+		if !v.chain.torn.any() {
+			v.torn, v.offset = at, offset
+		}
+		v.chain.torn.add(in.line)
+		return
+	}
+	at.Seq = m.Seq
+	if v.Records == 0 {
+		v.begin(m, at)
+	}
+	if !v.chain.follows(m, in.line) {
+		v.unsettled()
+		if !v.chain.follows(m, in.line) {
+			v.explain(m, in.line, at)
+			v.chain.seq, v.chain.sum = m.Seq, digest(in.line)
+		}
+	} else if m.TornBytes > 0 {
+		at := v.torn
+		v.warn(Finding{File: at.File, Line: at.Line, Text: fmt.Sprintf("%d bytes of a record that was not written whole; seq %d says so", m.TornBytes, m.Seq)})
+	}
+	if m.Lost > 0 {
+		v.bad(Finding{File: at.File, Line: at.Line, Seq: at.Seq, Text: fmt.Sprintf("the %d records before it are missing: the machine stopped before they were on its disk, or they were removed", m.Lost)})
+	}
+	v.Records++
+	v.last = at
+	v.look()
+}
+
+// look sees whether the record is one that is looked for.
+func (v *verifier) look() {
+	v.seen = v.seen || v.chain.sum == v.noted
+	v.met = v.met || v.chain.sum == v.head.SHA256
+}
+
+// begin takes the first record as it is, unless it should be another one.
+func (v *verifier) begin(m mark, at Finding) {
+	torn := v.chain.torn
+	v.chain = m.before()
+	v.chain.torn = torn
+	v.First = v.chain.seq + 1
+	if v.chain.seq == 0 {
+		v.chain.sum = none
+	}
+	if v.known && v.First > v.head.First {
+		at.Text = missing(v.head.First, v.chain.seq) + " before it"
+		v.bad(at)
+	}
+}
+
+func missing(from, to uint64) string {
+	if from == to {
+		return fmt.Sprintf("record %d is missing", from)
+	}
+	return fmt.Sprintf("records %d to %d are missing", from, to)
+}
+
+// explain says why a record does not follow the one before it.
+func (v *verifier) explain(m mark, line []byte, at Finding) {
+	switch last := v.chain.seq; {
+	case m.Seq == last+1 && v.last.Line > 0:
+		at = v.last
+		at.Text = fmt.Sprintf("it was changed: its SHA-256 is not the one that record %d has of it", m.Seq)
+	case m.Seq == last+1:
+		at.Text = "it was changed: it names a record before it, and is the first"
+	case m.Seq > last+1:
+		at.Text = missing(last+1, m.Seq-1) + " before it"
+	case digest(line) == v.chain.sum:
+		at.Text = "it is there twice"
+	default:
+		at.Text = fmt.Sprintf("it is out of order: it comes after record %d", last)
+	}
+	v.bad(at)
+}
+
+// unsettled reports lines that are no records, and that no mark tells of.
+func (v *verifier) unsettled() {
+	if !v.chain.torn.any() {
+		return
+	}
+	at := v.torn
+	end := filepath.Base(v.files[len(v.files)-1].Name())
+	if v.met && v.chain.seq == v.head.Seq && at.File == end && v.offset+v.chain.torn.bytes == v.size { // it lacks its end
+		at.Text = "a record that was not written whole; the next one will say so"
+		v.warn(at)
+	} else {
+		at.Text = "it is no record"
+		v.bad(at)
+	}
+	v.chain.torn = torn{}
+}
+
+// end compares the end of the chain with the head.
+func (v *verifier) end() {
+	at := v.last
+	at.File = cmp.Or(at.File, filepath.Base(v.file))
+	last := v.chain.seq
+	switch h := v.head; {
+	case !v.known && h.file != nil && v.Records == 0: // its maker was killed
+	case !v.known && v.noted != "" && v.chain.sum == v.noted:
+	case !v.known:
+		v.bad(Finding{File: filepath.Base(headName(v.file)), Text: "it is missing, so whether the last records are there cannot be told"})
+	case h.SHA256 == "": // told already
+	case h.Seq == last && h.SHA256 == v.chain.sum:
+	case h.Seq == last:
+		at.Text = "it was changed: its SHA-256 is not the one that the head has"
+		v.bad(at)
+	case h.Seq > last:
+		at.Seq = 0
+		at.Text = missing(last+1, h.Seq) + " after it"
+		v.bad(at)
+	case v.met && (last == h.Seq+1 || h.rebooted()):
+		at.Text = "the head does not have it yet: its belljar was killed"
+		v.warn(at)
+	default:
+		at.Text = fmt.Sprintf("it was not written by belljar: the head says that record %d is the last", h.Seq)
+		v.bad(at)
+	}
+	if v.noted != "" && !v.seen {
+		v.bad(Finding{File: filepath.Base(v.file), Text: fmt.Sprintf("no record has the SHA-256 %s: the record was changed, removed or rotated away, or it is another chain", v.noted)})
+	}
+}
