@@ -169,6 +169,7 @@ type Profile struct {
 	Workdir       string
 	User          User
 	Env           []string // "NAME=value", set for every command
+	Secrets       []Secret // that rules may grant, each by another name
 	Limits        Limits
 	Network       string
 	Runtime       string // "" is the engine's default

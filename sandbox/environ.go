@@ -15,7 +15,11 @@ func environ(c Command, p Profile) ([]string, error) {
 		name, value, _ := strings.Cut(kv, "=")
 		inherited[name] = value
 	}
-	allowed := func(name string) bool { return p.Policy != nil && p.Policy.AllowEnv(name) }
+	// What is a secret reaches a command by a rule alone, whatever the list says.
+	secret := func(name string) bool {
+		return slices.ContainsFunc(p.Secrets, func(s Secret) bool { return name == s.Name || name == s.variable() })
+	}
+	allowed := func(name string) bool { return p.Policy != nil && p.Policy.AllowEnv(name) && !secret(name) }
 
 	env := map[string]string{}
 	if c.TTY != nil {
@@ -32,7 +36,13 @@ func environ(c Command, p Profile) ([]string, error) {
 	}
 	for _, kv := range c.Env {
 		name, value, byValue := strings.Cut(kv, "=")
+		if slices.ContainsFunc(p.Secrets, func(s Secret) bool { return name == s.Name }) {
+			return nil, invalid("leave it out: a rule of the command policy grants it, or else the script sets it itself", "variable %s is a secret of profile %q", quoteName(name), c.Profile)
+		}
 		if !byValue {
+			if secret(name) {
+				return nil, &Error{Cause: CauseDenied, Message: "variable " + quoteName(name) + " is where a secret comes from, so it is not taken from the caller", Hint: "a rule of the command policy grants the secret"}
+			}
 			if !allowed(name) {
 				return nil, &Error{Cause: CauseDenied, Message: "variable " + quoteName(name) + " is not on env.allow, so it is not taken from the caller",
 					Hint: "give its value: -e NAME=value, or allow the name in sandbox.yaml"}

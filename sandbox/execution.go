@@ -34,6 +34,9 @@ type execution struct {
 	notices []string // to be told with the result
 	err     error
 
+	secrets []string // "NAME=value"
+	masks   *masks   // nil without any
+
 	approved []approved // for the session's record
 }
 
@@ -49,6 +52,7 @@ func start(ctx context.Context, prepared *Prepared) *execution {
 		result:  Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session},
 		notices: prepared.notices, approved: prepared.approved,
 	}
+	x.keepSecret(prepared.secrets)
 	if c.TTY != nil && l.Viewer != nil {
 		x.output.screen = l.Viewer.NewScreen(*c.TTY)
 	}
@@ -85,6 +89,7 @@ func (x *execution) run(ctx, patient context.Context) {
 	if s := x.result.Status; s == StatusFatal || s == StatusDenied {
 		x.err = err
 	}
+	x.output.flush()
 	x.result.Timing.FirstOutput = x.output.first
 	x.result.Timing.Total = time.Since(x.taken)
 	last, more := x.lastView()
@@ -92,6 +97,7 @@ func (x *execution) run(ctx, patient context.Context) {
 	if problem, _ := x.local.audit(x.command, ended(x.result)); problem != nil {
 		x.notice("the audit has no record of how the command ended: %v", problem)
 	}
+	x.conceal()
 	x.output.ending = nil // nothing waits for the command any more
 	if more {
 		x.output.emit(last)

@@ -24,6 +24,7 @@ type house struct {
 	log       *slog.Logger
 	makers    chan struct{}   // one for each warm container that is being made
 	summaries chan struct{}   // one for each program on this host that reads an output
+	fetches   chan struct{}   // one for each that tells a secret
 	cold      atomic.Int32    // commands that make their own: pools hold back
 	running   atomic.Int32    // commands
 	ctx       context.Context // cancelled by Close, after which nothing is tried again
@@ -39,7 +40,11 @@ func newHouse(engine Engine, images Images, log *slog.Logger) *house {
 	// commands have the rest.
 	makers := make(chan struct{}, max(1, runtime.NumCPU()/2))
 	ctx, stop := context.WithCancel(context.Background())
-	return &house{engine: engine, images: &knownImages{Images: images}, log: log, makers: makers, summaries: make(chan struct{}, runtime.NumCPU()), ctx: ctx, close: stop}
+	return &house{
+		engine: engine, images: &knownImages{Images: images}, log: log, makers: makers,
+		summaries: make(chan struct{}, runtime.NumCPU()), fetches: make(chan struct{}, 4*runtime.NumCPU()),
+		ctx: ctx, close: stop,
+	}
 }
 
 // discard removes a container that nobody waits for, and joins its gate.

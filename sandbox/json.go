@@ -47,6 +47,7 @@ type resultTail struct {
 	View           *Views        `json:"view,omitempty"`
 	Screen         *Shot         `json:"screen,omitempty"`
 	Summary        string        `json:"summary,omitempty"`
+	Masked         int           `json:"masked,omitempty"`
 	Lingering      []Process     `json:"lingering"`
 	Evidence       Evidence      `json:"evidence"`
 	Resources      Resources     `json:"resources"`
@@ -105,7 +106,7 @@ func (r Result) tail() resultTail {
 		StdoutGap: r.Stdout.gap(), StderrGap: r.Stderr.gap(),
 		Truncated: dropped > 0, DroppedBytes: dropped,
 		Binary: !r.Stdout.isText() || !r.Stderr.isText(),
-		View:   r.Views, Screen: r.Screen, Summary: r.Summary,
+		View:   r.Views, Screen: r.Screen, Summary: r.Summary, Masked: r.Masked,
 		Lingering: append([]Process{}, r.Lingering...), Evidence: r.Evidence, Resources: r.Resources,
 		Timing:    timingJSON{ms(r.Timing.Queued), ms(r.Timing.Start), ms(r.Timing.FirstOutput), ms(r.Timing.Total)},
 		Container: r.Container,

@@ -33,6 +33,7 @@ func full() sandbox.Result {
 		},
 		Screen:    &sandbox.Shot{Columns: 80, Rows: 24, Text: "plain bold", Lines: [][]sandbox.Span{{{Text: "plain "}, {Text: "bold", Bold: true, Foreground: "palette:1", Background: "#102030"}}}},
 		Summary:   "it failed",
+		Masked:    3,
 		Lingering: []sandbox.Process{{PID: 7, PPID: 1, PGID: 7, HostPID: 4711, User: "nobody", State: "S", ElapsedSeconds: 3, RSSBytes: 1409024, Command: "sleep 100", CommandID: "01JFIRST"}},
 		Evidence: sandbox.Evidence{OOMKills: 1, PidsLimitHits: 2, DiskFull: []string{"/tmp"}, KilledBy: "oom", Source: "cgroup,events",
 			Killed:      []sandbox.Process{{PID: 9, PPID: 7, PGID: 9, SID: 9, StartTicks: 4711, User: "nobody", State: "D", Command: "make", CommandID: "01JTEST"}},
@@ -85,7 +86,7 @@ stdout stderr stdout_encoding stderr_encoding stdout_bytes stderr_bytes bytes_to
 truncated dropped_bytes binary
 lingering evidence resources timing container`
 
-const optional = `session_lost stdout_gap stderr_gap view screen summary`
+const optional = `session_lost stdout_gap stderr_gap view screen summary masked`
 
 func TestJSONKeys(t *testing.T) {
 	for _, r := range []sandbox.Result{{}, full()} {

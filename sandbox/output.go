@@ -31,11 +31,14 @@ type output struct {
 
 	begun   chan struct{} // closed when the start was told; nothing comes before it
 	started time.Time
-	first   time.Duration // until the first output; 0 is none yet
+	spoke   bool
+	first   time.Duration // until the first output
 	over    chan struct{} // closed when the limit is passed and ends the command
 	unkept  chan struct{} // closed when output can no longer be kept, if that ends the command
 	ending  chan struct{} // closed when we end the command: its output waits for nobody then
 	unshown int64         // bytes that found no reader while we ended the command
+
+	maskers [2]*masker // nil: nothing is masked
 
 	mu      sync.Mutex
 	screen  Screen        // nil without a terminal
@@ -71,17 +74,39 @@ type streamWriter struct {
 func (w streamWriter) Write(p []byte) (int, error) {
 	<-w.output.begun
 	if len(p) > 0 {
-		w.output.write(w.stream, p)
+		w.output.take(w.stream, p)
 	}
 	return len(p), nil
 }
 
-func (o *output) write(s stream, p []byte) {
-	was := o.spool.total // which only we change
-	if was == 0 {
-		o.first = time.Since(o.started)
+// take brings in what the command wrote. What is held back for a while counts as
+// a sign of life now.
+func (o *output) take(s stream, p []byte) {
+	if !o.spoke {
+		o.spoke, o.first = true, time.Since(o.started)
 	}
 	o.idle.touch()
+	if m := o.maskers[s]; m != nil {
+		p = m.write(p)
+	}
+	o.write(s, p)
+}
+
+// flush brings in what was held back, once nothing more comes.
+func (o *output) flush() {
+	for s, m := range o.maskers {
+		if m != nil {
+			o.write(stream(s), m.flush())
+		}
+	}
+	o.idle.hold()
+}
+
+func (o *output) write(s stream, p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	was := o.spool.total // which only we change
 	if o.spool.write(s, p) != nil && o.onError == SpoolEnd {
 		close(o.unkept)
 	}

@@ -57,7 +57,29 @@ func (x *execution) place(ctx context.Context, image Image, session *sessionTurn
 	if err != nil {
 		return nil, late(ctx, err, "making the container")
 	}
-	return x.alone(box), nil
+	p := x.alone(box)
+	if len(x.secrets) > 0 {
+		if err := x.openGate(ctx, p); err != nil {
+			p.end(ctx)
+			return nil, late(ctx, err, "opening the container")
+		}
+	}
+	return p, nil
+}
+
+// openGate opens one for a command that must not be started by an exec: the
+// engine shows what it is told of that, and logs it when it debugs.
+func (x *execution) openGate(ctx context.Context, p *place) (err error) {
+	if p.gate, err = openGate(ctx, p.box, x.command.User); err != nil {
+		return err
+	}
+	p.told, _ = x.delivery() // as Prepare saw to
+	leave := p.leave
+	p.leave = func(ctx context.Context) {
+		leave(ctx)
+		p.gate.join()
+	}
+	return nil
 }
 
 // alone is a container for this command only.
@@ -90,7 +112,7 @@ func (x *execution) warm(ctx context.Context, spec Spec) *place {
 	if x.command.TTY != nil || pool == nil || !pool.fits(x.command, spec) {
 		return nil
 	}
-	told, ok := delivery(x.command)
+	told, ok := x.delivery()
 	if !ok {
 		return nil
 	}

@@ -19,6 +19,7 @@ type Prepared struct {
 	command  Command
 	profile  Profile
 	approved []approved
+	secrets  []string // "NAME=value"
 	notices  []string
 }
 
@@ -115,12 +116,23 @@ func (l *Local) judge(ctx context.Context, c Command, p Profile) (*Prepared, err
 	if refusal != nil {
 		return nil, l.deny(c, c.decided(v, approval, p), refusal)
 	}
+	var secrets []Secret
+	if refusal == nil {
+		secrets, refusal = c.granted(p, v.Grant)
+	}
 	problem, err := l.audit(c, c.decided(v, approval, p))
 	if err != nil {
 		return nil, err
 	}
 	if problem != nil {
 		prepared.notice("the audit has no record of it: %v", problem)
+	}
+	if prepared.secrets, err = l.fetch(ctx, secrets); err == nil {
+		err = c.checkDelivery(prepared.secrets)
+	}
+	if err != nil {
+		l.audit(c, ended(Refused(c, err))) // it has a decision
+		return nil, err
 	}
 	prepared.command = c
 	return prepared, nil

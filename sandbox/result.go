@@ -70,6 +70,11 @@ type Result struct {
 	Screen         *Shot  // of a command with a terminal
 	Summary        string // by Profile.Summarize, of a long output
 
+	// Masked is how many times a secret was taken out of the output, of process
+	// lists or of messages. All that tells of the output tells of it masked, also
+	// its length and its hash.
+	Masked int
+
 	Lingering []Process // what still ran when the command ended, apart from the container's own; in a session, of all its commands
 	Evidence  Evidence
 	Resources Resources

@@ -131,7 +131,7 @@ func (t *sessionTurn) find(ctx context.Context, r *record) error {
 // be told has none.
 func (t *sessionTurn) openGate(ctx context.Context, p *place) (err error) {
 	s := t.session
-	told, ok := delivery(t.x.command)
+	told, ok := t.x.delivery()
 	if !ok || t.x.command.TTY != nil {
 		return nil
 	}

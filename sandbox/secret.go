@@ -1,0 +1,224 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Secret says where a value comes from that commands get as the variable Name:
+// those to which a rule of their policy grants it, and no others. It is fetched
+// for each of them, and taken out of all that they write.
+type Secret struct {
+	Name     string       `json:"name"`
+	From     SecretSource `json:"from"`
+	Variable string       `json:"variable,omitempty"` // of belljar's own environment; "" is Name
+	File     string       `json:"file,omitempty"`     // on belljar's host, absolute
+	Command  []string     `json:"command,omitempty"`  // a program on belljar's host, as Summarize.Command, which writes it to stdout
+}
+
+// SecretSource is where a secret's value comes from.
+type SecretSource string
+
+// The sources. The empty source is none.
+const (
+	SecretEnv     SecretSource = "env"
+	SecretFile    SecretSource = "file"
+	SecretCommand SecretSource = "command"
+)
+
+const (
+	maxSecret     = 64 << 10
+	secretTimeout = 10 * time.Second
+)
+
+// Check refuses a name that no command could be given a secret by: a shell in its
+// container sets it.
+func (s Secret) Check() error {
+	if !exportable(s.Name) {
+		return invalid("use letters, digits and _, and none that shells set or act on themselves, such as UID or BASH_ENV", "%s cannot be a secret's name", quoteName(s.Name))
+	}
+	return nil
+}
+
+// variable is whose value it is; "" is none's.
+func (s Secret) variable() string {
+	if s.From == SecretEnv && s.Variable == "" {
+		return s.Name
+	}
+	return s.Variable
+}
+
+// granted are the secrets that a command gets.
+func (c Command) granted(p Profile, g Grant) ([]Secret, error) {
+	var list []Secret
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(g.Secrets))) {
+		i := slices.IndexFunc(p.Secrets, func(s Secret) bool { return s.Name == name })
+		if i < 0 {
+			return nil, invalid("define it in sandbox.yaml under secrets, or leave it out of the rule", "a rule of the command policy grants secret %s, which profile %q does not have", quoteName(name), c.Profile)
+		}
+		if err := p.Secrets[i].Check(); err != nil {
+			return nil, err
+		}
+		list = append(list, p.Secrets[i])
+	}
+	if len(list) > 0 && c.TTY != nil {
+		return nil, invalid("leave out -t", "a command with a terminal gets no secrets: its screen could not be masked")
+	}
+	return list, nil
+}
+
+// fetch gets the values, as "NAME=value". Its errors hold nothing of them.
+func (l *Local) fetch(ctx context.Context, list []Secret) (all []string, err error) {
+	for _, s := range list {
+		var value string
+		if err = lock(ctx, l.house.fetches); err == nil {
+			value, err = s.value(ctx)
+			<-l.house.fetches
+		}
+		if ctx.Err() != nil {
+			return nil, &Error{Cause: CauseCanceled, Message: "canceled before the command's secrets were fetched"}
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s.Name+"="+value)
+	}
+	return all, nil
+}
+
+func (s Secret) value(ctx context.Context) (string, error) {
+	failed := &Error{Cause: CauseEngine, Message: "fetching secret " + quoteName(s.Name)}
+	var text string
+	switch s.From {
+	case SecretEnv:
+		var set bool
+		if text, set = os.LookupEnv(s.variable()); !set {
+			failed.Err, failed.Hint = fmt.Errorf("variable %s is not set", quoteName(s.variable())), "set it where belljar is started"
+		}
+	case SecretFile:
+		text, failed.Err = readSecret(s.File)
+		failed.Hint = "name a file that belljar can read"
+	case SecretCommand:
+		text, failed.Err = runForSecret(ctx, s.Command)
+		failed.Hint = "run it by hand: what it writes is not shown, as it may be the secret"
+	default:
+		failed.Err, failed.Hint = fmt.Errorf("source %q is unknown", s.From), "use env, file or command"
+	}
+	if failed.Err != nil {
+		return "", failed
+	}
+	if line, ended := strings.CutSuffix(text, "\n"); ended {
+		text = strings.TrimSuffix(line, "\r")
+	}
+	return text, s.check(text)
+}
+
+// check refuses values that cannot be delivered as they are, or not be masked.
+func (s Secret) check(value string) error {
+	refused := func(hint, what string) error { return invalid(hint, "secret %s %s", quoteName(s.Name), what) }
+	switch {
+	case len(value) < minSecret:
+		return refused("take a longer one", fmt.Sprintf("is shorter than %d bytes: to mask it would tear ordinary output", minSecret))
+	case len(value) > maxSecret:
+		return refused("encrypt the data, and make the key the secret", fmt.Sprintf("is longer than %d bytes", maxSecret))
+	case strings.ContainsRune(value, 0):
+		return refused("encode it, as in base64", "has a NUL byte, which no environment can hold")
+	case !utf8.ValidString(value):
+		return refused("encode it, as in base64", "is not valid UTF-8")
+	}
+	return nil
+}
+
+// readSecret reads a file as far as it may be a secret, and a byte more.
+func readSecret(name string) (string, error) {
+	if !filepath.IsAbs(name) {
+		return "", fmt.Errorf("%q is not absolute", name)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%q is not a regular file", name)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxSecret+int64(len("\r\n"))+1))
+	return string(text), err
+}
+
+// runForSecret runs a program as Summarize does. Nothing that it writes is part
+// of an error: some print what they failed on.
+func runForSecret(ctx context.Context, command []string) (string, error) {
+	if len(command) == 0 {
+		return "", errors.New("no program is named")
+	}
+	late, cancel := context.WithTimeout(ctx, secretTimeout)
+	defer cancel()
+	stdout := &secretBytes{}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.WaitDelay = "/", summaryEnv(), stdout, summaryDrain
+	err := runGroup(late, cmd)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("not done after %v", secretTimeout)
+	}
+	if err != nil {
+		return "", fmt.Errorf("running %q: %w", command[0], err)
+	}
+	return string(stdout.kept), nil
+}
+
+// secretBytes keep as much as readSecret.
+type secretBytes struct{ kept []byte }
+
+func (b *secretBytes) Write(p []byte) (int, error) {
+	b.kept = append(b.kept, p[:min(len(p), maxSecret+len("\r\n")+1-len(b.kept))]...)
+	return len(p), nil
+}
+
+// withSecrets is a command as a gate is told it.
+func (c Command) withSecrets(secrets []string) Command {
+	if len(secrets) == 0 {
+		return c
+	}
+	given := func(kv string) bool {
+		return slices.ContainsFunc(secrets, func(secret string) bool { return nameOf(secret) == nameOf(kv) })
+	}
+	c.Env = append(slices.DeleteFunc(slices.Clone(c.Env), given), secrets...)
+	return c
+}
+
+func nameOf(kv string) string {
+	name, _, _ := strings.Cut(kv, "=")
+	return name
+}
+
+// checkDelivery refuses secrets beside what cannot go their way: not by the
+// engine, which shows what it is told, but through the stdin of a shell.
+func (c Command) checkDelivery(secrets []string) error {
+	if len(secrets) == 0 {
+		return nil
+	}
+	c = c.withSecrets(secrets)
+	if _, ok := delivery(c); ok {
+		return nil
+	}
+	for _, kv := range c.Env {
+		if name := nameOf(kv); !exportable(name) {
+			return invalid("leave it out", "variable %s cannot be set beside secrets, since a shell sets them, which cannot set this", quoteName(name))
+		}
+	}
+	return invalid("put the script into a file that is mounted, or on stdin", "the command, its variables and its secrets are, when quoted, over the %d bytes that can be delivered", maxDelivery)
+}
