@@ -36,6 +36,7 @@ func build(s sources, merged map[string]settings, own ownPaths, env map[string]s
 	c.Audit.File = cmp.Or(c.Audit.File, own.audit)
 	limits := own.rules(top)
 	limits.Fixed = append(limits.Fixed, programs(typed, env["PATH"])...)
+	limits.Protected = append(limits.Protected, secretFiles(typed)...)
 	for name, v := range typed {
 		rules := limits
 		var err error
@@ -62,6 +63,7 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 		Workdir:       v.Workdir,
 		User:          v.User,
 		Env:           v.Env.Set,
+		Secrets:       v.Secrets,
 		Limits:        v.Limits,
 		Network:       v.Network,
 		Runtime:       v.Engine.Runtime,

@@ -20,7 +20,8 @@ func checkTogether(profiles map[string]settings) Problems {
 			checkOrder[time.Duration](s, "idle_timeout", "max_timeout"),
 			checkOrder[int64](s, "pool.min", "pool.max"),
 			s.checkLinks(writable),
-			s.checkPolicy())
+			s.checkPolicy(),
+			s.checkSecrets())
 	}
 	return problems
 }

@@ -46,6 +46,7 @@ var keys = []key{
 	{name: "user", kind: user, def: "65534:65534", command: true, doc: "Whom commands run as: UID:GID in numbers, never root. UID alone: the GID is the same."},
 	{name: "env.set", kind: variables, def: "[LANG=C.UTF-8]", command: true, doc: "Variables for every command: NAME=value."},
 	{name: "env.allow", kind: variableGlobs, def: `[CI, "LC_*"]`, command: true, doc: "Variables taken from the caller, by name or glob. Dangerous ones, such as *_TOKEN, pass only by name."},
+	{name: "secrets", kind: secrets, def: "[]", command: true, host: true, doc: "Values that rules may grant to commands, as variables of that name: out of belljar's environment, a file or a program. They are masked in all output. Not in a file that is found in the working directory."},
 	{name: "mounts.allow", kind: mounts, def: "[{source: ./, target: /work, mode: ro}]", command: true, doc: "What commands may mount. A relative source is relative to this file. Empty target: any. mode: ro or rw."},
 	{name: "limits.memory", kind: memoryLimit, def: "512MiB", command: true, doc: "Memory and swap together."},
 	{name: "limits.cpus", kind: cpusLimit, def: "1", command: true, doc: "Processors' worth of time."},

@@ -91,6 +91,7 @@ type values struct {
 	Workdir       string
 	User          sandbox.User
 	Env           struct{ Set, Allow []string }
+	Secrets       []sandbox.Secret
 	Mounts        struct{ Allow []mountRule }
 	Limits        sandbox.Limits
 	Network       string

@@ -16,38 +16,46 @@ import (
 var program = kind{
 	schema: map[string]any{"type": "array", "items": map[string]any{"type": "string"},
 		"prefixItems": []any{map[string]any{"type": "string", "pattern": "^(/.*|[^/]+)$"}}},
-	list: func(r *reader, name string, items []*yaml.Node) any {
-		list := make([]string, 0, len(items))
-		for i, n := range items {
-			item := fmt.Sprintf("%s[%d]", name, i)
-			if !r.isString(n, item) {
-				continue
-			}
-			switch {
-			case strings.ContainsRune(n.Value, 0):
-				r.report(item, n, wrong("remove it", "%q has a NUL byte", n.Value))
-			case i == 0 && (n.Value == "" || strings.ContainsRune(n.Value, '/') && !filepath.IsAbs(n.Value)):
-				r.report(item, n, wrong("write its absolute path, or the name of one in PATH", "%q is not a program", n.Value))
-			}
-			list = append(list, n.Value)
+	list: func(r *reader, name string, items []*yaml.Node) any { return r.program(name, items) },
+}
+
+func (r *reader) program(name string, items []*yaml.Node) []string {
+	list := make([]string, 0, len(items))
+	for i, n := range items {
+		item := fmt.Sprintf("%s[%d]", name, i)
+		if !r.isString(n, item) {
+			continue
 		}
-		return list
-	},
+		switch {
+		case strings.ContainsRune(n.Value, 0):
+			r.report(item, n, wrong("remove it", "%q has a NUL byte", n.Value))
+		case i == 0 && (n.Value == "" || strings.ContainsRune(n.Value, '/') && !filepath.IsAbs(n.Value)):
+			r.report(item, n, wrong("write its absolute path, or the name of one in PATH", "%q is not a program", n.Value))
+		}
+		list = append(list, n.Value)
+	}
+	return list
 }
 
 // programs are the files that run on this host as summarize.command of any
-// profile, arguments included: a command that could write to one, by a mount,
-// would be out of its container with the next summary.
+// profile, or for its secrets, arguments included: a command that could write to
+// one, by a mount, would be out of its container the next time.
 func programs(profiles map[string]values, path string) []string {
 	files := map[string]bool{}
 	for _, v := range profiles {
-		for i, arg := range v.Summarize.Command {
-			if i == 0 {
-				arg = lookPath(arg, path)
-			}
-			if filepath.IsAbs(arg) && (i == 0 || isFile(arg)) {
-				for _, p := range resolved(arg) {
-					files[p] = true
+		commands := [][]string{v.Summarize.Command}
+		for _, s := range v.Secrets {
+			commands = append(commands, s.Command)
+		}
+		for _, command := range commands {
+			for i, arg := range command {
+				if i == 0 {
+					arg = lookPath(arg, path)
+				}
+				if filepath.IsAbs(arg) && (i == 0 || isFile(arg)) {
+					for _, p := range resolved(arg) {
+						files[p] = true
+					}
 				}
 			}
 		}

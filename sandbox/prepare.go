@@ -104,21 +104,21 @@ func (l *Local) judge(ctx context.Context, c Command, p Profile) (*Prepared, err
 	default:
 		refusal = denial(c.Script, v, "the command policy denies it")
 	}
+	var secrets []Secret
 	if refusal == nil {
 		var narrowed []string
 		if c, narrowed = c.narrow(v.Grant); len(narrowed) > 0 {
 			prepared.notice("the command policy narrows it: %s", strings.Join(narrowed, ", "))
 		}
-		if refusal = c.checkLimits(); refusal != nil {
+		if refusal = c.checkLimits(); refusal == nil {
+			secrets, refusal = c.granted(p, v.Grant)
+		}
+		if refusal != nil {
 			v.Decision, v.Reason = Deny, reason(refusal)
 		}
 	}
 	if refusal != nil {
 		return nil, l.deny(c, c.decided(v, approval, p), refusal)
-	}
-	var secrets []Secret
-	if refusal == nil {
-		secrets, refusal = c.granted(p, v.Grant)
 	}
 	problem, err := l.audit(c, c.decided(v, approval, p))
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// granting runs one command whose policy allows it with that grant.
-func granting(t *testing.T, grant sandbox.Grant, c sandbox.Command) (sandbox.Spec, []string) {
+// granted runs one command whose policy allows it with that grant.
+func granted(t *testing.T, grant sandbox.Grant, c sandbox.Command) (sandbox.Spec, []string) {
 	t.Helper()
 	engine := playing(func(*sandboxtest.Proc) int { return 0 })
 	runner := local(engine)
@@ -59,7 +59,7 @@ func TestGrantNarrows(t *testing.T) {
 		"mounts to read from": {sandbox.Grant{Mounts: sandbox.ReadOnlyMounts}, all, "bridge", []sandbox.Mount{{Source: dir, Target: "/a"}, {Source: dir, Target: "/b"}}, "mounts read-only"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec, notices := granting(t, test.grant, asked)
+			spec, notices := granted(t, test.grant, asked)
 			if spec.Limits != test.limits || spec.Network != test.network {
 				t.Errorf("%+v, network %s", spec.Limits, spec.Network)
 			}

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"belljar/sandbox"
+)
+
+// secrets say where values come from, and never what they are.
+var secrets = kind{
+	schema: map[string]any{"type": "array", "items": map[string]any{
+		"type": "object", "additionalProperties": false, "required": []string{"name", "from"},
+		"properties": map[string]any{
+			"name":     map[string]any{"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "description": "The variable that commands get, and the name by which rules grant it."},
+			"from":     map[string]any{"type": "string", "enum": secretSources, "description": "env: belljar's own environment; file: what is in a file; command: what a program on this host writes to stdout within 10s."},
+			"variable": map[string]any{"type": "string", "description": "With env, if it is not called as the secret is."},
+			"file":     map[string]any{"type": "string", "pattern": "^/", "description": "With file: its absolute path. No command may mount it."},
+			"command":  map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "minItems": 1, "description": "With command: the program, by its absolute path or from PATH, and its arguments. It runs in / with PATH, HOME and LANG."},
+		},
+	}},
+	list: func(r *reader, name string, items []*yaml.Node) any {
+		list := make([]sandbox.Secret, 0, len(items))
+		lines := map[string]int{}
+		for i, n := range items {
+			item := fmt.Sprintf("%s[%d]", name, i)
+			s, ok := r.secret(n, item)
+			if first, taken := lines[s.Name]; ok && taken {
+				r.report(item+".name", n, wrong("remove one of them", "%q is the secret on line %d, too", s.Name, first))
+			}
+			lines[s.Name] = n.Line
+			list = append(list, s)
+		}
+		return list
+	},
+}
+
+var secretSources = []string{string(sandbox.SecretEnv), string(sandbox.SecretFile), string(sandbox.SecretCommand)}
+
+// sourceFields are the fields that go with one source only, by its name.
+var sourceFields = map[string]string{"variable": "env", "file": "file", "command": "command"}
+
+// secret reads one, and says what is wrong with it by itself.
+func (r *reader) secret(n *yaml.Node, name string) (sandbox.Secret, bool) {
+	var s sandbox.Secret
+	before, written := len(r.problems), map[string]field{}
+	for _, f := range r.fields(n, name) {
+		written[f.name] = f
+		r.secretField(&s, f)
+	}
+	if len(r.problems) > before {
+		return s, false
+	}
+	const hint = "write {name: API_KEY, from: env}, {name: API_KEY, from: file, file: /path} or {name: API_KEY, from: command, command: [PROGRAM, ARG]}"
+	needed := []string{"name", "from"}
+	if s.From == sandbox.SecretFile || s.From == sandbox.SecretCommand {
+		needed = append(needed, string(s.From))
+	}
+	for _, key := range needed {
+		if _, there := written[key]; !there {
+			r.report(name, n, wrong(hint, "the %s is missing", key))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(sourceFields)) {
+		if f, there := written[key]; there && sourceFields[key] != string(s.From) {
+			r.report(f.path, f.key, wrong("remove it", "goes with from: %s", sourceFields[key]))
+		}
+	}
+	return s, len(r.problems) == before
+}
+
+func (r *reader) secretField(s *sandbox.Secret, f field) {
+	switch f.name {
+	case "command":
+		if r.is(f.value, yaml.SequenceNode, f.path, "a list") {
+			if s.Command = r.program(f.path, f.value.Content); len(f.value.Content) == 0 {
+				r.report(f.path, f.value, wrong("write [PROGRAM, ARG]", "is empty"))
+			}
+		}
+	case "name", "from", "variable", "file":
+		if r.isString(f.value, f.path) {
+			if problem := setSecret(s, f.name, f.value.Value); problem != nil {
+				r.report(f.path, f.value, problem)
+			}
+		}
+	default:
+		r.report(f.path, f.key, wrong("a secret has name, from, variable, file and command", "unknown key"))
+	}
+}
+
+func setSecret(s *sandbox.Secret, field, text string) *Problem {
+	switch field {
+	case "name":
+		s.Name = text
+		if err := s.Check(); err != nil {
+			return wrong("use letters, digits and _, and no variable of the shell's own", "%q cannot be a secret's name", text)
+		}
+	case "from":
+		if s.From = sandbox.SecretSource(text); !slices.Contains(secretSources, text) {
+			return wrong("write "+strings.Join(secretSources, ", "), "%q is not a source", text)
+		}
+	case "variable":
+		if s.Variable = text; variablePattern.FindString(text+"=") != text+"=" {
+			return wrong("write its name alone", "%q is not a variable's name", text)
+		}
+	case "file":
+		if s.File = text; !filepath.IsAbs(text) || strings.ContainsRune(text, 0) {
+			return wrong("write its whole path", "%q is not absolute", text)
+		}
+	}
+	return nil
+}
+
+// secretFiles are the files with secrets of any profile: nobody may mount one.
+func secretFiles(profiles map[string]values) []string {
+	files := map[string]bool{}
+	for _, v := range profiles {
+		for _, s := range v.Secrets {
+			if s.File != "" {
+				for _, p := range resolved(filepath.Clean(s.File)) {
+					files[p] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(files))
+}
+
+// checkSecrets finds variables that are set for every command, and are secrets.
+func (s settings) checkSecrets() Problems {
+	var problems Problems
+	env, all := s.value("env.set"), s.value("secrets")
+	set, _ := env.data.([]string)
+	list, _ := all.data.([]sandbox.Secret)
+	for _, kv := range set {
+		name, _, _ := strings.Cut(kv, "=")
+		if slices.ContainsFunc(list, func(s sandbox.Secret) bool { return s.Name == name }) {
+			problems = append(problems, &Problem{Place: env.place, Line: env.line, Key: env.key,
+				Message: fmt.Sprintf("sets %s for every command, which is one of %s", name, all.key), Hint: "remove it there, or give the secret another name"})
+		}
+	}
+	return problems
+}
