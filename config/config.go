@@ -104,7 +104,7 @@ func Load(o Options) (*Config, error) {
 			return nil, err
 		}
 	}
-	if problems = append(problems, checkTogether(merged)...); len(problems) > 0 {
+	if problems = append(problems, checkTogether(merged, f.stranger)...); len(problems) > 0 {
 		return nil, problems.tidy()
 	}
 	return build(s, merged, belljarPaths(f.path, env), env)

@@ -131,17 +131,30 @@ func secretFiles(profiles map[string]values) []string {
 	return slices.Sorted(maps.Keys(files))
 }
 
-// checkSecrets finds variables that are set for every command, and are secrets.
-func (s settings) checkSecrets() Problems {
+// checkSecrets finds variables that are set for every command, and are secrets,
+// and strangers who would give the operator's away.
+func (s settings) checkSecrets(stranger bool) Problems {
 	var problems Problems
-	env, all := s.value("env.set"), s.value("secrets")
-	set, _ := env.data.([]string)
+	all := s.value("secrets")
 	list, _ := all.data.([]sandbox.Secret)
+	report := func(v value, hint, format string, args ...any) {
+		p := wrong(hint, format, args...)
+		p.Place, p.Line, p.Key = v.place, v.line, v.key
+		problems = append(problems, p)
+	}
+	env := s.value("env.set")
+	set, _ := env.data.([]string)
 	for _, kv := range set {
 		name, _, _ := strings.Cut(kv, "=")
 		if slices.ContainsFunc(list, func(s sandbox.Secret) bool { return s.Name == name }) {
-			problems = append(problems, &Problem{Place: env.place, Line: env.line, Key: env.key,
-				Message: fmt.Sprintf("sets %s for every command, which is one of %s", name, all.key), Hint: "remove it there, or give the secret another name"})
+			report(env, "remove it there, or give the secret another name", "sets %s for every command, which is one of %s", name, all.key)
+		}
+	}
+	rules := s.value("policy.rules")
+	own, _ := rules.data.([]commandRule)
+	for i, rule := range own {
+		if stranger && rules.from == "file" && len(list) > 0 && len(rule.Grant.Secrets) > 0 {
+			report(rules, "name this file with --config or BELLJAR_CONFIG, if it may", "rules[%d] gives secrets, which a file found in the working directory may not", i)
 		}
 	}
 	return problems

@@ -91,6 +91,14 @@ func TestStrangersDefineNoSecrets(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
 		}
 	}
+	const rules = "policy: {rules: [{name: a, commands: [b], decision: allow, secrets: [A]}]}"
+	own := Options{Env: []string{"BELLJAR_SECRETS=[{name: A, from: env}]"}}
+	if _, err := load(t, rules, own); err == nil || !strings.Contains(err.Error(), "sandbox.yaml:1: policy.rules: rules[0] gives secrets, which a file found in the working directory may not") {
+		t.Errorf("gives away: %v", err)
+	}
+	if _, err := loadNamed(t, rules, own); err != nil {
+		t.Errorf("named: %v", err)
+	}
 }
 
 // No command may mount a secret's file, or change what fetches one.

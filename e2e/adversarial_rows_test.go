@@ -127,8 +127,10 @@ var environments = []row{
 	{name: "S4", group: "Escape", do: readOnlyThroughout},
 	{name: "S5", group: "Escape", do: missingSource},
 	{name: "S8", group: "HostLeak", do: secretStaysInside},
+	{name: "S8b", group: "HostLeak", do: grantedSecretStaysInside},
 	{name: "S9", group: "Escape", do: dotenvIsNotRead},
 	{name: "S10", group: "Truth", do: mixedCaseNames},
+	{name: "S11", group: "Exfil", do: secretIsGivenByItsRule},
 }
 
 var imageRows = []row{

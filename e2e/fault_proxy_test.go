@@ -20,6 +20,12 @@ type cut func(passed []byte) bool
 // nil, it breaks the streams of execs.
 func proxied(t *testing.T, dir string, broken cut) string {
 	t.Helper()
+	return proxiedBy(t, dir, broken, func(client net.Conn) net.Conn { return client })
+}
+
+// proxiedBy is proxied, with each client's connection seen by somebody.
+func proxiedBy(t *testing.T, dir string, broken cut, seen func(net.Conn) net.Conn) string {
+	t.Helper()
 	socket := filepath.Join(dir, "engine.sock")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -52,7 +58,7 @@ func proxied(t *testing.T, dir string, broken cut) string {
 			mu.Lock()
 			open[client], open[engine] = true, true
 			mu.Unlock()
-			group.Go(func() { pass(client, engine, broken) })
+			group.Go(func() { pass(seen(client), engine, broken) })
 		}
 	})
 	return socket

@@ -23,6 +23,10 @@
 // whether it is there before it is told, and a command is told to one gate only:
 // so it never runs twice. Each container is used once.
 //
+// A secret is told to a gate, too, also where the container was made for its
+// command: what an exec is told, the engine shows. It is taken out of the output
+// where that comes in, so that nothing behind has one to leak.
+//
 // A session's container is used again, by commands that trust each other. What is
 // known of it lies in a file under a lock that holds across processes; what runs
 // in it is told with the command that started it, by what no process can change

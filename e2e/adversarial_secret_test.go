@@ -1,0 +1,278 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// secretValues are three secrets' by their names, one of each source.
+var secretValues = map[string]string{
+	"API_KEY": "s3cr3t/of+S8 & the=environment?",
+	"FILED":   "-----BEGIN KEY-----\nc2VjcmV0IG9mIGEgZmlsZQ/+\n-----END KEY-----",
+	"TOLD":    "told-by-'a'-program-\"$HOME\"-\\n",
+}
+
+// withSecrets are flags, and an environment, with which commands of the rule
+// deploy have three secrets, and others none.
+func withSecrets(t *testing.T, more ...string) (flags []string, use func(*exec.Cmd)) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"filed": secretValues["FILED"] + "\n", "told": "#!/bin/sh\necho noise >&2\ncat <<'END'\n" + secretValues["TOLD"] + "\nEND\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := configured(t, append(more, "secrets:", "  - {name: API_KEY, from: env, variable: E2E_KEY}", "  - {name: FILED, from: file, file: "+dir+"/filed}", "  - {name: TOLD, from: command, command: ["+dir+"/told]}",
+		"policy:", "  rules:",
+		"    - {name: deploy, commands: [cat, tr, echo, base64, printf, sha256sum, sleep, sh, \"true\", \":\"], decision: allow, allow: [runs, writes], allow_unknown: true, secrets: [API_KEY, FILED, TOLD]}")...)
+	return []string{"--config", config}, func(c *exec.Cmd) { c.Env = append(c.Environ(), "E2E_KEY="+secretValues["API_KEY"]) }
+}
+
+// heard is the engine at another socket, and what it is told there but on the
+// stdins of commands.
+func heard(t *testing.T) (use func(*exec.Cmd), said func() string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "belljar-heard-*") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	var mu sync.Mutex
+	var all []*listening
+	socket := proxiedBy(t, dir, nil, func(client net.Conn) net.Conn {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, &listening{Conn: client})
+		return all[len(all)-1]
+	})
+	said = func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		var text strings.Builder
+		for _, c := range all {
+			text.WriteString(c.requests())
+		}
+		return text.String()
+	}
+	return func(c *exec.Cmd) { c.Env = append(c.Environ(), "DOCKER_HOST=unix://"+socket) }, said
+}
+
+// listening keeps what comes over a connection.
+type listening struct {
+	net.Conn
+	mu   sync.Mutex
+	kept bytes.Buffer
+}
+
+func (l *listening) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept.Write(p[:n])
+	return n, err
+}
+
+// requests are all that came, up to where the connection became a stream.
+func (l *listening) requests() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	in, text := bufio.NewReader(bytes.NewReader(l.kept.Bytes())), ""
+	for {
+		request, err := http.ReadRequest(in)
+		if err != nil {
+			return text
+		}
+		body, _ := io.ReadAll(request.Body)
+		text += fmt.Sprintf("%s %s %v %s\n", request.Method, request.URL, request.Header, body)
+		if request.Header.Get("Upgrade") != "" {
+			return text
+		}
+	}
+}
+
+// leaks tells which secrets a text has, in which form.
+func leaks(t *testing.T, where, text string) {
+	t.Helper()
+	plain := strings.NewReplacer("\n", "", "\r", "", "\\n", "").Replace(text)
+	for name, value := range secretValues {
+		quoted, _ := json.Marshal(value)
+		for _, form := range []string{value, string(quoted[1 : len(quoted)-1]), url.QueryEscape(value), url.PathEscape(value), value[:20], value[len(value)-12:]} {
+			if strings.Contains(text, form) && !strings.HasPrefix(form, "-----") && !strings.HasSuffix(form, "-----") {
+				t.Errorf("%s has %s as %q", where, name, form)
+			}
+		}
+		for before := range 3 {
+			encoded := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + value))
+			if part := encoded[4 : len(encoded)-4]; strings.Contains(plain, part) {
+				t.Errorf("%s has %s in base64", where, name)
+			}
+		}
+	}
+}
+
+// filesIn are all files below a directory, as one text.
+func filesIn(t *testing.T, dir string) (text string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		text += path + "\n" + string(content)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return text
+}
+
+// S8, of what a rule gives: the command has it, and it is told to nobody else.
+func grantedSecretStaysInside(t *testing.T) {
+	flags, use := withSecrets(t)
+	var sums []string
+	for _, name := range []string{"API_KEY", "FILED", "TOLD"} {
+		sums = append(sums, fmt.Sprintf("%x", sha256.Sum256([]byte(secretValues[name]))))
+	}
+	const script = `for v in "$API_KEY" "$FILED" "$TOLD"; do printf %s "$v" | sha256sum; done
+echo "$API_KEY" "$FILED" "$TOLD"; echo "$API_KEY" >&2; printf %s "user:$API_KEY$FILED$TOLD" | base64
+cat /proc/self/environ /proc/1/environ /proc/*/cmdline 2>/dev/null | tr '\000' '\n'
+sh -c 'sleep 100; :' "$API_KEY" & echo rea""dy; sleep 100`
+	session := fmt.Sprintf("e2e-%d", time.Now().UnixNano())
+	t.Cleanup(func() { removeSession(session) }) // its timeout did
+	for name, more := range map[string][]string{"alone": nil, "session": {"--session", session}} {
+		t.Run(name, func(t *testing.T) {
+			listen, said := heard(t)
+			state := t.TempDir()
+			args := append([]string{"run", "--format", "ndjson", "--timeout", "10s", "--view", "merged"}, flags...)
+			cmd := exec.Command(binary, append(append(args, more...), script)...)
+			inState(state)(cmd)
+			use(cmd)
+			listen(cmd)
+			var stderr bytes.Buffer
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd.Stderr = &stderr
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { cmd.Process.Kill() })
+			told := ""
+			lines := bufio.NewScanner(out)
+			for lines.Scan() && !strings.Contains(lines.Text(), "ready") {
+				told += lines.Text() + "\n"
+			}
+			told += lines.Text() + "\n"
+			id, _, _ := strings.Cut(containers("label=dev.belljar.session="+session), " ")
+			if name == "alone" {
+				id = container(t, cmd.Process.Pid)
+			}
+			leaks(t, "docker inspect", tool(t, "docker", "inspect", id))
+			leaks(t, "docker events", tool(t, "docker", "events", "--since", "60s", "--until", "0s", "--filter", "container="+id))
+			leaks(t, "the engine's view of its execs", execsOf(t, id))
+			if os.Getuid() == 0 {
+				pid := tool(t, "docker", "inspect", "--format", "{{.State.Pid}}", id)
+				environ, err := os.ReadFile("/proc/" + pid + "/environ")
+				if err != nil {
+					t.Error(err)
+				}
+				leaks(t, "the main process", string(environ))
+			}
+			for lines.Scan() {
+				told += lines.Text() + "\n"
+			}
+			if code := exitCode(t, cmd.Wait()); code != 124 {
+				t.Errorf("exit status %d", code)
+			}
+			for _, sum := range sums {
+				if !strings.Contains(told, sum) {
+					t.Errorf("the command did not have the secret with sum %s", sum)
+				}
+			}
+			if !strings.Contains(told, `"masked":`) || !strings.Contains(told, "sh -c sleep 100; : ***") || !strings.Contains(said(), "POST") {
+				t.Errorf("told %s", told)
+			}
+			leaks(t, "ndjson", told)
+			leaks(t, "stderr", stderr.String())
+			leaks(t, "the state", filesIn(t, state))
+			leaks(t, "what the engine is told", said())
+			logs := exec.Command(binary, "logs")
+			inState(state)(logs)
+			text, err := logs.CombinedOutput()
+			if err != nil || len(text) == 0 {
+				t.Errorf("logs: %v", err)
+			}
+			leaks(t, "logs", string(text))
+		})
+	}
+}
+
+// execsOf are a container's, as the engine shows them.
+func execsOf(t *testing.T, id string) (all string) {
+	t.Helper()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		Dial: func(string, string) (net.Conn, error) {
+			return net.DialTimeout("unix", engineSocket(t), 10*time.Second)
+		},
+	}}
+	for _, exec := range strings.Fields(strings.Trim(tool(t, "docker", "inspect", "--format", "{{.ExecIDs}}", id), "[]")) {
+		answer, err := client.Get("http://engine/exec/" + exec + "/json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil {
+			t.Error(err)
+		}
+		all += string(text)
+	}
+	if !strings.Contains(all, "entrypoint") {
+		t.Errorf("no exec is shown: %q", all)
+	}
+	return all
+}
+
+// S11: a secret is the rule's to give, in one way.
+func secretIsGivenByItsRule(t *testing.T) {
+	flags, use := withSecrets(t)
+	has := func(script string, more ...string) answer {
+		a := askAs(t, use, append(append(flags, more...), script)...)
+		leaks(t, script, a.json)
+		return a
+	}
+	has(`echo "${API_KEY-none}"`).says(t, `\*\*\*\n`)
+	for _, script := range []string{`env; echo "${API_KEY-none}"`, `ls; echo "${API_KEY-none}"`, `awk 'BEGIN { print ENVIRON["API_KEY"] "none" }'`} {
+		if a := has(script); !strings.Contains(a.Stdout, "none") || strings.Contains(a.Stdout, "***") {
+			t.Errorf("%s: %s", script, a.json)
+		}
+	}
+	has("echo", "-e", "API_KEY=x").ended(t, 125, "invalid_command")
+	has("echo", "-e", "API_KEY").ended(t, 125, "invalid_command")
+	has("echo", "-e", "E2E_KEY").ended(t, 126, "denied")
+	has("echo", "-t").ended(t, 125, "invalid_command")
+	has("echo", "-w", "/nowhere").ended(t, 125, "engine_error")
+	has("echo $API_KEY >&2; sleep 10", "--timeout", "1s").ended(t, 124, "wall_timeout")
+	if a := askAs(t, within(), append(flags, "echo")...); a.code != 125 || !strings.Contains(a.json, `variable \"E2E_KEY\" is not set`) {
+		t.Errorf("%s", a.json)
+	}
+}
