@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -230,8 +231,8 @@ func execsOf(t *testing.T, id string) (all string) {
 	t.Helper()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{
 		DisableKeepAlives: true,
-		Dial: func(string, string) (net.Conn, error) {
-			return net.DialTimeout("unix", engineSocket(t), 10*time.Second)
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", engineSocket(t))
 		},
 	}}
 	for _, exec := range strings.Fields(strings.Trim(tool(t, "docker", "inspect", "--format", "{{.ExecIDs}}", id), "[]")) {
