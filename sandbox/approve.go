@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,10 +12,15 @@ import (
 // DefaultAskTimeout is how long a person has to answer.
 const DefaultAskTimeout = 5 * time.Minute
 
+// maxAlways is how many programs one answer can be about for as long as a
+// session lives: more than that nobody reads.
+const maxAlways = 16
+
 // Approver asks a person about commands whose policy wants that.
 type Approver interface {
 	// Approve returns what was answered. It ends with ctx, which is canceled
-	// when nobody waits for the answer any more.
+	// when nobody waits for the answer any more. An error is why nobody could
+	// be asked; the hint of an *Error is told to the command's caller.
 	Approve(ctx context.Context, q Question) (Approval, error)
 }
 
@@ -27,7 +33,7 @@ type Question struct {
 	Profile     string
 	Session     string
 	Verdict     Verdict
-	Always      bool // AnswerAlways may be given
+	Always      bool // AnswerAlways may be given, for what Verdict.Asks
 	Deadline    time.Time
 }
 
@@ -47,6 +53,8 @@ type Approval struct {
 	By     string `json:"by"` // such as "terminal", or a token's name
 }
 
+var nobody = Approval{AnswerDeny, "nobody"}
+
 // approved is what was answered with AnswerAlways: a program, by a rule of a
 // policy. Neither another program nor another rule is.
 type approved struct {
@@ -56,16 +64,23 @@ type approved struct {
 	Program string `json:"program"`
 }
 
-// approve sees to the approval of a command that needs one. What was approved
-// for as long as the session lives is for its record.
-func (l *Local) approve(ctx context.Context, c Command, p Profile, v Verdict) (a Approval, always []approved, err error) {
-	nobody := Approval{AnswerDeny, "nobody"}
+// standing is what an approval has to do with the session's others. Each is
+// bound to the container that the session had when it was looked at.
+type standing struct {
+	container string     // "" is none yet
+	used      bool       // the command runs by an earlier AnswerAlways
+	adds      []approved // by one that was given now
+}
+
+// approve sees to the approval of a command that needs one.
+func (l *Local) approve(ctx context.Context, c Command, p Profile, v Verdict) (Approval, standing, error) {
 	asked := asks(c, p, v)
-	if l.remembers(ctx, c.Session, asked) {
-		return Approval{AnswerAlways, "session"}, nil, nil
+	container, before := l.standing(ctx, c.Session, asked)
+	if container != "" && !slices.ContainsFunc(asked, func(a approved) bool { return !slices.Contains(before, a) }) {
+		return Approval{AnswerAlways, "session"}, standing{container: container, used: true}, nil
 	}
 	if l.Approver == nil {
-		return nobody, nil, denial(c.Script, v, "the command policy wants an approval, and nobody is there to ask")
+		return nobody, standing{}, denial(c.Script, v, "the command policy wants an approval, and nobody is there to ask")
 	}
 	wait := cmp.Or(p.AskTimeout, DefaultAskTimeout)
 	q := Question{
@@ -74,60 +89,99 @@ func (l *Local) approve(ctx context.Context, c Command, p Profile, v Verdict) (a
 	}
 	waiting, cancel := context.WithDeadline(ctx, q.Deadline)
 	defer cancel()
-	a, err = l.Approver.Approve(waiting, q)
+	a, err := l.Approver.Approve(waiting, q)
 	switch {
 	case ctx.Err() != nil:
-		return nobody, nil, &Error{Cause: CauseCanceled, Message: "canceled before the command was approved"}
+		return nobody, standing{}, &Error{Cause: CauseCanceled, Message: "canceled before the command was approved"}
 	case waiting.Err() != nil:
-		return nobody, nil, denial(c.Script, v, fmt.Sprintf("the command policy wants an approval, and nobody answered within %v", wait))
+		return nobody, standing{}, denial(c.Script, v, fmt.Sprintf("the command policy wants an approval, and nobody answered within %v", wait))
 	case err != nil:
-		return nobody, nil, denial(c.Script, v, fmt.Sprintf("the command policy wants an approval, and nobody could be asked: %v", err))
+		return nobody, standing{}, unasked(c.Script, v, err)
 	case a.Answer == AnswerAlways && q.Always:
-		return a, asked, nil
+		return a, standing{container: container, adds: asked}, nil
 	case a.Answer == AnswerOnce || a.Answer == AnswerAlways:
-		return Approval{AnswerOnce, a.By}, nil, nil
+		return Approval{AnswerOnce, a.By}, standing{}, nil
 	}
-	return Approval{AnswerDeny, a.By}, nil, denial(c.Script, v, "it was not approved")
+	return Approval{AnswerDeny, a.By}, standing{}, denial(c.Script, v, "it was not approved")
 }
 
-// asks are what is to be approved, none where that cannot be said: what only
-// the run reveals could be anything the next time.
-func asks(c Command, p Profile, v Verdict) (list []approved) {
-	if len(v.Unknown) > 0 {
-		return nil
+// unasked is the denial of a script about which nobody could be asked.
+func unasked(script string, v Verdict, why error) *Error {
+	e, ok := errors.AsType[*Error](why)
+	if !ok {
+		return denial(script, v, fmt.Sprintf("the command policy wants an approval, and nobody could be asked: %v", why))
 	}
+	refusal := denial(script, v, "the command policy wants an approval, and "+e.Message)
+	refusal.Err, refusal.Hint = e.Err, cmp.Or(e.Hint, refusal.Hint)
+	return refusal
+}
+
+// Asks are the commands of the script that need an approval.
+func (v Verdict) Asks() (list []CommandVerdict) {
 	for _, command := range v.Commands {
-		a := approved{p.Policy.Hash(), c.Profile, command.Rule, command.Program}
-		if command.Decision != Ask {
-			continue
-		}
-		if command.Program == "" {
-			return nil
-		}
-		if !slices.Contains(list, a) {
-			list = append(list, a)
+		if command.Decision == Ask {
+			list = append(list, command)
 		}
 	}
 	return list
 }
 
-// remembers tells whether all that is asked was approved for as long as the
-// session lives, and it does.
-func (l *Local) remembers(ctx context.Context, session string, asked []approved) bool {
-	if session == "" || len(asked) == 0 {
-		return false
+// asks are what an AnswerAlways would be about, none where it must not be given:
+// what only the run reveals could be anything the next time.
+func asks(c Command, p Profile, v Verdict) (list []approved) {
+	if len(v.Unknown) > 0 {
+		return nil
 	}
-	r, err := recordStore{l.sessionDir(), session}.look(ctx)
-	if err != nil || r.Lost != "" || slices.ContainsFunc(asked, func(a approved) bool { return !slices.Contains(r.Approved, a) }) {
-		return false
+	hash := p.Policy.Hash()
+	for _, command := range v.Asks() {
+		if command.Program == "" {
+			return nil
+		}
+		a := approved{hash, c.Profile, command.Rule, command.Program}
+		if !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+		if len(list) > maxAlways {
+			return nil
+		}
 	}
-	kept, err := l.Engine.Sessions(ctx, session)
-	return err == nil && slices.ContainsFunc(kept, func(k Kept) bool { return k.ID == r.Container })
+	return list
 }
 
-// approve adds to what is approved in the session.
-func (r *record) approve(list []approved) {
-	for _, a := range list {
+// standing is the container that the session has, "" where it has none or there
+// is nothing to look for, and what was approved for as long as it lives.
+func (l *Local) standing(ctx context.Context, session string, asked []approved) (container string, list []approved) {
+	if session == "" || len(asked) == 0 {
+		return "", nil
+	}
+	r, err := recordStore{l.sessionDir(), session}.look(ctx)
+	if now := time.Now(); err != nil || r.Container == "" || r.Lost != "" || r.over(now) || r.idle(now) {
+		return "", nil
+	}
+	kept, err := l.Engine.Sessions(ctx, session)
+	if err != nil || !slices.ContainsFunc(kept, func(k Kept) bool { return k.ID == r.Container }) {
+		return "", nil
+	}
+	return r.Container, r.Approved
+}
+
+// holds refuses a command that runs by an approval which ended with its
+// session's container, while the command waited for its turn.
+func (s standing) holds(session, container string) error {
+	if !s.used || container == s.container {
+		return nil
+	}
+	return &Error{Cause: CauseDenied, Message: fmt.Sprintf("it was approved for as long as session %q lives, and that was lost before the command's turn", session),
+		Hint: "run it again, to be asked"}
+}
+
+// settle remembers what was approved, if it was for this container, or for the
+// first.
+func (s standing) settle(r *record) {
+	if s.container != "" && s.container != r.Container {
+		return
+	}
+	for _, a := range s.adds {
 		if !slices.Contains(r.Approved, a) {
 			r.Approved = append(r.Approved, a)
 		}

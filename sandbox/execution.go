@@ -37,7 +37,7 @@ type execution struct {
 	secrets []string // "NAME=value"
 	masks   *masks   // nil without any
 
-	approved []approved // for the session's record
+	standing standing // of its approval, in the session
 }
 
 // start begins the command in a goroutine that ends with its events.
@@ -50,7 +50,7 @@ func start(ctx context.Context, prepared *Prepared) *execution {
 		kill:    kill,
 		taken:   time.Now(),
 		result:  Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session},
-		notices: prepared.notices, approved: prepared.approved,
+		notices: prepared.notices, standing: prepared.standing,
 	}
 	x.keepSecret(prepared.secrets)
 	if c.TTY != nil && l.Viewer != nil {

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -18,8 +19,8 @@ type Prepared struct {
 	local    *Local
 	command  Command
 	profile  Profile
-	approved []approved
 	secrets  []string // "NAME=value"
+	standing standing
 	notices  []string
 }
 
@@ -95,7 +96,7 @@ func (l *Local) judge(ctx context.Context, c Command, p Profile) (*Prepared, err
 	case Allow:
 	case Ask:
 		var a Approval
-		if a, prepared.approved, refusal = l.approve(ctx, c, p, v); refusal == nil {
+		if a, prepared.standing, refusal = l.approve(ctx, c, p, v); refusal == nil {
 			v.Decision = Allow
 		} else {
 			v.Decision = Deny
@@ -231,7 +232,7 @@ func (c Command) checkWorkspace() error {
 	defer root.Close()
 	info, err := root.Stat(name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return invalid("name one that is there", "working directory %q does not exist in %q", c.Dir, over.Source)
 	case err != nil:
 		return &Error{Cause: CauseDenied, Message: fmt.Sprintf("working directory %q", c.Dir), Err: err, Hint: "it must not leave the workspace, not by a link either"}

@@ -17,7 +17,7 @@ func (t *sessionTurn) place(ctx context.Context, image Image) (*place, error) {
 			return err
 		}
 		p.box = t.session.box
-		r.approve(t.x.approved)
+		t.x.standing.settle(r)
 		before := make(chan Counters, 1)
 		go func() { // beside the gate's answer
 			c, _ := p.box.Counters(ctx)
@@ -66,6 +66,13 @@ func (t *sessionTurn) open(ctx context.Context, r *record, image Image) (reused 
 	s, spec := t.session, t.x.command.spec(image)
 	spec.Session, spec.Command = s.name, newID()
 	if err := t.find(ctx, r); err != nil {
+		return false, err
+	}
+	has := ""
+	if s.box != nil {
+		has = s.box.Info().ID
+	}
+	if err := t.x.standing.holds(s.name, has); err != nil {
 		return false, err
 	}
 	if s.box != nil {
