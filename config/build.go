@@ -74,9 +74,10 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 		View: sandbox.View{
 			Mode: v.View.Mode, Bytes: v.View.Bytes, Lines: v.View.Lines, LineChars: v.View.LineChars, Charset: v.View.Charset,
 		},
-		LiveEvery: v.View.Every,
-		Summarize: v.Summarize,
-		Policy:    rules,
+		LiveEvery:  v.View.Every,
+		Summarize:  v.Summarize,
+		AskTimeout: v.Policy.AskTimeout,
+		Policy:     rules,
 	}
 }
 

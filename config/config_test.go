@@ -41,7 +41,7 @@ func TestDefaults(t *testing.T) {
 		Pool: sandbox.PoolSize{Min: 2, Max: 8, MaxAge: 10 * time.Minute}, Session: sandbox.SessionLife{Idle: 30 * time.Minute, Max: 8 * time.Hour},
 		View:      sandbox.View{Mode: sandbox.ViewNone, Bytes: 32 << 10, Lines: 1000, LineChars: 2000},
 		LiveEvery: time.Second,
-		Summarize: sandbox.Summarize{Command: []string{}, Over: 32 << 10, Timeout: 10 * time.Second},
+		Summarize: sandbox.Summarize{Command: []string{}, Over: 32 << 10, Timeout: 10 * time.Second}, AskTimeout: 5 * time.Minute,
 		Policy: policy.Rules{
 			Env:       []string{"CI", "LC_*"},
 			Mounts:    []policy.MountRule{{Source: resolve(dir), Target: "/work", Mode: "ro"}},

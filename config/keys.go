@@ -81,10 +81,11 @@ var keys = []key{
 	{name: "audit.max_size", kind: sizeTo(64<<10, "64KiB", 1<<40, "1TiB"), def: "64MiB", host: true, doc: "The file is rotated before it is larger than this."},
 	{name: "audit.keep", kind: integer(1, 10000), def: "8", host: true, doc: "Rotated files that stay."},
 	{name: "audit.on_error", kind: enum("refuse", "continue"), def: "refuse", host: true, doc: "What becomes of a command that cannot be written down: it does not run, or it does, and says so."},
-	{name: "policy.default", kind: enum(decisions...), def: "allow", command: true, doc: "The verdict on a command that no rule matches. allow without rules judges nothing; ask is refused, as nobody can be asked yet."},
+	{name: "policy.default", kind: enum(decisions...), def: "allow", command: true, doc: "The verdict on a command that no rule matches. allow without rules judges nothing."},
 	{name: "policy.set", kind: optional(enum(policy.Sets()...)), def: "", command: true, doc: "Bundled rules that come after policy.rules. Empty: none."},
 	{name: "policy.shell", kind: enum(policy.ShellPOSIX, policy.ShellBash), def: policy.ShellPOSIX, command: true, doc: "What the image has as sh. posix: any, so what shells read differently is denied. bash: bash for sure, whose own syntax is judged then; in another shell it would mean something else."},
 	{name: "policy.rules", kind: commandRules, def: "[]", command: true, doc: "Rules on commands: the first that matches decides, and a script is as allowed as its strictest command."},
+	{name: "policy.ask_timeout", kind: duration(second), def: "5m", command: true, doc: "How long a person has to answer where the verdict is ask, before it counts as a denial."},
 	{name: "serve.listen", kind: address("unix", "tcp"), def: "unix:///run/belljar/belljar.sock", doc: "Where `belljar serve` listens."},
 	{name: "serve.token_file", kind: optional(file), def: "", doc: "File with the token that clients of `belljar serve` must show. Empty: none."},
 }

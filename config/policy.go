@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"time"
 
 	"belljar/policy"
 )
@@ -12,6 +13,8 @@ type commandPolicy struct {
 	Set     string // a bundled set's name, or ""
 	Shell   string // what sh is
 	Rules   []commandRule
+
+	AskTimeout time.Duration `mapstructure:"ask_timeout"`
 }
 
 // compile makes the file's own rules, then those of the set, one policy. Where

@@ -63,6 +63,21 @@ profiles:
 	}
 }
 
+func TestAskTimeout(t *testing.T) {
+	c := mustLoad(t, "policy: {ask_timeout: 90s}\nprofiles: {p: {policy: {ask_timeout: 1s}}}", Options{})
+	if d, p := c.Profiles["default"].AskTimeout, c.Profiles["p"].AskTimeout; d != 90*time.Second || p != time.Second {
+		t.Error(d, p)
+	}
+	for file, want := range map[string]string{
+		"policy: {ask_timeout: 999ms}": "policy.ask_timeout: 999ms is too short (at least 1s)",
+		"policy: {ask_timeout: 5}":     "policy.ask_timeout: 5 has no unit (write 5s)",
+	} {
+		if _, err := load(t, file, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
 func TestBadPolicy(t *testing.T) {
 	for rules, want := range map[string]string{
 		"a":     "must be a list, not a string (`belljar config schema` says what it is)",

@@ -15,8 +15,9 @@ type Command struct {
 	// working directory, which it must not leave.
 	Dir string
 
-	// Description says what the command is for, as its caller puts it. People
-	// who are asked to approve see it, and the audit has it.
+	// Description says what the command is for, as its caller puts it, in at
+	// most MaxDescription bytes. People who are asked to approve see it, and
+	// the audit has it.
 	Description string
 	Caller      Caller
 
@@ -83,6 +84,9 @@ const (
 	// MaxScript is the longest script, in bytes: Linux takes no argument of
 	// 32 pages or more with its closing NUL (MAX_ARG_STRLEN, execve(2)).
 	MaxScript = 32*4096 - 1
+
+	// MaxDescription is the longest description, in bytes.
+	MaxDescription = 1000
 
 	// MaxEnviron bounds a command's environment as a whole, in bytes. The
 	// kernel gives arguments and environment together a quarter of an 8 MiB

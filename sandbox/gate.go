@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -108,7 +109,7 @@ func (g *gate) failure(cut string) error {
 	defer g.mu.Unlock()
 	switch {
 	case g.noDir:
-		return &Error{Cause: CauseEngine, Message: fmt.Sprintf("the container has no directory %q that the command could enter", g.dir), Hint: "check that it is in the image or mounted: -w DIR"}
+		return &Error{Cause: CauseEngine, Message: fmt.Sprintf("the engine could not start the command in %q", g.dir), Err: errNoDir, Hint: "check that this directory is in the image or mounted: -w DIR"}
 	case g.to != nil && !g.began && cut != "":
 		return &Error{Cause: CauseEngineLost, Message: "it is not known whether the command ran: " + cut, Hint: "see: belljar doctor"}
 	case g.to != nil && !g.began:
@@ -116,6 +117,9 @@ func (g *gate) failure(cut string) error {
 	}
 	return nil
 }
+
+// errNoDir is what an exec that no gate was told meets as the engine's own error.
+var errNoDir = errors.New("the container has no such directory that the command could enter")
 
 // errNotStarted is of a container that went before its command began.
 func errNotStarted() error {

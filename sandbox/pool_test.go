@@ -465,7 +465,7 @@ func TestWarmDirectoryIsMissing(t *testing.T) {
 		c.Dir = "/no/such/directory"
 		r, err := sandbox.Run(t.Context(), l, c)
 		wantFate(t, r, sandbox.StatusFatal, sandbox.CauseEngine, sandbox.ExitNeverRan)
-		if want := `the container has no directory "/no/such/directory" that the command could enter (check that it is in the image or mounted: -w DIR)`; err == nil || err.Error() != want || r.Message != want {
+		if want := `the engine could not start the command in "/no/such/directory": the container has no such directory that the command could enter (check that this directory is in the image or mounted: -w DIR)`; err == nil || err.Error() != want || r.Message != want {
 			t.Errorf("error %v, message %q", err, r.Message)
 		}
 		wantStream(t, "stdout", r.Stdout, "")

@@ -101,56 +101,65 @@ func TestGrantEndsTheCommand(t *testing.T) {
 	}
 }
 
-func TestDirectoryInTheWorkspace(t *testing.T) {
-	workspace := t.TempDir()
-	inner := t.TempDir()
-	for _, err := range []error{
-		os.MkdirAll(filepath.Join(workspace, "sub/deep"), 0o755),
-		os.WriteFile(filepath.Join(workspace, "file"), nil, 0o644),
-		os.Symlink("/etc", filepath.Join(workspace, "out")),
-		os.Symlink("sub/deep", filepath.Join(workspace, "in")),
-		os.Mkdir(filepath.Join(inner, "there"), 0o755),
-	} {
-		if err != nil {
+// A relative directory is one of the workspace, which what is mounted can be
+// held to before anything is made.
+func TestDirInTheWorkspace(t *testing.T) {
+	root := t.TempDir()
+	source := filepath.Join(root, "source")
+	for _, dir := range []string{"source/sub/deep", "source/shut", "inner/in", "secret"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	mounted := []sandbox.Mount{{Source: workspace, Target: "/work"}, {Source: inner, Target: "/work/mnt"}}
-	for _, test := range []struct {
+	if err := os.WriteFile(filepath.Join(source, "file"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"within": "sub/deep", "out": "../secret", "absolute": filepath.Join(root, "secret"), "host": "/etc", "loop": "loop", "back": "sub/../../source/sub"} {
+		if err := os.Symlink(target, filepath.Join(source, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work, inner := sandbox.Mount{Source: source, Target: "/work"}, sandbox.Mount{Source: filepath.Join(root, "inner"), Target: "/work/sub/inner"}
+	for dir, test := range map[string]struct {
 		mounts []sandbox.Mount
-		dir    string
-		want   string // the directory in the container, or a part of the error
+		want   string // the directory, or the error
 		cause  sandbox.Cause
 	}{
-		{nil, "sub", "/work/sub", ""}, // the container's own: it shows when the command starts
-		{mounted, ".", "/work", ""},
-		{mounted, "sub/deep/", "/work/sub/deep", ""},
-		{mounted, "sub/../sub", "/work/sub", ""},
-		{mounted, "in", "/work/in", ""},
-		{mounted, "mnt/there", "/work/mnt/there", ""},
-		{mounted, "/etc", "/etc", ""}, // absolute: the container's
-		{mounted, "mnt/sub", `"/work/mnt/sub" does not exist in`, sandbox.CauseInvalid},
-		{mounted, "gone", `"/work/gone" does not exist in`, sandbox.CauseInvalid},
-		{mounted, "file", `"/work/file" is a file`, sandbox.CauseInvalid},
-		{mounted, "out", `it must not leave the workspace, not by a link either`, sandbox.CauseDenied},
-		{mounted, "out/ssl", `it must not leave the workspace`, sandbox.CauseDenied},
-		{mounted, "../etc", `"../etc" leaves the workspace`, sandbox.CauseInvalid},
-		{mounted, "sub/../../etc", `leaves the workspace`, sandbox.CauseInvalid},
+		"sub":             {want: "/work/sub"},
+		"./sub/../sub/":   {want: "/work/sub"},
+		".":               {want: "/work"},
+		"within":          {want: "/work/within"},
+		"sub/inner/in":    {mounts: []sandbox.Mount{inner, work}, want: "/work/sub/inner/in"},
+		"sub/inner/no":    {mounts: []sandbox.Mount{work, inner}, want: "does not exist in ", cause: sandbox.CauseInvalid},
+		"no":              {want: `working directory "/work/no" does not exist in "` + source + `"`, cause: sandbox.CauseInvalid},
+		"file":            {want: `working directory "/work/file" is a file`, cause: sandbox.CauseInvalid},
+		"file/x":          {want: `working directory "/work/file/x" does not exist`, cause: sandbox.CauseInvalid},
+		"out":             {want: "escapes", cause: sandbox.CauseDenied},
+		"out/x":           {want: "escapes", cause: sandbox.CauseDenied},
+		"absolute":        {want: "escapes", cause: sandbox.CauseDenied},
+		"host":            {want: "escapes", cause: sandbox.CauseDenied},
+		"back":            {want: "escapes", cause: sandbox.CauseDenied},
+		"loop":            {want: "too many", cause: sandbox.CauseDenied},
+		"..":              {want: "leaves the workspace", cause: sandbox.CauseInvalid},
+		"sub/../../etc":   {want: "leaves the workspace", cause: sandbox.CauseInvalid},
+		"../work/sub":     {want: "leaves the workspace", cause: sandbox.CauseInvalid},
+		"sub\x00":         {want: "working directory", cause: sandbox.CauseInvalid},
+		"made/by/earlier": {mounts: []sandbox.Mount{}, want: "/work/made/by/earlier"}, // in memory: the container knows
+		"of/the/image":    {mounts: []sandbox.Mount{{Source: source, Target: "/mnt"}}, want: "/work/of/the/image"},
 	} {
 		engine := playing(func(*sandboxtest.Proc) int { return 0 })
-		runner := local(engine)
-		p := profile()
-		p.Policy = permissive{}
-		runner.Profiles["default"] = p
-		r, err := sandbox.Run(t.Context(), runner, sandbox.Command{Script: "x", Dir: test.dir, Mounts: test.mounts})
-		if test.cause == "" {
-			if err != nil || r.Dir != test.want {
-				t.Errorf("%s: %q, %v", test.dir, r.Dir, err)
-			}
-			continue
+		l := local(engine)
+		changeProfile(l, func(p *sandbox.Profile) { p.Policy = permissive{} })
+		if test.mounts == nil {
+			test.mounts = []sandbox.Mount{work}
 		}
-		if sandbox.CauseOf(err) != test.cause || !strings.Contains(err.Error(), test.want) || len(engine.Specs()) > 0 {
-			t.Errorf("%s: %v", test.dir, err)
+		r, err := sandbox.Run(t.Context(), l, sandbox.Command{Script: "x", Dir: dir, Mounts: test.mounts})
+		if test.cause == "" {
+			if err != nil || r.Dir != test.want || engine.Specs()[0].Workdir != test.want {
+				t.Errorf("%q: in %q, %v", dir, r.Dir, err)
+			}
+		} else if err == nil || sandbox.CauseOf(err) != test.cause || !strings.Contains(err.Error(), test.want) || len(engine.Specs()) > 0 {
+			t.Errorf("%q: %s: %v", dir, sandbox.CauseOf(err), err)
 		}
 	}
 }

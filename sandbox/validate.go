@@ -19,7 +19,7 @@ func invalid(hint, format string, args ...any) error {
 // before anything is made. The engine reports both as the command's failure.
 func (c Command) validate(p Profile) error {
 	checks := []func() error{
-		c.checkID, c.checkScript, c.checkDir, c.checkUser, c.checkNetwork, c.checkLimits, c.checkSession, c.checkView,
+		c.checkID, c.checkScript, c.checkDescription, c.checkDir, c.checkUser, c.checkNetwork, c.checkLimits, c.checkSession, c.checkView,
 		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
 		func() error {
 			if c.IdleTimeout == NoIdleTimeout {
@@ -58,6 +58,13 @@ func (c Command) checkScript() error {
 	case len(c.Script) > MaxScript:
 		return invalid("put it in a file and mount it, or pass it on stdin: belljar run -i sh < FILE",
 			"command is %d bytes long, over the kernel's limit of %d for one argument (MAX_ARG_STRLEN)", len(c.Script), MaxScript)
+	}
+	return nil
+}
+
+func (c Command) checkDescription() error {
+	if len(c.Description) > MaxDescription || !utf8.ValidString(c.Description) {
+		return invalid(fmt.Sprintf("say in at most %d bytes of UTF-8 what the command is for", MaxDescription), "the description is %d bytes long, or not text", len(c.Description))
 	}
 	return nil
 }
