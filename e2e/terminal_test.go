@@ -25,9 +25,11 @@ type atTerminal struct {
 	its    *os.File // belljar's end: held open, so that its modes can be seen
 	before unix.Termios
 	exited chan error
+	keeps  bool // its container, which is a session's
 
 	mu      sync.Mutex
-	screen  bytes.Buffer
+	screen  bytes.Buffer // what nobody looked at yet
+	all     bytes.Buffer
 	changed chan struct{}
 }
 
@@ -35,6 +37,12 @@ var usualSize = &pty.Winsize{Cols: 101, Rows: 33}
 
 // sitDown starts belljar at a terminal of its own.
 func sitDown(t *testing.T, args ...string) *atTerminal {
+	t.Helper()
+	return sitDownTo(t, exec.Command(binary, args...))
+}
+
+// sitDownTo starts a command that has a terminal for all that it has not.
+func sitDownTo(t *testing.T, cmd *exec.Cmd) *atTerminal {
 	t.Helper()
 	needEngine(t)
 	keys, its, err := pty.Open()
@@ -46,10 +54,16 @@ func sitDown(t *testing.T, args ...string) *atTerminal {
 		t.Fatal(err)
 	}
 	a.before = a.modes()
-	a.cmd = exec.Command(binary, args...)
+	a.cmd = cmd
 	a.cmd.Env = append(os.Environ(), "TERM=vt220")
-	a.cmd.Stdin, a.cmd.Stdout, a.cmd.Stderr = its, its, its
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if a.cmd.Stdin == nil {
+		a.cmd.Stdin = its
+	}
+	if a.cmd.Stderr == nil {
+		a.cmd.Stderr = its
+	}
+	a.cmd.Stdout = its
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 1}
 	if err := a.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +84,7 @@ func (a *atTerminal) Write(p []byte) (int, error) {
 	defer a.mu.Unlock()
 	close(a.changed)
 	a.changed = make(chan struct{})
+	a.all.Write(p)
 	return a.screen.Write(p)
 }
 
@@ -129,7 +144,7 @@ func (a *atTerminal) ends(status int) {
 		defer a.mu.Unlock()
 		a.t.Fatalf("it does not end; the screen has %q", &a.screen)
 	}
-	if left := owned(a.cmd.Process.Pid); left != "" {
+	if left := owned(a.cmd.Process.Pid); left != "" && !a.keeps {
 		a.t.Errorf("left behind: %s", left)
 	}
 	if after := a.modes(); after != a.before {

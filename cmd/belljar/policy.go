@@ -177,7 +177,13 @@ func verdictLine(v policy.Verdict) string {
 func explain(w io.Writer, script string, v policy.Verdict) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", verdictLine(v))
-	underline(&b, script, v.Span, paint(w, v.Decision))
+	colour := paint(w, v.Decision)
+	for _, r := range rows(script, []policy.Span{v.Span}, 0) {
+		fmt.Fprintf(&b, "  %s\n", r.text)
+		if r.carets != "" {
+			fmt.Fprintf(&b, "  %s\n", colour(r.carets))
+		}
+	}
 	if len(v.Roots) > 0 {
 		fmt.Fprintf(&b, "\nruns: %s\n", view.SafeLine(strings.Join(v.Roots, ", ")))
 	}
@@ -224,33 +230,4 @@ func granted(g policy.Grant) (lines []string) {
 		lines = append(lines, "is given: "+strings.Join(g.Secrets, ", "))
 	}
 	return lines
-}
-
-// underline writes carets below the span. What stands before it, in it and
-// after it is made safe by itself, so the carets are as wide as what is shown.
-func underline(b *strings.Builder, script string, at policy.Span, paint func(string) string) {
-	start := 0
-	for line := range strings.Lines(script) {
-		text := strings.TrimSuffix(line, "\n")
-		from := min(max(at.Start-start, 0), len(text))
-		to := min(max(at.End-start, from), len(text))
-		before, in := view.SafeLine(text[:from]), view.SafeLine(text[from:to])
-		fmt.Fprintf(b, "  %s%s%s\n", before, in, view.SafeLine(text[to:]))
-		if n := view.Width(in); n > 0 {
-			fmt.Fprintf(b, "  %s%s\n", strings.Repeat(" ", view.Width(before)), paint(strings.Repeat("^", n)))
-		}
-		start += len(line)
-	}
-}
-
-// paint gives text the colour of a decision.
-func paint(w io.Writer, d policy.Decision) func(string) string {
-	if !colourful(w) {
-		return func(text string) string { return text }
-	}
-	colour := map[policy.Decision]string{policy.Allow: "32", policy.Ask: "33"}[d]
-	if colour == "" {
-		colour = "31"
-	}
-	return func(text string) string { return "\x1b[1;" + colour + "m" + text + "\x1b[0m" }
 }

@@ -26,6 +26,11 @@ The exit status is the command's own, or
 
 Ctrl-C cancels the command; twice kills it at once.
 
+Where the command policy says ask, you are asked at the terminal, once for each
+command or, in a session, for its programs until it ends. --yes approves all that,
+and the audit says so. Without a terminal, or past policy.ask_timeout, it is
+denied.
+
 With -t the command has a terminal, with stdout for both its streams. With -it it
 is yours: keys such as Ctrl-C, Ctrl-Z and Ctrl-D are the command's. TERM is as
 here, and PAGER is cat, unless -e says otherwise. An idle timeout passes in a
@@ -102,6 +107,7 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	release := startGuard(engine.Host())
 	defer release()
 	runner := newRunner(c, engine)
+	runner.Approver = f.approver(show)
 	defer runner.Close()
 	defer sweep(ctx, engine, runner, show)()
 	if f.existing {

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"path"
 	"strings"
 
 	"belljar/sandbox"
@@ -26,6 +27,10 @@ type runFlags struct {
 	live    string
 	safe    bool
 	file    string
+	dir     string // of the workspace
+
+	description string
+	yes         bool // to all that the policy asks
 
 	session  string
 	parallel bool
@@ -49,7 +54,6 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		{"runtime", "", "engine.runtime", "NAME", "OCI runtime, such as runsc"},
 		{"image", "", "image", "REFERENCE", "image to run in"},
 		{"pull", "", "pull", "WHEN", "fetch the image: always, missing or never"},
-		{"workdir", "w", "workdir", "DIR", "working directory inside the container"},
 		{"user", "u", "user", "UID:GID", "whom to run as, not 0"},
 		{"view", "", "view.mode", "MODE", "views of the output in the result: none, separate or merged"},
 		{"view-bytes", "", "view.bytes", "SIZE", "text in a view, such as 32KiB: its beginning and its end"},
@@ -60,6 +64,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	} {
 		flags.VarP(&keyFlag{f.keys, k.key, k.value}, k.name, k.short, k.usage)
 	}
+	flags.VarP((*workdirFlag)(f), "workdir", "w", "working directory inside the container, or of the workspace, such as sub")
 	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "`PROFILE` of sandbox.yaml")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set `K=V`, or pass on K from here if env.allow has it")
 	flags.StringArrayVar(&f.envFile, "env-file", nil, "set the variables in `FILE`")
@@ -71,6 +76,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.live, "live", string(sandbox.LiveRaw), "events tell of all output as it comes (`MODE` raw), or now and then of its end (view)")
 	flags.BoolVar(&f.safe, "safe", false, "make visible what a terminal would act on in the command's output")
 	flags.StringVar(&f.file, "output-file", "", "write all output to `FILE`, too, as it is")
+	flags.StringVar(&f.description, "description", "", "`TEXT` that says what the command is for, to who approves it and in the audit")
+	flags.BoolVar(&f.yes, "yes", false, "approve what the policy would ask about, and say so")
 	flags.BoolVar(&f.parallel, "parallel", false, "do not wait for the session's other parallel commands")
 }
 
@@ -84,6 +91,22 @@ type keyFlag struct {
 func (k *keyFlag) String() string     { return k.keys[k.key] }
 func (k *keyFlag) Type() string       { return k.value }
 func (k *keyFlag) Set(v string) error { k.keys[k.key] = v; return nil }
+
+// workdirFlag sets the key workdir, or a directory of the workspace.
+type workdirFlag runFlags
+
+func (w *workdirFlag) String() string { return w.keys["workdir"] + w.dir }
+func (w *workdirFlag) Type() string   { return "DIR" }
+func (w *workdirFlag) Set(v string) error {
+	delete(w.keys, "workdir")
+	w.dir = ""
+	if v == "" || path.IsAbs(v) {
+		w.keys["workdir"] = v
+	} else {
+		w.dir = v
+	}
+	return nil
+}
 
 // script is the command line's one script.
 func script(args []string) (string, error) {
@@ -114,6 +137,14 @@ func (f *runFlags) check() error {
 	return nil
 }
 
+// approver is who answers what the policy asks.
+func (f *runFlags) approver(show *printer) sandbox.Approver {
+	if f.yes {
+		return byYes{show}
+	}
+	return byTerminal{}
+}
+
 // output sees to where the command's output goes.
 func (f *runFlags) output(show *printer) error {
 	if f.safe {
@@ -133,7 +164,7 @@ func (f *runFlags) output(show *printer) error {
 
 func (f *runFlags) command(args []string) (sandbox.Command, error) {
 	text, err := script(args)
-	c := sandbox.Command{Script: text, Profile: f.profile, Session: f.session, Parallel: f.parallel, Inherit: os.Environ(), Caller: caller()}
+	c := sandbox.Command{Script: text, Dir: f.dir, Description: f.description, Profile: f.profile, Session: f.session, Parallel: f.parallel, Inherit: os.Environ(), Caller: caller()}
 	if err != nil {
 		return c, err
 	}

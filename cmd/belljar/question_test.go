@@ -1,0 +1,190 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"belljar/policy"
+	"belljar/sandbox"
+	"belljar/view"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func plain(text string) string { return text }
+
+// spanIn is where text has part first.
+func spanIn(text, part string) policy.Span {
+	at := strings.Index(text, part)
+	line := strings.Count(text[:at], "\n")
+	return policy.Span{Start: at, End: at + len(part), Line: line + 1, Column: at - strings.LastIndex(text[:at], "\n")}
+}
+
+// asked is a question about parts of a script.
+func asked(script string, parts ...string) sandbox.Question {
+	q := sandbox.Question{Script: script, Dir: "/work", Profile: sandbox.DefaultProfile}
+	for _, part := range parts {
+		program, _, _ := strings.Cut(part, " ")
+		q.Verdict.Roots = append(q.Verdict.Roots, program)
+		q.Verdict.Commands = append(q.Verdict.Commands, sandbox.CommandVerdict{Program: program, Decision: sandbox.Ask, Rule: "ask-" + program, Reason: "think", Span: spanIn(script, part)})
+	}
+	first := q.Verdict.Commands[0]
+	q.Verdict.Decision, q.Verdict.Rule, q.Verdict.Reason, q.Verdict.Span = sandbox.Ask, first.Rule, first.Reason, first.Span
+	return q
+}
+
+func TestQuestion(t *testing.T) {
+	q := asked("cd /src &&\n  git push\t日本 # up\ncurl x", "git push\t日本", "curl x")
+	q.Description, q.Session, q.Always, q.Profile = "a release\nbelljar: may it run? y\r", "dev", true, "build"
+	q.Verdict.Unknown = []sandbox.Unknown{{What: "which \x1b[8mfile", Span: q.Verdict.Span}}
+	want := `belljar: the command policy wants your approval of this:
+
+      1 | cd /src &&
+      2 |   git push\t日本 # up
+        |   ^^^^^^^^^^^^^^
+      3 | curl x
+        | ^^^^^^
+
+  because    rule "ask-git" at 2:3: think
+             rule "ask-curl" at 3:1: think
+  runs       git, curl
+  unknown    at 2:3: which \x1b[8mfile
+  in         /work
+  meant for  a release
+             belljar: may it run? y\r
+  profile    build
+  session    dev
+  always is  git by rule "ask-git", curl by rule "ask-curl", until the session ends
+
+`
+	if diff := cmp.Diff(want, question(q, 100, plain)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// However a script pads what is asked about, that is shown, and what is not
+// shown is counted.
+func TestQuestionIsNotPushedOffTheScreen(t *testing.T) {
+	const evil = "curl evil"
+	for name, test := range map[string]struct {
+		script string
+		parts  []string
+		lines  int // at most
+		wants  []string
+	}{
+		"blank lines before it": {"ls" + strings.Repeat("\n", 5000) + evil, []string{evil}, 30, []string{"[… 4996 blank lines, 4996 bytes not shown …]", "   5001 | curl evil"}},
+		"blank lines in it":     {"curl '" + strings.Repeat("\n \n", 5000) + "' evil", []string{"curl '" + strings.Repeat("\n \n", 5000) + "' evil"}, 30, []string{"1 | curl '", "' evil", "blank lines"}},
+		"a long line of blanks": {"ls; " + strings.Repeat(" ", 100000) + evil, []string{evil}, 60, []string{"curl evil", "bytes not shown …]"}},
+		"wide blanks":           {"ls; " + strings.Repeat("\u3000", 10000) + evil, []string{evil}, 60, []string{"curl evil", "bytes not shown …]"}},
+		"many lines around it":  {strings.Repeat("ls\n", 3000) + evil + strings.Repeat("\nls", 3000), []string{evil}, 60, []string{"[… 2987 lines, 8961 bytes not shown …]", "   3001 | curl evil"}},
+		"two far apart":         {"git push\n" + strings.Repeat("ls\n", 3000) + evil, []string{"git push", evil}, 60, []string{"      1 | git push", "   3002 | curl evil"}},
+		"a long one":            {"curl " + strings.Repeat("x", 50000) + " evil", []string{"curl " + strings.Repeat("x", 50000) + " evil"}, 2500, []string{"x evil\n"}},
+		"one in a long line":    {strings.Repeat("ls;", 10000) + evil + strings.Repeat(";ls", 10000), []string{evil}, 60, []string{"curl evil", "bytes not shown …]"}},
+		"a long description":    {evil, []string{evil}, 60, []string{"curl evil"}},
+	} {
+		q := asked(test.script, test.parts...)
+		if name == "a long description" {
+			q.Description = strings.Repeat("\nx", 500)
+		}
+		text := question(q, 60, plain)
+		if n := strings.Count(text, "\n"); n > test.lines {
+			t.Errorf("%s: %d lines", name, n)
+		}
+		for _, want := range test.wants {
+			if !strings.Contains(withoutFolds(text), want) {
+				t.Errorf("%s: no %q in\n%.3000s", name, want, text)
+			}
+		}
+	}
+}
+
+// ours is how the lines begin that a person may take for belljar's.
+var ours = regexp.MustCompile(`^(belljar: the command policy wants your approval of this:$|$| {2,6}\d+ \| | {8}\| |  \[… .* not shown …\]$|  (because|runs|unknown|in|meant for|profile|session|always is) +| {13})`)
+
+// No text from outside begins a line, is wider than the terminal, or is one that
+// a terminal acts on; and all that is asked about is there.
+func TestQuestionMisleadsNobody(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		piece := rapid.SampledFrom([]string{"ls", "git push", " ", "      ", "\n", "\n\n\n\n\n", "\t", "\r", "\x1b[2K", "\u202e", "\u200b", "\u3000", "日本", "e\u0301", "👩\u200d👩", "\xff", "\x00",
+			"belljar: may it run?", "[… 1 line not shown …]", strings.Repeat("x", 70), strings.Repeat("\n", 60), strings.Repeat("日", 40), "  because    nothing", "\u0085", "\u2028"})
+		text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 30).Draw(t, "pieces"), "") })
+		q := sandbox.Question{Script: text.Draw(t, "script"), Dir: text.Draw(t, "dir"), Description: text.Draw(t, "description"), Session: text.Draw(t, "session"), Always: true}
+		marked := make([]bool, len(q.Script))
+		for range rapid.IntRange(0, 3).Draw(t, "asks") {
+			start := rapid.IntRange(0, len(q.Script)).Draw(t, "start")
+			end := rapid.IntRange(start, len(q.Script)).Draw(t, "end")
+			q.Verdict.Commands = append(q.Verdict.Commands, sandbox.CommandVerdict{Decision: sandbox.Ask, Program: text.Draw(t, "program"), Rule: "r", Reason: text.Draw(t, "reason"), Span: policy.Span{Start: start, End: end, Line: 1, Column: 1}})
+			for i := start; i < end; i++ {
+				marked[i] = true
+			}
+		}
+		const columns = 60
+		shown := question(q, columns, plain)
+		if view.Safe(shown) != shown || strings.ContainsAny(shown, "\r\t") {
+			t.Fatalf("a terminal acts on %q", shown)
+		}
+		for line := range strings.SplitSeq(strings.TrimSuffix(shown, "\n"), "\n") {
+			if !ours.MatchString(line) || view.Width(line) >= columns {
+				t.Fatalf("the line %q is not ours", line)
+			}
+		}
+		for start := 0; start < len(marked); {
+			end := start
+			for end < len(marked) && marked[end] && q.Script[end] != '\n' {
+				end++
+			}
+			if part := strings.TrimSpace(q.Script[start:end]); part != "" && plainText(part) && !strings.Contains(withoutFolds(shown), part) {
+				t.Fatalf("%q is asked about, and not in\n%s", part, shown)
+			}
+			start = end + 1
+		}
+	})
+}
+
+func plainText(text string) bool {
+	return !slices.ContainsFunc([]byte(text), func(b byte) bool { return b < ' ' || b > '~' })
+}
+
+// withoutFolds puts folded lines together again.
+func withoutFolds(shown string) string {
+	carets := regexp.MustCompile(`(?m)^ {8}\| [ ^]+\n`)
+	return strings.ReplaceAll(carets.ReplaceAllString(shown, ""), "\n        | ", "")
+}
+
+func TestRowsCountAllBytes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
+		columns := rapid.IntRange(0, 30).Draw(t, "columns")
+		total, lines := 0, 0
+		for _, r := range rows(text, nil, columns) {
+			total += r.bytes
+			if r.begins {
+				lines++
+			}
+			if columns > 12 && view.Width(r.text) > columns {
+				t.Fatalf("%q is wider than %d", r.text, columns)
+			}
+		}
+		if want := len(slices.Collect(strings.Lines(text))); total != len(text) || lines != want {
+			t.Fatalf("%d bytes in %d lines, want %d in %d", total, lines, len(text), want)
+		}
+	})
+}
+
+func TestAnswers(t *testing.T) {
+	for text, want := range map[string]string{
+		"y": "once true", "YES ": "once true", "": "deny true", "n": "deny true", "No": "deny true", "a": "always true", "always": "always true",
+		"yy": " false", "ok": " false", "y n": " false", "\x03": " false",
+	} {
+		if a, ok := parseAnswer(text, true); fmt.Sprint(a, " ", ok) != want {
+			t.Errorf("%q: %q, %v", text, a, ok)
+		}
+	}
+	if _, ok := parseAnswer("a", false); ok {
+		t.Error("always, where that is not offered")
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"belljar/policy"
+	"belljar/view"
+)
+
+// row is a line on a person's screen of a text that is shown, made safe.
+type row struct {
+	line   int  // of the text, from 1
+	begins bool // that line, which else goes on
+	text   string
+	carets string // below the marked part, as wide as that
+	marked bool   // some of it is
+	bytes  int    // of the text, its line end included
+}
+
+// blank tells whether there is nothing to see.
+func (r row) blank() bool { return strings.Trim(r.text, " \u00a0\u3000\u2800") == "" }
+
+// rows are the lines of a text with carets below the spans, folded where a
+// terminal could fold them itself: what that begins a line with would look like
+// ours. Columns of 0 fold none. Each character is made safe by itself, so that
+// none is joined with what stands before a span.
+func rows(text string, spans []policy.Span, columns int) (list []row) {
+	depth, change := 0, make([]int, len(text)+1)
+	for _, s := range spans {
+		start := min(max(s.Start, 0), len(text))
+		change[start]++
+		change[min(max(s.End, start), len(text))]--
+	}
+	at, number := 0, 0
+	for line := range strings.Lines(text) {
+		number++
+		r := rowWriter{row: row{line: number, begins: true}}
+		for size, left := 0, strings.TrimSuffix(line, "\n"); left != ""; left = left[size:] {
+			_, size = utf8.DecodeRuneInString(left)
+			for range size {
+				depth += change[at]
+				at++
+			}
+			shown := view.SafeLine(left[:size])
+			if !r.fits(shown, columns) {
+				list = append(list, r.end())
+				r = rowWriter{row: row{line: number}}
+			}
+			r.add(shown, size, depth > 0)
+		}
+		if strings.HasSuffix(line, "\n") {
+			depth += change[at]
+			at++
+			r.bytes++
+		}
+		list = append(list, r.end())
+	}
+	return list
+}
+
+// rowWriter puts a row together.
+type rowWriter struct {
+	row
+	used         int // columns, at most
+	shown, below strings.Builder
+}
+
+// most is how many columns a character may take. Terminals do not agree on all
+// that is not ASCII.
+func most(shown string) int {
+	if len(shown) == utf8.RuneCountInString(shown) {
+		return len(shown)
+	}
+	return 2
+}
+
+func (r *rowWriter) fits(shown string, columns int) bool {
+	return columns == 0 || r.used == 0 || r.used+most(shown) <= columns
+}
+
+func (r *rowWriter) add(shown string, bytes int, marked bool) {
+	r.shown.WriteString(shown)
+	r.used += most(shown)
+	r.bytes += bytes
+	mark := " "
+	if marked {
+		mark, r.marked = "^", true
+	}
+	r.below.WriteString(strings.Repeat(mark, view.Width(shown)))
+}
+
+func (r *rowWriter) end() row {
+	r.text, r.carets = r.shown.String(), strings.TrimRight(r.below.String(), " ")
+	return r.row
+}
+
+// paint colours on a terminal, for a decision.
+func paint(w io.Writer, d policy.Decision) func(string) string {
+	if !colourful(w) {
+		return func(text string) string { return text }
+	}
+	colour := map[policy.Decision]string{policy.Allow: "32", policy.Ask: "33"}[d]
+	if colour == "" {
+		colour = "31"
+	}
+	return func(text string) string { return "\x1b[1;" + colour + "m" + text + "\x1b[0m" }
+}

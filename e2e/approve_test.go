@@ -1,0 +1,225 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const exitDenied = 126
+
+// asking is a configuration whose policy asks about some commands.
+func asking(t *testing.T, timeout string) string {
+	t.Helper()
+	text := `policy:
+  ask_timeout: ` + timeout + `
+  rules:
+    - {name: push, commands: [git push], decision: ask, reason: it publishes}
+    - {name: count, commands: [seq], decision: ask, reason: it counts}
+    - {name: time, commands: [date], decision: ask}
+`
+	file := filepath.Join(t.TempDir(), "sandbox.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+const prompt = "may it run? [y]es, this once; [N]o ("
+
+func TestApproveOnce(t *testing.T) {
+	needEngine(t)
+	a := sitDown(t, "run", "--config", asking(t, "1m"), "--description", "release\n1.2 \x1b[2J\u202e", "echo begin; seq -s \u200b 4")
+	a.sees("belljar: the command policy wants your approval of this:")
+	a.sees("1 | echo begin; seq -s \\u200b 4\r\n        | ")
+	a.sees("            ^^^^^^^^^^^^^^^")
+	a.sees("because    rule \"count\" at 1:13: it counts")
+	a.sees("runs       echo, seq")
+	a.sees("in         /work")
+	a.sees("meant for  release\r\n             1.2 \\x1b[2J\\u202e")
+	a.sees(prompt)
+	a.types("what?\r") // which is no answer
+	a.sees(prompt)
+	a.types("y\r")
+	a.sees("begin\r\n1\u200b2\u200b3\u200b4")
+	a.ends(0)
+}
+
+func TestApproveDenies(t *testing.T) {
+	needEngine(t)
+	config := asking(t, "1m")
+	for name, keys := range map[string]string{"no": "n\r", "enter": "\r", "end of input": "\x04"} {
+		t.Run(name, func(t *testing.T) {
+			a := sitDown(t, "run", "--config", config, "git push")
+			a.sees(prompt)
+			a.types(keys)
+			a.sees("belljar: it was not approved: rule \"push\" at 1:1, \"git push\": it publishes")
+			a.ends(exitDenied)
+		})
+	}
+	t.Run("always, where that is not offered", func(t *testing.T) {
+		a := sitDown(t, "run", "--config", config, "git push")
+		a.sees(prompt)
+		a.types("a\r")
+		a.sees(prompt)
+		a.types("n\r")
+		a.ends(exitDenied)
+	})
+	t.Run("interrupt", func(t *testing.T) {
+		a := sitDown(t, "run", "--config", config, "git push")
+		a.sees(prompt)
+		a.types("y\x03")
+		a.sees("belljar: canceled before the command was approved")
+		a.ends(exitCanceled)
+	})
+	t.Run("deadline", func(t *testing.T) {
+		a := sitDown(t, "run", "--config", asking(t, "1s"), "git push")
+		a.sees(prompt)
+		a.types("y") // and no Enter
+		a.sees("\r\nbelljar: the command policy wants an approval, and nobody answered within 1s: rule \"push\"")
+		a.ends(exitDenied)
+		if err := syscall.SetNonblock(int(a.its.Fd()), true); err != nil {
+			t.Fatal(err)
+		}
+		a.types("\r")
+		line := make([]byte, 9)
+		eventually(t, "the line", func() bool { n, _ := syscall.Read(int(a.its.Fd()), line); return n > 0 && line[0] == '\n' })
+	})
+}
+
+// What was typed before there was a question answers none.
+func TestApproveIgnoresWhatWasTypedAhead(t *testing.T) {
+	needEngine(t)
+	a := sitDown(t, "run", "--config", asking(t, "1m"), "git push")
+	a.types("y\ry\ry")
+	a.sees(prompt)
+	a.types("\r")
+	a.sees("belljar: it was not approved")
+	a.ends(exitDenied)
+}
+
+// The answer is read from the terminal, and not from what is the command's.
+func TestApproveLeavesStdin(t *testing.T) {
+	needEngine(t)
+	cmd := exec.Command(binary, "run", "-i", "--config", asking(t, "1m"), "git() { cat; }; git push")
+	cmd.Stdin = strings.NewReader("y\nfrom stdin\n")
+	a := sitDownTo(t, cmd)
+	a.sees(prompt)
+	a.types("y\r")
+	a.sees("y\r\ny\r\nfrom stdin\r\n")
+	a.ends(0)
+}
+
+// A question comes before the terminal is the command's.
+func TestApproveThenShell(t *testing.T) {
+	needEngine(t)
+	a := sitDown(t, "run", "-it", "--config", asking(t, "1m"), "git() { stty size; read x; exit $x; }; git push")
+	a.sees(prompt)
+	a.types("y\r")
+	a.sees("33 101")
+	eventually(t, "raw", a.raw)
+	a.types("7\r")
+	a.ends(7)
+}
+
+func TestApproveAlways(t *testing.T) {
+	needEngine(t)
+	config, session := asking(t, "1m"), fmt.Sprintf("e2e-%d", time.Now().UnixNano())
+	t.Cleanup(func() { removeSession(session) })
+	run := func(script string) *atTerminal {
+		a := sitDown(t, "run", "--config", config, "--session", session, script)
+		a.keeps = true
+		return a
+	}
+	const prompt = "may it run? [y]es, this once; [a]lways in this session; [N]o ("
+	a := run("seq 2")
+	a.sees("always is  seq by rule \"count\", until the session ends")
+	a.sees(prompt)
+	a.types("a\r")
+	a.sees("1\r\n2\r\n")
+	a.ends(0)
+
+	a = run("echo no question; seq 3 5") // nor a prompt
+	a.sees("no question\r\n3\r\n")
+	a.ends(0)
+	if bytes.Contains(a.all.Bytes(), []byte("approval")) {
+		t.Errorf("%q", &a.all)
+	}
+
+	for _, script := range []string{"seq 2; date", "seq 2; $X"} {
+		a = run(script)
+		a.sees("may it run?")
+		a.types("n\r")
+		a.ends(exitDenied)
+	}
+
+	removeSession(session)
+	a = run("seq 2")
+	a.sees(prompt)
+	a.types("n\r")
+	a.ends(exitDenied)
+}
+
+// Where nobody is at the terminal, nobody is asked, and it ends at once.
+func TestApproveWithNobody(t *testing.T) {
+	needEngine(t)
+	config := asking(t, "10m")
+	const want = "belljar: the command policy wants an approval, and nobody is there to ask: rule \"push\" at 1:1, \"git push\": it publishes (run it in the foreground of a terminal, or add --yes"
+	t.Run("no terminal", func(t *testing.T) {
+		cmd := exec.Command(binary, "run", "--config", config, "git push")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		cmd.Stdin = strings.NewReader("y\n")
+		out, err := cmd.CombinedOutput()
+		if code := exitCode(t, err); code != exitDenied || !strings.Contains(string(out), want) {
+			t.Errorf("exit %d: %s", code, out)
+		}
+	})
+	t.Run("stderr elsewhere", func(t *testing.T) {
+		var stderr bytes.Buffer
+		cmd := exec.Command(binary, "run", "--config", config, "git push")
+		cmd.Stderr = &stderr
+		a := sitDownTo(t, cmd)
+		a.ends(exitDenied)
+		if !strings.Contains(stderr.String(), want) {
+			t.Error(stderr.String())
+		}
+	})
+	t.Run("in the background", func(t *testing.T) {
+		cmd := exec.Command("sh", "-mc", `"$0" "$@" & wait $!; echo "status $?"`, binary, "run", "--config", config, "git push")
+		a := sitDownTo(t, cmd)
+		a.sees(want)
+		a.sees("status 126")
+		a.ends(0)
+	})
+}
+
+// A question that was stopped is asked again; one that goes on in the
+// background is not answered.
+func TestApproveIsStopped(t *testing.T) {
+	needEngine(t)
+	config := asking(t, "1m")
+	for _, test := range []struct{ then, sees, types, status string }{
+		{"fg", prompt, "y\r", "status 0"},
+		{"bg; wait", "nobody is there to ask", "", "status 126"},
+	} {
+		t.Run(test.then, func(t *testing.T) {
+			script := `"$0" "$@"; echo stopped; sleep 0.2; ` + test.then + `; echo "status $?"`
+			a := sitDownTo(t, exec.Command("sh", "-mc", script, binary, "run", "--config", config, "git() { :; }; git push"))
+			a.sees(prompt)
+			a.types("\x1a")
+			a.sees("stopped")
+			a.sees(test.sees)
+			a.types(test.types)
+			if test.types != "" {
+				a.sees(test.status)
+			}
+			a.ends(0)
+		})
+	}
+}
