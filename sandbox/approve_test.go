@@ -181,7 +181,7 @@ func TestAlways(t *testing.T) {
 		"nothing that a rule asks about":    {next: in("ls"), asked: true},
 		"without the session":               {next: sandbox.Command{Script: "git"}, asked: true},
 		"of another session":                {next: sandbox.Command{Script: "git", Session: "other"}, asked: true},
-		"of another process":                {next: in("git"), with: func(t *testing.T, s *stage, l *sandbox.Local) { l.Close() }},
+		"of another process":                {next: in("git"), with: func(_ *testing.T, _ *stage, l *sandbox.Local) { l.Close() }},
 		"with another policy": {next: in("git"), with: func(_ *testing.T, _ *stage, l *sandbox.Local) {
 			changeProfile(l, func(p *sandbox.Profile) { p.Policy = asking{hash: "two"} })
 		}, asked: true},

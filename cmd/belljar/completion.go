@@ -20,6 +20,7 @@ func completeRun(cmd *cobra.Command, g *globals) {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	cmd.MarkFlagFilename("output-file")
+	cmd.MarkFlagFilename("template")
 	completeProfile(cmd, g)
 }
 

@@ -193,8 +193,20 @@ func (p *printer) refused(c sandbox.Command, err error) error {
 }
 
 // exit is the program's end. Output that could not be written is a failure of
-// ours, whatever became of the command; a reader that went away is its choice.
+// ours, whatever became of the command.
 func (p *printer) exit() error {
+	if err := p.written(); err != nil {
+		return err
+	}
+	if code := exitStatus(*p.result); code != 0 {
+		return exitError(code)
+	}
+	return nil
+}
+
+// written fails where something could not be; a reader that went away is its
+// choice.
+func (p *printer) written() error {
 	if err := p.file.close(); err != nil {
 		p.say("writing the output file: " + err.Error())
 		return exitError(exitFailed)
@@ -202,9 +214,6 @@ func (p *printer) exit() error {
 	if p.broken != nil && !errors.Is(p.broken, syscall.EPIPE) {
 		p.say("writing the output: " + p.broken.Error())
 		return exitError(exitFailed)
-	}
-	if code := exitStatus(*p.result); code != 0 {
-		return exitError(code)
 	}
 	return nil
 }

@@ -48,14 +48,15 @@ const runExamples = `  belljar run 'echo out; echo err >&2; exit 3'
   tar c . | belljar run -i 'tar x && ls'
   belljar run -it sh
   belljar run --session dev 'python3 -m http.server >log 2>&1 &'
-  belljar run --format json 'sleep 100 & echo started' | jq .lingering`
+  belljar run --format json 'sleep 100 & echo started' | jq .lingering
+  belljar run --template review.md --args 'main..topic' -v "$PWD:/work:ro"`
 
 func runCmd(g *globals) *cobra.Command {
 	f := &runFlags{keys: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:     "run [flags] [--] COMMAND [ARG...]",
 		Short:   "Run one command in a fresh container",
-		Long:    runHelp,
+		Long:    runHelp + templateHelp,
 		Example: runExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runRun(cmd.Context(), g, f, args)
@@ -66,6 +67,15 @@ func runCmd(g *globals) *cobra.Command {
 	completeRun(cmd, g)
 	return cmd
 }
+
+// templateHelp stands in run's help.
+const templateHelp = `
+
+With --template FILE there is no COMMAND: FILE is text in which !{COMMAND} stands
+for what that command says, followed by its exit status. {{args}} stands for
+--args: in a command as one quoted word, elsewhere as text. All commands are
+judged before the first runs. The filled text goes to stdout once all have ended;
+if one is denied or could not be run, nothing does.`
 
 func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	show, err := newPrinter(f.format)
@@ -81,6 +91,10 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	if err := f.check(); err != nil {
 		return show.refused(command, err)
 	}
+	fill, err := openTemplate(f, args, show)
+	if err != nil {
+		return show.refused(command, err)
+	}
 	terminal, err := newTerminal(ctx, f)
 	if err != nil {
 		return show.refused(command, err)
@@ -94,7 +108,7 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	if os.Getenv("BELLJAR_HOST") != "" {
 		return show.refused(command, errSidecar)
 	}
-	if p, ok := c.Profiles[f.profile]; ok && f.format == "text" && !show.terminal {
+	if p, ok := c.Profiles[f.profile]; ok && f.format == "text" && (!show.terminal || fill != nil) {
 		p.Summarize = sandbox.Summarize{} // nobody would see it
 		c.Profiles[f.profile] = p
 	}
@@ -117,6 +131,9 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	}
 	if err := f.output(show); err != nil {
 		return show.refused(command, err)
+	}
+	if fill != nil {
+		return fill.run(ctx, runner, command, kill)
 	}
 	x, err := runner.Start(ctx, command)
 	if err != nil {

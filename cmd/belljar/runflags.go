@@ -32,6 +32,9 @@ type runFlags struct {
 	description string
 	yes         bool // to all that the policy asks
 
+	template string  // a file, or -
+	args     *string // for it
+
 	session  string
 	parallel bool
 	existing bool // the session must be there already
@@ -78,6 +81,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.file, "output-file", "", "write all output to `FILE`, too, as it is")
 	flags.StringVar(&f.description, "description", "", "`TEXT` that says what the command is for, to who approves it and in the audit")
 	flags.BoolVar(&f.yes, "yes", false, "approve what the policy would ask about, and say so")
+	flags.StringVar(&f.template, "template", "", "fill in the prompt `FILE`, whose !{COMMAND} become what the commands say; - is stdin")
+	flags.Func("args", "`TEXT` for {{args}} in the template", func(text string) error { f.args = &text; return nil })
 	flags.BoolVar(&f.parallel, "parallel", false, "do not wait for the session's other parallel commands")
 }
 
@@ -127,6 +132,8 @@ func script(args []string) (string, error) {
 func (f *runFlags) check() error {
 	live := f.live == string(sandbox.LiveView)
 	switch {
+	case f.args != nil && f.template == "":
+		return usagef("--args is for a template: add --template FILE")
 	case live && f.format != "ndjson":
 		return usagef("--live view is told in events: add --format ndjson")
 	case live && f.file != "":

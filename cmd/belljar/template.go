@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"belljar/cmd/internal/template"
+	"belljar/sandbox"
+	"belljar/view"
+)
+
+// checkTemplate refuses flags that a template has no use for.
+func (f *runFlags) checkTemplate() error {
+	_, viewed := f.keys["view.mode"]
+	switch {
+	case f.stdin || f.tty:
+		return usagef("--template runs commands without stdin and terminal: leave out -i and -t")
+	case f.file != "":
+		return usagef("--template writes its text to stdout: leave out --output-file")
+	case f.live != string(sandbox.LiveRaw) || f.format == "ndjson":
+		return usagef("--template tells nothing before its text is whole: leave out --live and --format ndjson")
+	case viewed:
+		return usagef("--template shows merged views: leave out --view")
+	}
+	return nil
+}
+
+// filling is a template on its way to its text. A nil filling is none.
+type filling struct {
+	name     string // of its file
+	template *template.Template
+	args     string
+	commands []template.Command
+	json     bool
+	show     *printer
+}
+
+// openTemplate reads the template, and fills in the arguments.
+func openTemplate(f *runFlags, words []string, show *printer) (*filling, error) {
+	if f.template == "" {
+		return nil, nil
+	}
+	show.format = "text" // a refusal is no text, nor a result
+	if err := f.checkTemplate(); err != nil {
+		return nil, err
+	}
+	if len(words) > 0 {
+		return nil, usagef("--template has the commands: leave out %q", words[0])
+	}
+	text, err := readTemplate(f.template)
+	if err != nil {
+		return nil, usagef("--template: %v", err)
+	}
+	fill := &filling{name: f.template, json: f.format == "json", show: show}
+	if fill.template, err = template.Parse(text); err != nil {
+		return nil, fill.wrong(err)
+	}
+	switch has := fill.template.HasArgs(); {
+	case has && f.args == nil:
+		return nil, usagef("--template %s has {{args}}: add --args TEXT", f.template)
+	case f.args != nil && !has:
+		return nil, usagef("--template %s has no {{args}}: leave out --args", f.template)
+	case has:
+		fill.args = *f.args
+	}
+	if fill.commands, err = fill.template.Commands(fill.args); err != nil {
+		return nil, fill.wrong(err)
+	}
+	return fill, nil
+}
+
+func readTemplate(name string) (string, error) {
+	file := os.Stdin
+	if name != "-" {
+		var err error
+		if file, err = os.Open(name); err != nil {
+			return "", err
+		}
+		defer file.Close()
+	}
+	text, err := io.ReadAll(io.LimitReader(file, template.MaxBytes+1))
+	return string(text), err
+}
+
+func (t *filling) wrong(err error) error {
+	return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "--template " + t.name + ":" + err.Error()}
+}
+
+// place names a command.
+func (t *filling) place(i int) string {
+	return fmt.Sprintf("%s:%d:%d", t.name, t.commands[i].Line, t.commands[i].Column)
+}
+
+// run runs the commands, if all may, and writes the text.
+func (t *filling) run(ctx context.Context, runner *sandbox.Local, like sandbox.Command, kill <-chan struct{}) error {
+	like.View.Mode = sandbox.ViewMerged
+	prepared := make([]*sandbox.Prepared, len(t.commands))
+	for i, command := range t.commands {
+		like.Script = command.Script
+		var err error
+		if prepared[i], err = runner.Prepare(ctx, like); err != nil {
+			return t.show.refused(like, fmt.Errorf("%s: %w", t.place(i), err))
+		}
+	}
+	var outputs []string
+	var results []sandbox.Result
+	for i, p := range prepared {
+		x, err := p.Start(ctx)
+		if err != nil {
+			return t.show.refused(like, fmt.Errorf("%s: %w", t.place(i), err))
+		}
+		r := t.follow(i, x, kill)
+		switch r.Status {
+		case sandbox.StatusFatal, sandbox.StatusDenied, sandbox.StatusCanceled:
+			t.show.say(t.place(i) + ": " + r.Message)
+			return exitError(exitStatus(r))
+		}
+		outputs = append(outputs, said(r))
+		if t.json {
+			results = append(results, r)
+		}
+	}
+	t.show.broken = t.write(t.template.Fill(t.args, outputs), results)
+	return t.show.written()
+}
+
+// follow waits for a command's result, and shows a person how it goes on.
+func (t *filling) follow(i int, x sandbox.Execution, kill <-chan struct{}) (r sandbox.Result) {
+	if t.show.terminal {
+		t.show.say(t.place(i) + ": " + cut(t.commands[i].Script, 100))
+	}
+	for {
+		select {
+		case <-kill:
+			x.Kill()
+			kill = nil
+		case event, more := <-x.Events():
+			if !more {
+				return r
+			}
+			if event.Type == sandbox.EventNotice && !event.Binary {
+				t.show.say(t.place(i) + ": " + string(event.Data))
+			}
+			if event.Type == sandbox.EventResult {
+				r = *event.Result
+			}
+		}
+	}
+}
+
+// said is what stands for a command: its output, and how it ended on a line of
+// its own.
+func said(r sandbox.Result) string {
+	text := ""
+	if r.Views != nil && r.Views.Merged != nil {
+		text = r.Views.Merged.Text
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	if r.Cause == sandbox.CauseExited {
+		return fmt.Sprintf("%s[exit status %d]", text, r.ExitCode)
+	}
+	return fmt.Sprintf("%s[%s: %s]", text, r.Status, view.SafeLine(r.Message))
+}
+
+func (t *filling) write(text string, results []sandbox.Result) error {
+	if !t.json {
+		if _, err := io.WriteString(t.show.streams[0], text); err != nil {
+			return err
+		}
+		return flushAll(t.show.streams[:])
+	}
+	quoted, err := sandbox.JSON(text)
+	if err == nil {
+		_, err = fmt.Fprintf(t.show.out, `{"text":%s,"results":[`, quoted)
+	}
+	for i, r := range results {
+		if i > 0 && err == nil {
+			_, err = io.WriteString(t.show.out, ",")
+		}
+		if err == nil {
+			err = r.WriteJSON(t.show.out)
+		}
+	}
+	if err == nil {
+		_, err = io.WriteString(t.show.out, "]}\n")
+	}
+	return err
+}

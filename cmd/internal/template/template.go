@@ -1,0 +1,228 @@
+// Package template reads prompt files for agents, in which !{COMMAND} stands for
+// what a shell command says and {{args}} for what the prompt is about.
+//
+// The one rule: the file is its operator's, the arguments are anybody's. In a
+// command they are one word, quoted, and never its program; elsewhere they are
+// text; and nothing that was filled in is read again.
+//
+//	t, err := template.Parse("Review !{git log {{args}}}:")
+//	commands, err := t.Commands("it's a branch")
+//	// commands[0].Script is git log 'it'\''s a branch'
+//	text := t.Fill("it's a branch", []string{"…"})
+//
+// # Design
+//
+// A span has no end mark of its own, so that commands need no other quoting
+// than a shell's: it ends with the first brace that leaves a whole script
+// before it, whose own braces are paired; what is in quotes does not count.
+//
+// sh may be dash, busybox or bash. A hole is where all of them read one word of
+// a simple command: the grammars of POSIX and of bash must agree on it, and what
+// the parser and shells are known to read differently is refused beside a hole.
+package template
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"belljar/sandbox"
+)
+
+// Bounds of a template.
+const (
+	MaxBytes = 1 << 20
+	MaxSpans = 100
+	MaxText  = 16 << 20 // bytes of text, with the arguments, and without what commands say
+)
+
+const (
+	open   = "!{"
+	hole   = "{{args}}"
+	escape = `\` // before either: it is text
+)
+
+// Template is a prompt file.
+type Template struct{ parts []part }
+
+// part is a piece of the file: text, a hole or a span.
+type part struct {
+	raw  string // as it stands there
+	text string
+	hole bool
+	span *span
+}
+
+// span is a command.
+type span struct {
+	script string
+	holes  []int // where in it arguments go
+	at     position
+}
+
+// position is where something stands in the file, as editors count: from 1, and
+// in bytes.
+type position struct{ line, column int }
+
+// Command is a span that has its arguments.
+type Command struct {
+	Script       string
+	Line, Column int // of the span
+}
+
+func (at position) errorf(format string, args ...any) error {
+	return fmt.Errorf("%d:%d: %s", at.line, at.column, fmt.Sprintf(format, args...))
+}
+
+// Parse reads a template. Errors begin with the line and the column.
+func Parse(text string) (*Template, error) {
+	if len(text) > MaxBytes {
+		return nil, position{1, 1}.errorf("the template is longer than %d bytes", MaxBytes)
+	}
+	for i, r := range text {
+		if r == 0 || notUTF8(text[i:], r) {
+			return nil, locate(text, i).errorf("this is not UTF-8 text")
+		}
+	}
+	t, spans, f := &Template{}, 0, newFinder(text)
+	for at := 0; at < len(text); {
+		n, kind := next(text[at:])
+		t.add(part{raw: text[at : at+n], text: text[at : at+n]})
+		at += n
+		switch kind {
+		case escape + open, escape + hole:
+			t.add(part{raw: kind, text: kind[1:]})
+		case hole:
+			t.add(part{raw: kind, hole: true})
+		case open:
+			s, err := f.span(at)
+			if err != nil {
+				return nil, err
+			}
+			if spans++; spans > MaxSpans {
+				return nil, s.at.errorf("more than %d commands", MaxSpans)
+			}
+			kind = open + s.script + "}"
+			t.add(part{raw: kind, span: s})
+		}
+		at += len(kind)
+	}
+	return t, nil
+}
+
+func (t *Template) add(p part) {
+	if p.raw != "" {
+		t.parts = append(t.parts, p)
+	}
+}
+
+// next is how much text comes before the next thing that is not, and that.
+func next(text string) (int, string) {
+	for i := range len(text) {
+		for _, kind := range []string{escape + open, escape + hole, open, hole} {
+			if strings.HasPrefix(text[i:], kind) {
+				return i, kind
+			}
+		}
+	}
+	return len(text), ""
+}
+
+func locate(text string, at int) position {
+	return position{1 + strings.Count(text[:at], "\n"), at - strings.LastIndex(text[:at], "\n")}
+}
+
+// HasArgs tells whether arguments go anywhere.
+func (t *Template) HasArgs() bool {
+	for _, p := range t.parts {
+		if p.hole || p.span != nil && len(p.span.holes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Commands are the commands in their order. An error says why the arguments
+// cannot be filled in, as those of Parse do.
+func (t *Template) Commands(args string) ([]Command, error) {
+	size := 0
+	for _, p := range t.parts {
+		if size += len(p.text); p.hole {
+			size += len(args)
+		}
+	}
+	if size > MaxText {
+		return nil, position{1, 1}.errorf("with the arguments the template has %d bytes of text, over %d", size, MaxText)
+	}
+	var list []Command
+	for _, p := range t.parts {
+		if p.span == nil {
+			continue
+		}
+		script, err := p.span.fill(args)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Command{script, p.span.at.line, p.span.at.column})
+	}
+	return list, nil
+}
+
+func (s *span) fill(args string) (string, error) {
+	if len(s.holes) == 0 {
+		return s.script, nil
+	}
+	word, err := quote(args)
+	if err != nil {
+		return "", s.at.errorf("%v", err)
+	}
+	if n := len(s.script) + len(s.holes)*(len(word)-len(hole)); n > sandbox.MaxScript {
+		return "", s.at.errorf("with the arguments the command has %d bytes, over %d", n, sandbox.MaxScript)
+	}
+	var b strings.Builder
+	at := 0
+	for _, h := range s.holes {
+		b.WriteString(s.script[at:h])
+		b.WriteString(word)
+		at = h + len(hole)
+	}
+	b.WriteString(s.script[at:])
+	return b.String(), nil
+}
+
+// quote makes one word for any shell of it, whatever stands beside it:
+// syntax.Quote leaves some as they are, and refuses line ends.
+func quote(args string) (string, error) {
+	for i, r := range args {
+		if notUTF8(args[i:], r) {
+			return "", fmt.Errorf("the arguments are not UTF-8 at byte %d", i)
+		}
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return "", fmt.Errorf("the arguments have the control character %U at byte %d: leave it out", r, i)
+		}
+	}
+	return "'" + strings.ReplaceAll(args, "'", `'\''`) + "'", nil
+}
+
+// notUTF8 tells what is no rune from the rune that stands for that.
+func notUTF8(text string, r rune) bool {
+	return r == utf8.RuneError && !strings.HasPrefix(text, "\uFFFD")
+}
+
+// Fill is the text, with an output in the place of each command.
+func (t *Template) Fill(args string, outputs []string) string {
+	var b strings.Builder
+	for _, p := range t.parts {
+		switch {
+		case p.span != nil:
+			b.WriteString(outputs[0])
+			outputs = outputs[1:]
+		case p.hole:
+			b.WriteString(args)
+		default:
+			b.WriteString(p.text)
+		}
+	}
+	return b.String()
+}
