@@ -131,7 +131,7 @@ func TestApproveThenShell(t *testing.T) {
 func TestApproveAlways(t *testing.T) {
 	needEngine(t)
 	config, session := asking(t, "1m"), fmt.Sprintf("e2e-%d", time.Now().UnixNano())
-	t.Cleanup(func() { removeSession(session) })
+	t.Cleanup(func() { exec.Command(binary, "session", "rm", session).Run() })
 	run := func(script string) *atTerminal {
 		a := sitDown(t, "run", "--config", config, "--session", session, script)
 		a.keeps = true

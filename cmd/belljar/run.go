@@ -118,8 +118,6 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 		return show.refused(command, err)
 	}
 	defer engine.Close()
-	release := startGuard(engine.Host())
-	defer release()
 	runner := newRunner(c, engine)
 	runner.Approver = f.approver(show)
 	defer runner.Close()
@@ -132,10 +130,19 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	if err := f.output(show); err != nil {
 		return show.refused(command, err)
 	}
+	// It starts once nobody is asked any more: Ctrl-Z would stop the new process
+	// before it is one of its own, and us not before that goes on (vfork(2)).
+	guard := func() (release func()) { return startGuard(engine.Host()) }
 	if fill != nil {
-		return fill.run(ctx, runner, command, kill)
+		return fill.run(ctx, runner, command, guard, kill)
 	}
-	x, err := runner.Start(ctx, command)
+	prepared, err := runner.Prepare(ctx, command)
+	if err != nil {
+		return show.refused(command, err)
+	}
+	release := guard()
+	defer release()
+	x, err := prepared.Start(ctx)
 	if err != nil {
 		return show.refused(command, err)
 	}

@@ -95,7 +95,7 @@ func (t *filling) place(i int) string {
 }
 
 // run runs the commands, if all may, and writes the text.
-func (t *filling) run(ctx context.Context, runner *sandbox.Local, like sandbox.Command, kill <-chan struct{}) error {
+func (t *filling) run(ctx context.Context, runner *sandbox.Local, like sandbox.Command, guard func() func(), kill <-chan struct{}) error {
 	like.View.Mode = sandbox.ViewMerged
 	prepared := make([]*sandbox.Prepared, len(t.commands))
 	for i, command := range t.commands {
@@ -105,6 +105,7 @@ func (t *filling) run(ctx context.Context, runner *sandbox.Local, like sandbox.C
 			return t.show.refused(like, fmt.Errorf("%s: %w", t.place(i), err))
 		}
 	}
+	defer guard()()
 	var outputs []string
 	var results []sandbox.Result
 	for i, p := range prepared {
