@@ -14,6 +14,7 @@ import (
 
 	"belljar/policy"
 	"belljar/sandbox"
+	"belljar/view"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -24,7 +25,7 @@ type byYes struct{ show *printer }
 
 // Approve implements sandbox.Approver.
 func (y byYes) Approve(_ context.Context, q sandbox.Question) (sandbox.Approval, error) {
-	y.show.say("approved by --yes: " + reason(q.Verdict.Who(), q.Verdict.Span, q.Verdict.Reason) + ": " + cut(q.Script, 200))
+	y.show.say("approved by --yes: " + view.SafeLine(reason(q.Verdict.Who(), q.Verdict.Span, q.Verdict.Reason)) + ": " + cut(q.Script, 200))
 	return sandbox.Approval{Answer: sandbox.AnswerOnce, By: "--yes"}, nil
 }
 
