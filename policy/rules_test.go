@@ -105,7 +105,7 @@ func TestRules(t *testing.T) {
 		{"cd out && cd .. && echo x > f", Deny, "tools"}, {"(cd out && echo x > f)", Allow, "tools"}, {"(cd out); echo x > f", Deny, "tools"}, {"cd \"$x\" && echo x > f", Deny, "tools"}, {"cd \"$x\" && echo x > /tmp/a.log", Allow, "tools"},
 		{"trap 'cd /' EXIT; echo x > out/f", Deny, "tools"}, {"rm out/.git", Deny, "tools"}, {"rm out/.GIT/hooks/x", Deny, "tools"}, {"PAGER=cat git log", Allow, "git"}, {"PAGER=less git log", Deny, "git"},
 		{"echo x > /tmp/a.log", Allow, "tools"}, {"echo x > /tmp/a/b.log", Deny, "tools"}, {"cat a.md > /data/x", Deny, "only-these"}, {"make > /data/x", Allow, "tools"},
-		{"while make; do cd out; echo x > f; done", Deny, "tools"}, {"sed -i p out/f", Deny, "tools"},
+		{"while make; do cd out; echo x > f; done", Deny, "tools"}, {"sed -i p out/f", Allow, "tools"}, {"sed -i p f", Deny, "tools"}, {"sed -i.orig p out/f", Deny, "tools"},
 		{"f() { make; }; f", Allow, "tools"}, {"f() { make; }; f; g", Deny, ""}, {"f; f() { make; }", Deny, ""}, {"make || { f() { make; }; f; }", Deny, ""}, {"f() { make; }; env f", Deny, ""}, {"f() { make; }; X=1 f", Deny, ""},
 	} {
 		v := compile(t, set).Judge(test.script, "/work")

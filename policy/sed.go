@@ -2,7 +2,7 @@ package policy
 
 import "strings"
 
-var sedOptions = newGrammar("n,quiet,silent e,expression: f,file:!o E,r,regexp-extended s,separate z,null-data u,unbuffered l,line-length: b,binary posix debug sandbox follow-symlinks i,in-place?!W I?!W help version a")
+var sedOptions = newGrammar("n,quiet,silent e,expression: f,file:!o E,r,regexp-extended s,separate z,null-data u,unbuffered l,line-length: b,binary posix debug sandbox follow-symlinks i,in-place? I?!W help version a")
 
 func init() { programs["sed"] = sed }
 
@@ -15,9 +15,11 @@ func sed(c *call) {
 			scripts = append(scripts, o.value)
 		}
 	}
-	if len(scripts) == 0 && !p.has("file") && len(p.operands) > 0 {
-		scripts = p.operands[:1]
+	files := p.operands
+	if len(scripts) == 0 && !p.has("file") && len(files) > 0 {
+		scripts, files = files[:1], files[1:]
 	}
+	c.editInPlace(p, files)
 	for _, script := range scripts {
 		if !script.static {
 			c.unknown("the script of sed", script)
@@ -34,6 +36,23 @@ func sed(c *call) {
 		for _, file := range r.writes {
 			c.write(word{text: file, static: true, start: script.start, end: script.end, inner: -1}, 0)
 		}
+	}
+}
+
+// editInPlace is sed -i: it writes its files, and with a suffix others beside
+// them, or elsewhere. What links lead to it writes only where it is to follow them.
+func (c *call) editInPlace(p *parsed, files []word) {
+	if !p.has("in-place") {
+		return
+	}
+	for _, o := range p.options {
+		if o.name == "in-place" && o.has || o.name == "follow-symlinks" {
+			c.writeSomewhere("writes by option "+quoteShort("--"+o.name), c.words[0], 0)
+			return
+		}
+	}
+	for _, file := range files {
+		c.write(file, 0)
 	}
 }
 
