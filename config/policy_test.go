@@ -135,7 +135,8 @@ func TestSetNeedsADefault(t *testing.T) {
 }
 
 func TestRulesGrant(t *testing.T) {
-	c := mustLoad(t, `
+	c, err := loadNamed(t, `
+secrets: [{name: API_KEY, from: env}, {name: OTHER, from: env}]
 policy:
   default: deny
   rules:
@@ -151,6 +152,9 @@ policy:
         mounts: ro
     - {name: deploy, commands: [deploy], decision: ask, grant: {timeout: 1h, mounts: none}, secrets: [API_KEY]}
 `, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := policy.Grant{
 		Timeout: time.Minute, IdleTimeout: 30 * time.Second, Network: "none", Mounts: sandbox.ReadOnlyMounts,
 		Limits:  sandbox.Limits{Memory: 256 << 20, CPUs: 0.5, Pids: 32, Output: 1 << 20, Tmp: 16 << 20, Files: 64},
@@ -165,10 +169,27 @@ policy:
 	}
 }
 
+func TestRulesGiveSecretsThatThereAre(t *testing.T) {
+	for text, want := range map[string]string{
+		"{policy: {rules: [{name: a, commands: [b], decision: allow, secrets: [A]}]}}":                                                                `policy.rules: rules[0] gives secret "A", which there is none of (define it under secrets, or leave it out)`,
+		"{secrets: [{name: A, from: env}], policy: {rules: [{name: a, commands: [b], decision: allow, secrets: [A]}]}}":                               "",
+		"{secrets: [{name: A, from: env}], policy: {rules: [{name: a, commands: [b], decision: allow, secrets: [A]}]}, profiles: {x: {secrets: []}}}": `gives secret "A"`,
+	} {
+		_, err := loadNamed(t, text, Options{})
+		if got := errorText(err); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
 // Shown is what was written, and it can be read again.
 func TestRulesAreShownAsWritten(t *testing.T) {
 	const rules = `[{"name":"a","grant":{"limits":{"memory":"7m","cpus":0.5},"timeout":"1m"},"secrets":["A"],"commands":["b c"],"decision":"ask","allow":["runs"],"allow_unknown":true,"reason":"a \"<\""}]`
-	for _, s := range mustLoad(t, "policy: {rules: "+rules+"}", Options{}).Settings() {
+	c, err := loadNamed(t, "{secrets: [{name: A, from: env}], policy: {rules: "+rules+"}}", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Settings() {
 		if s.Key == "policy.rules" && s.Value != rules {
 			t.Error(s.Value)
 		}

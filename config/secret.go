@@ -132,7 +132,7 @@ func secretFiles(profiles map[string]values) []string {
 }
 
 // checkSecrets finds variables that are set for every command, and are secrets,
-// and strangers who would give the operator's away.
+// rules that give what is none, and strangers who would give the operator's away.
 func (s settings) checkSecrets(stranger bool) Problems {
 	var problems Problems
 	all := s.value("secrets")
@@ -153,6 +153,11 @@ func (s settings) checkSecrets(stranger bool) Problems {
 	rules := s.value("policy.rules")
 	own, _ := rules.data.([]commandRule)
 	for i, rule := range own {
+		for _, name := range rule.Grant.Secrets {
+			if known := func(s sandbox.Secret) bool { return s.Name == name }; (sandbox.Secret{Name: name}).Check() == nil && !slices.ContainsFunc(list, known) {
+				report(rules, "define it under secrets, or leave it out", "rules[%d] gives secret %q, which there is none of", i, name)
+			}
+		}
 		if stranger && rules.from == "file" && len(list) > 0 && len(rule.Grant.Secrets) > 0 {
 			report(rules, "name this file with --config or BELLJAR_CONFIG, if it may", "rules[%d] gives secrets, which a file found in the working directory may not", i)
 		}
