@@ -10,7 +10,8 @@ import (
 // granted is what the rules that a script uses make of it.
 type granted struct {
 	Grant
-	given bool // a command had a say in Secrets: others can only take from them
+	given bool     // a command had a say in Secrets: others can only take from them
+	named []string // what any rule gives
 }
 
 // narrow makes each limit the tighter of the two.
@@ -41,6 +42,7 @@ func tighter[T time.Duration | int64 | float64](a, b T) T {
 
 // share leaves the secrets that these are among, too.
 func (g *granted) share(secrets []string) {
+	g.named = append(g.named, secrets...)
 	if !g.given {
 		g.Secrets, g.given = slices.Sorted(slices.Values(secrets)), true
 		return
@@ -60,6 +62,17 @@ func (g *granted) add(other granted) {
 	if other.given {
 		g.share(other.Secrets)
 	}
+	g.named = append(g.named, other.named...)
+}
+
+// withheld are the secrets that some rules give, and others do not.
+func (g granted) withheld() (names []string) {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(g.named))) {
+		if !slices.Contains(g.Secrets, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // grants applies the rules on a command, of which nil is the default. What only

@@ -82,6 +82,8 @@ func TestSecretsAreGivenByAllRules(t *testing.T) {
 	} {
 		if v := p.Judge(script, ""); v.Decision == Deny || strings.Join(v.Grant.Secrets, " ") != want {
 			t.Errorf("%q (%s: %s) is given %q, want %q", script, v.Decision, v.Reason, v.Grant.Secrets, want)
+		} else if both := len(v.Grant.Secrets) + len(v.Withheld); v.Decision != Deny && strings.Contains(script, "deploy") && !strings.Contains(script, "/deploy") && both != 2 {
+			t.Errorf("%q is given %q, and withheld %q", script, v.Grant.Secrets, v.Withheld)
 		}
 	}
 }

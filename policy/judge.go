@@ -130,7 +130,7 @@ func (j *judge) verdict() Verdict {
 		v.Reason = "it runs nothing that a rule decides on, and the default is " + d.String()
 	}
 	if v.Decision > Deny {
-		v.Grant = j.granted.Grant
+		v.Grant, v.Withheld = j.granted.Grant, j.granted.withheld()
 	}
 	return v
 }

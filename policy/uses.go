@@ -86,7 +86,7 @@ func (c *call) askUse(m *ruleMatch, u use, base Decision) (Decision, string) {
 	case useWrites:
 		unbound := len(p.rules.Writes)+len(m.Writes) == 0
 		allowed = named && unbound || slices.Contains(m.Allow, Writes) || c.s.mayWrite(c.in, u.file, m)
-		add = "a path under writes, or allow: [writes]"
+		add = "path for that under writes, and no allow: [writes]"
 	}
 	if allowed {
 		return base, ""

@@ -111,6 +111,9 @@ func (l *Local) judge(ctx context.Context, c Command, p Profile) (*Prepared, err
 		if c, narrowed = c.narrow(v.Grant); len(narrowed) > 0 {
 			prepared.notice("the command policy narrows it: %s", strings.Join(narrowed, ", "))
 		}
+		if len(v.Withheld) > 0 {
+			prepared.notice("the command policy withholds %s: a rule gives it, but not those of all commands in the script", strings.Join(v.Withheld, ", "))
+		}
 		if refusal = c.checkLimits(); refusal == nil {
 			secrets, refusal = c.granted(p, v.Grant)
 		}

@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,27 @@ func TestGrantNarrows(t *testing.T) {
 	}
 	if !asked.Mounts[0].Writable {
 		t.Error("the caller's own mounts were changed")
+	}
+}
+
+// Nobody need wonder why a variable is not there.
+func TestWithheldSecretsAreTold(t *testing.T) {
+	runner := local(playing(func(*sandboxtest.Proc) int { return 0 }))
+	p := profile()
+	p.Policy = verdict{Decision: sandbox.Allow, Withheld: []string{"A", "B"}}
+	runner.Profiles["default"] = p
+	x, err := runner.Start(t.Context(), command())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notices []string
+	for _, e := range wantEvents(t, x) {
+		if e.Type == sandbox.EventNotice {
+			notices = append(notices, string(e.Data))
+		}
+	}
+	if want := []string{"the command policy withholds A, B: a rule gives it, but not those of all commands in the script"}; !slices.Equal(notices, want) {
+		t.Errorf("%q", notices)
 	}
 }
 

@@ -43,13 +43,14 @@ func (d *Decision) UnmarshalText(text []byte) error {
 // Verdict is what became of a script, and why. The zero Verdict is a denial.
 type Verdict struct {
 	Decision Decision         `json:"decision"`
-	Rule     string           `json:"rule"`           // the rule that decided; empty is the default
-	Reason   string           `json:"reason"`         // one line for the caller
-	Span     ScriptSpan       `json:"span"`           // what it was decided on
-	Roots    []string         `json:"roots"`          // the programs found, sorted
-	Unknown  []Unknown        `json:"unknown"`        // what only the run reveals and mattered
-	Commands []CommandVerdict `json:"commands"`       // each command in the order of the script
-	Grant    Grant            `json:"grant,omitzero"` // of all rules used; nothing where it is denied
+	Rule     string           `json:"rule"`               // the rule that decided; empty is the default
+	Reason   string           `json:"reason"`             // one line for the caller
+	Span     ScriptSpan       `json:"span"`               // what it was decided on
+	Roots    []string         `json:"roots"`              // the programs found, sorted
+	Unknown  []Unknown        `json:"unknown"`            // what only the run reveals and mattered
+	Commands []CommandVerdict `json:"commands"`           // each command in the order of the script
+	Grant    Grant            `json:"grant,omitzero"`     // of all rules used; nothing where it is denied
+	Withheld []string         `json:"withheld,omitempty"` // secrets that some of these rules give, and others do not
 }
 
 // Who is what decided, as messages name it: `rule "x"`, or "default".

@@ -187,7 +187,7 @@ func explain(w io.Writer, script string, v policy.Verdict) error {
 	if len(v.Roots) > 0 {
 		fmt.Fprintf(&b, "\nruns: %s\n", view.SafeLine(strings.Join(v.Roots, ", ")))
 	}
-	for i, line := range granted(v.Grant) {
+	for i, line := range granted(v) {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
@@ -204,7 +204,8 @@ func explain(w io.Writer, script string, v policy.Verdict) error {
 }
 
 // granted says what the rules narrow and give.
-func granted(g policy.Grant) (lines []string) {
+func granted(v policy.Verdict) (lines []string) {
+	g := v.Grant
 	var most []string
 	add := func(set bool, format string, args ...any) {
 		if set {
@@ -228,6 +229,9 @@ func granted(g policy.Grant) (lines []string) {
 	}
 	if len(g.Secrets) > 0 {
 		lines = append(lines, "is given: "+strings.Join(g.Secrets, ", "))
+	}
+	if len(v.Withheld) > 0 {
+		lines = append(lines, "is not given, since not all its commands' rules give it: "+strings.Join(v.Withheld, ", "))
 	}
 	return lines
 }

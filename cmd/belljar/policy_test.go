@@ -29,6 +29,7 @@ func askPolicy(t *testing.T, args ...string) (string, int, error) {
 }
 
 const policyFile = `
+secrets: [{name: API, from: env}, {name: KEY, from: env}]
 policy: {rules: [{name: no-rm, commands: [rm], decision: deny, reason: it removes}, {name: push, commands: [git push], decision: ask}]}
 profiles:
   strict: {policy: {default: deny, rules: []}}
@@ -41,10 +42,13 @@ profiles:
 
 func inPolicyFile(t *testing.T) {
 	t.Helper()
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	dir := t.TempDir()
-	t.Chdir(dir)
-	if err := os.WriteFile(filepath.Join(dir, "sandbox.yaml"), []byte(policyFile), 0o600); err != nil {
+	own := t.TempDir()
+	t.Setenv("XDG_CONFIG_HOME", own)
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir(filepath.Join(own, "belljar"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(own, "belljar", "sandbox.yaml"), []byte(policyFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -57,6 +61,7 @@ runs: deploy, make
 
 at most: timeout 1m30s, idle timeout 5s, memory 256MiB, cpus 0.5, pids 9, output 1KiB, tmp 1MiB, files 99, network none, no mounts
 is given: API
+is not given, since not all its commands' rules give it: KEY
 `
 	if err != nil || !strings.HasSuffix(out, want) {
 		t.Errorf("%v\n%s", err, out)

@@ -42,7 +42,7 @@ func question(q sandbox.Question, columns int, colour func(string) string) strin
 		unknown = append(unknown, fmt.Sprintf("at %v: %s", u.Span, u.What))
 	}
 	p.fields("unknown", unknown)
-	p.fields("grant", granted(q.Verdict.Grant))
+	p.fields("grant", granted(q.Verdict))
 	p.field("in", q.Dir)
 	p.field("meant for", q.Description)
 	if q.Profile != sandbox.DefaultProfile {
