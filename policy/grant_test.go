@@ -78,6 +78,8 @@ func TestSecretsAreGivenByAllRules(t *testing.T) {
 		"cd sub && test -f x && deploy": "API KEY", "timeout 5 deploy": "API KEY", "f() { deploy; }; f": "API KEY", "x=1; deploy": "API KEY",
 		"sh -c 'cd x; deploy'": "API KEY", "eval deploy": "API KEY", "deploy > /tmp/x": "API KEY",
 		"cat x": "", "deploy | cat": "", "deploy $(cat x)": "", "deploy; ls": "", "cd x": "", ":": "", "deploy; $x": "", "$x; deploy": "", "ls; deploy": "",
+		"export -p >/tmp/x; deploy": "", "set >/tmp/x; deploy": "", "exec >/tmp/x; set; deploy": "", "exec 2>>/tmp/x; cd \"$KEY\"; deploy": "",
+		"{ export -p; deploy; } >/tmp/x": "", "deploy 2>/dev/null; export -p": "API KEY", "set >&2; deploy": "API KEY", "{ deploy; } >/dev/null": "API KEY",
 		"/usr/bin/deploy": "", "[ $x ] && deploy": "",
 	} {
 		if v := p.Judge(script, ""); v.Decision == Deny || strings.Join(v.Grant.Secrets, " ") != want {
