@@ -162,6 +162,9 @@ func (c *call) decide() *ruleMatch {
 		}
 	}
 	verdict.Program = c.words[0].text
+	if found[0] == nil && verdict.Decision == Ask {
+		c.vague()
+	}
 	c.s.j.ruled = c.s.j.ruled || !c.wrapper || found[0] != nil
 	c.s.j.add(verdict)
 	c.grants(found)

@@ -61,6 +61,22 @@ func (c *call) askEnv(m *ruleMatch, v *CommandVerdict) {
 	}
 }
 
+// vague says what is not known of a program that the default asks about: who
+// approves it for longer must know which it is, and what it runs. A rule allows
+// neither by itself.
+func (c *call) vague() {
+	for _, name := range c.env {
+		if changesCommands(name) && !c.s.j.policy.maySet(name, nil) {
+			c.s.j.unknown = append(c.s.j.unknown, Unknown{What: fmt.Sprintf("what %s is where %s is set", quoteShort(c.words[0].text), quoteShort(name)), Span: c.span()})
+		}
+	}
+	for _, u := range c.uses {
+		if u.kind == useRuns {
+			c.s.j.unknown = append(c.s.j.unknown, Unknown{What: quoteShort(c.words[0].text) + " " + u.what, Span: u.at})
+		}
+	}
+}
+
 // askUse decides on one use under the rule, or the default.
 func (c *call) askUse(m *ruleMatch, u use, base Decision) (Decision, string) {
 	p := c.s.j.policy
