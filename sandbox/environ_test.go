@@ -19,7 +19,7 @@ func TestTerminalEnviron(t *testing.T) {
 		"the profile's":     {Command{TTY: tty}, Profile{Env: []string{"PAGER=more", "TERM=dumb"}}, []string{"PAGER=more", "TERM=dumb"}},
 		"asked for":         {Command{TTY: tty, Env: []string{"PAGER=less", "TERM="}}, Profile{Env: []string{"PAGER=more"}}, []string{"PAGER=less", "TERM="}},
 	} {
-		if got, err := environ(test.command, test.profile); err != nil || !slices.Equal(got, test.want) {
+		if got, _, err := environ(test.command, test.profile); err != nil || !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q, error %v, want %q", name, got, err, test.want)
 		}
 	}

@@ -37,11 +37,12 @@ type execution struct {
 	secrets []string // "NAME=value"
 	masks   *masks   // nil without any
 
-	standing standing // of its approval, in the session
+	standing  standing // of its approval, in the session
+	narrowing narrowing
 }
 
 // start begins the command in a goroutine that ends with its events.
-func start(ctx context.Context, prepared *Prepared) *execution {
+func start(ctx context.Context, prepared *Prepared, secrets []string) *execution {
 	l, c := prepared.local, prepared.command
 	patient, kill := context.WithCancel(context.WithoutCancel(ctx))
 	x := &execution{
@@ -50,9 +51,9 @@ func start(ctx context.Context, prepared *Prepared) *execution {
 		kill:    kill,
 		taken:   time.Now(),
 		result:  Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session},
-		notices: prepared.notices, standing: prepared.standing,
+		notices: prepared.notices, standing: prepared.standing, narrowing: prepared.narrowing,
 	}
-	x.keepSecret(prepared.secrets)
+	x.keepSecret(secrets)
 	if c.TTY != nil && l.Viewer != nil {
 		x.output.screen = l.Viewer.NewScreen(*c.TTY)
 	}

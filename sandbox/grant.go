@@ -3,7 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"fmt"
-	"math"
+	"strconv"
 	"time"
 )
 
@@ -31,6 +31,44 @@ func (g Grant) Check() (wrong []error) {
 		bad("mounts: %q: write ro or none", g.Mounts)
 	}
 	return wrong
+}
+
+// Narrows says in words what a command gets at most.
+func (g Grant) Narrows() (words []string) {
+	add := func(set bool, format string, args ...any) {
+		if set {
+			words = append(words, fmt.Sprintf(format, args...))
+		}
+	}
+	add(g.Timeout > 0, "timeout %v", g.Timeout)
+	add(g.IdleTimeout > 0, "idle timeout %v", g.IdleTimeout)
+	l := g.Limits
+	add(l.Memory > 0, "memory %s", size(l.Memory))
+	add(l.CPUs > 0, "cpus %s", decimal(l.CPUs))
+	add(l.Pids > 0, "pids %d", l.Pids)
+	add(l.Output > 0, "output %s", size(l.Output))
+	add(l.Tmp > 0, "tmp %s", size(l.Tmp))
+	add(l.Files > 0, "files %d", l.Files)
+	add(g.Network != "", "network %s", g.Network)
+	add(g.Mounts == ReadOnlyMounts, "mounts read-only")
+	add(g.Mounts == NoMounts, "no mounts")
+	return words
+}
+
+// size writes bytes as people do: 64MiB. Of what no unit fits, the first digits.
+func size(bytes int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	n := float64(bytes)
+	for n >= 1024 && len(units) > 1 {
+		n, units = n/1024, units[1:]
+	}
+	return strconv.FormatFloat(n, 'g', 4, 64) + units[0]
+}
+
+// container is what of it a container has: the rest is the command's alone.
+func (g Grant) container() Grant {
+	g.Timeout, g.IdleTimeout, g.Limits = 0, 0, g.Limits.box()
+	return g
 }
 
 // grantJSON is a grant's JSON. Sizes are bytes.
@@ -63,18 +101,3 @@ func (g Grant) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(out)
 }
-
-// UnmarshalJSON reads what MarshalJSON writes.
-func (g *Grant) UnmarshalJSON(text []byte) error {
-	var in grantJSON
-	if err := json.Unmarshal(text, &in); err != nil {
-		return err
-	}
-	*g = Grant{Timeout: fromMS(in.Timeout), IdleTimeout: fromMS(in.IdleTimeout), Network: in.Network, Mounts: in.Mounts, Secrets: in.Secrets}
-	if in.Limits != nil {
-		g.Limits = Limits(*in.Limits)
-	}
-	return nil
-}
-
-func fromMS(ms float64) time.Duration { return time.Duration(math.Round(ms * 1e6)) }

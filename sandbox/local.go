@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,6 +31,7 @@ type Local struct {
 	once      sync.Once
 	house     *house
 	admission admission
+	questions atomic.Int32 // that wait for a person
 	sessions  sessions
 
 	mu    sync.Mutex

@@ -10,18 +10,18 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // Prepared is a command that may run: it was checked, judged, approved where
 // its policy wants that, and the audit says so.
 type Prepared struct {
-	local    *Local
-	command  Command
-	profile  Profile
-	secrets  []string // "NAME=value"
-	standing standing
-	notices  []string
+	local     *Local
+	command   Command
+	narrowing narrowing
+	profile   Profile
+	secrets   []Secret
+	standing  standing
+	notices   []string
 }
 
 // Prepare does all that comes before a command runs, so that of several none
@@ -33,11 +33,7 @@ func (l *Local) Prepare(ctx context.Context, c Command) (*Prepared, error) {
 		return nil, err
 	}
 	if c, err = l.complete(c, p); err == nil {
-		// Judged by one that is let in: it takes a while, of a long script.
-		if err = l.admission.enter(l.Admission); err == nil {
-			defer l.admission.leave()
-			return l.judge(ctx, c, p)
-		}
+		return l.judge(ctx, c, p)
 	}
 	if CauseOf(err) == CauseDenied {
 		err = l.deny(c, c.decided(Verdict{Reason: reason(err)}, nil, p), err)
@@ -67,11 +63,11 @@ func (l *Local) complete(c Command, p Profile) (Command, error) {
 	if l.Viewer != nil {
 		c.View.Charset = l.Viewer.Charset(c.View.Charset)
 	}
-	env, err := environ(c, p)
+	env, told, err := environ(c, p)
 	if err != nil {
 		return c, err // with what was asked for
 	}
-	c.Env = env
+	c.Env, c.told = env, told
 	mounts, err := resolveMounts(c.Mounts, p.Policy)
 	if err != nil {
 		return c, err
@@ -83,44 +79,31 @@ func (l *Local) complete(c Command, p Profile) (Command, error) {
 	return c, nil
 }
 
-// judge asks the policy and, where that asks, a person.
+// judge asks the policy and, where that asks, a person, about the command as the
+// policy leaves it.
 func (l *Local) judge(ctx context.Context, c Command, p Profile) (*Prepared, error) {
-	v := Verdict{Decision: Allow, Reason: "the profile has no policy"}
-	if p.Policy != nil {
-		v = p.Policy.JudgeScript(c.Script, c.Dir)
+	v, err := l.verdict(c, p)
+	if err != nil {
+		return nil, err
 	}
-	prepared := &Prepared{local: l, profile: p}
-	var refusal error
+	prepared := &Prepared{local: l, profile: p, command: c}
 	var approval *Approval
-	switch v.Decision {
-	case Allow:
-	case Ask:
+	var refusal error
+	if v.Decision != Allow && v.Decision != Ask {
+		refusal = denial(c.Script, v, "the command policy denies it")
+	} else if refusal = prepared.grant(v); refusal != nil {
+		v.Decision, v.Reason = Deny, reason(refusal)
+	}
+	if refusal == nil && v.Decision == Ask {
 		var a Approval
-		if a, prepared.standing, refusal = l.approve(ctx, c, p, v); refusal == nil {
+		if a, prepared.standing, refusal = l.approve(ctx, prepared, v); refusal == nil {
 			v.Decision = Allow
 		} else {
 			v.Decision = Deny
 		}
 		approval = &a
-	default:
-		refusal = denial(c.Script, v, "the command policy denies it")
 	}
-	var secrets []Secret
-	if refusal == nil {
-		var narrowed []string
-		if c, narrowed = c.narrow(v.Grant); len(narrowed) > 0 {
-			prepared.notice("the command policy narrows it: %s", strings.Join(narrowed, ", "))
-		}
-		if len(v.Withheld) > 0 {
-			prepared.notice("the command policy withholds %s: a rule gives it, but not those of all commands in the script", strings.Join(v.Withheld, ", "))
-		}
-		if refusal = c.checkLimits(); refusal == nil {
-			secrets, refusal = c.granted(p, v.Grant)
-		}
-		if refusal != nil {
-			v.Decision, v.Reason = Deny, reason(refusal)
-		}
-	}
+	c = prepared.command
 	if refusal != nil {
 		return nil, l.deny(c, c.decided(v, approval, p), refusal)
 	}
@@ -131,15 +114,44 @@ func (l *Local) judge(ctx context.Context, c Command, p Profile) (*Prepared, err
 	if problem != nil {
 		prepared.notice("the audit has no record of it: %v", problem)
 	}
-	if prepared.secrets, err = l.fetch(ctx, secrets); err == nil {
-		err = c.checkDelivery(prepared.secrets)
-	}
-	if err != nil {
-		l.audit(c, ended(Refused(c, err))) // it has a decision
-		return nil, err
-	}
-	prepared.command = c
 	return prepared, nil
+}
+
+// verdict is the policy's, for one that is let in: it takes a while, of a long
+// script. A person is waited for outside.
+func (l *Local) verdict(c Command, p Profile) (Verdict, error) {
+	if err := l.admission.enter(l.Admission); err != nil {
+		return Verdict{}, err
+	}
+	defer l.admission.leave()
+	if p.Policy == nil {
+		return Verdict{Decision: Allow, Reason: "the profile has no policy"}, nil
+	}
+	return p.Policy.JudgeScript(c.Script, c.Dir), nil
+}
+
+// grant makes the command what the policy leaves of it, or refuses what cannot
+// be had with that.
+func (p *Prepared) grant(v Verdict) (err error) {
+	p.narrowing.asked = p.command
+	p.command, p.narrowing.taken = p.command.narrow(v.Grant)
+	if words := p.narrowing.taken.Narrows(); len(words) > 0 {
+		p.notice("the command policy narrows it: %s", strings.Join(words, ", "))
+	}
+	if len(v.Withheld) > 0 {
+		p.notice("the command policy withholds %s: a rule gives it, but not those of all commands in the script", strings.Join(v.Withheld, ", "))
+	}
+	if err := p.command.checkLimits(); err != nil {
+		return err
+	}
+	if p.secrets, err = p.command.granted(p.profile, v.Grant); err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range p.secrets {
+		names = append(names, s.Name+"=")
+	}
+	return p.command.checkDelivery(names)
 }
 
 func (p *Prepared) notice(format string, args ...any) {
@@ -156,59 +168,30 @@ func reason(refusal error) string {
 	return refusal.Error()
 }
 
-// Start runs the command. Cancelling ctx ends it. It is called once.
+// Start fetches the command's secrets and runs it. Cancelling ctx ends it. It is
+// called once.
 func (p *Prepared) Start(ctx context.Context) (Execution, error) {
-	if err := p.local.admission.enter(p.local.Admission); err != nil {
+	secrets, err := p.enter(ctx)
+	if err != nil {
 		p.local.audit(p.command, ended(Refused(p.command, err))) // it was allowed; it does not run in any case
 		return nil, err
 	}
-	return start(ctx, p), nil
+	return start(ctx, p, secrets), nil
 }
 
-// narrow gives the command no more than the grant has, and says what changed.
-func (c Command) narrow(g Grant) (_ Command, changed []string) {
-	narrower(&changed, "timeout", &c.Timeout, g.Timeout)
-	if c.IdleTimeout == NoIdleTimeout && g.IdleTimeout > 0 {
-		c.IdleTimeout = time.Duration(1<<63 - 1)
+// enter is let in, with the secrets' values.
+func (p *Prepared) enter(ctx context.Context) (secrets []string, err error) {
+	l := p.local
+	if err := l.admission.enter(l.Admission); err != nil {
+		return nil, err
 	}
-	narrower(&changed, "idle timeout", &c.IdleTimeout, g.IdleTimeout)
-	narrower(&changed, "memory", &c.Limits.Memory, g.Limits.Memory)
-	narrower(&changed, "cpus", &c.Limits.CPUs, g.Limits.CPUs)
-	narrower(&changed, "pids", &c.Limits.Pids, g.Limits.Pids)
-	narrower(&changed, "output", &c.Limits.Output, g.Limits.Output)
-	narrower(&changed, "tmp", &c.Limits.Tmp, g.Limits.Tmp)
-	narrower(&changed, "files", &c.Limits.Files, g.Limits.Files)
-	if g.Network != "" && c.Network != g.Network {
-		c.Network = g.Network
-		changed = append(changed, "network "+g.Network)
+	if secrets, err = l.fetch(ctx, p.secrets); err == nil {
+		err = p.command.checkDelivery(secrets)
 	}
-	return c, append(changed, c.narrowMounts(g.Mounts)...)
-}
-
-func narrower[T int64 | float64 | time.Duration](changed *[]string, name string, field *T, most T) {
-	if most > 0 && *field > most {
-		*field = most
-		*changed = append(*changed, fmt.Sprintf("%s %v", name, most))
+	if err != nil {
+		l.admission.leave()
 	}
-}
-
-func (c *Command) narrowMounts(g MountGrant) (changed []string) {
-	if len(c.Mounts) == 0 {
-		return nil
-	}
-	switch g {
-	case NoMounts:
-		c.Mounts = nil
-		return []string{"no mounts"}
-	case ReadOnlyMounts:
-		for i := range c.Mounts { // a copy, made by resolveMounts
-			if c.Mounts[i].Writable {
-				c.Mounts[i].Writable = false
-				changed = []string{"mounts read-only"}
-			}
-		}
-	}
-	return changed
+	return secrets, err
 }
 
 // checkWorkspace sees to it that a directory of the workspace is one, and in
@@ -230,7 +213,10 @@ func (c Command) checkWorkspace() error {
 	}
 	root, err := os.OpenRoot(over.Source)
 	if err != nil {
-		return &Error{Cause: CauseInvalid, Message: fmt.Sprintf("looking at the mount source %q", over.Source), Err: err}
+		if info, failed := os.Stat(over.Source); failed == nil && !info.IsDir() {
+			return invalid("name a directory, outside the mount of that file", "working directory %q is in the mount of %q, which is a file", c.Dir, over.Source)
+		}
+		return &Error{Cause: CauseInvalid, Message: fmt.Sprintf("looking for working directory %q in the mount source %q", c.Dir, over.Source), Err: err, Hint: "mount a directory that belljar may read"}
 	}
 	defer root.Close()
 	info, err := root.Stat(name)

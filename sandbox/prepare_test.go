@@ -53,7 +53,7 @@ func TestGrantNarrows(t *testing.T) {
 	}{
 		"nothing":             {sandbox.Grant{}, all, "bridge", asked.Mounts, ""},
 		"more than there is":  {sandbox.Grant{Timeout: 2 * time.Hour, Limits: sandbox.Limits{Memory: 1 << 40, Pids: 1 << 20}}, all, "bridge", asked.Mounts, ""},
-		"limits":              {sandbox.Grant{Limits: small}, small, "bridge", asked.Mounts, "memory 67108864, cpus 0.5, pids 8, output 4096, tmp 1048576, files 32"},
+		"limits":              {sandbox.Grant{Limits: small}, small, "bridge", asked.Mounts, "memory 64MiB, cpus 0.5, pids 8, output 4KiB, tmp 1MiB, files 32"},
 		"times":               {sandbox.Grant{Timeout: time.Minute, IdleTimeout: time.Second}, all, "bridge", asked.Mounts, "timeout 1m0s, idle timeout 1s"},
 		"no network":          {sandbox.Grant{Network: "none"}, all, "none", asked.Mounts, "network none"},
 		"no mounts":           {sandbox.Grant{Mounts: sandbox.NoMounts}, all, "bridge", nil, "no mounts"},
@@ -153,6 +153,7 @@ func TestDirInTheWorkspace(t *testing.T) {
 		"within":          {want: "/work/within"},
 		"sub/inner/in":    {mounts: []sandbox.Mount{inner, work}, want: "/work/sub/inner/in"},
 		"sub/inner/no":    {mounts: []sandbox.Mount{work, inner}, want: "does not exist in ", cause: sandbox.CauseInvalid},
+		"sub/inner":       {mounts: []sandbox.Mount{work, {Source: filepath.Join(source, "file"), Target: "/work/sub/inner"}}, want: `working directory "/work/sub/inner" is in the mount of "` + source + `/file", which is a file`, cause: sandbox.CauseInvalid},
 		"no":              {want: `working directory "/work/no" does not exist in "` + source + `"`, cause: sandbox.CauseInvalid},
 		"file":            {want: `working directory "/work/file" is a file`, cause: sandbox.CauseInvalid},
 		"file/x":          {want: `working directory "/work/file/x" does not exist`, cause: sandbox.CauseInvalid},

@@ -376,7 +376,7 @@ func TestSecretIsTheRulesToGive(t *testing.T) {
 		} else if err == nil || !strings.Contains(err.Error(), test.want) || env != nil {
 			t.Errorf("%s: %v, %q", name, err, env)
 		}
-		if _, err := os.Stat(marker); err == nil && name != "beside a bad name" {
+		if _, err := os.Stat(marker); err == nil {
 			t.Errorf("%s: the secret was fetched", name)
 		}
 	}
@@ -398,6 +398,35 @@ func TestDeniedCommandFetchesNothing(t *testing.T) {
 	_, err := l.Start(t.Context(), command())
 	if _, stat := os.Stat(marker); sandbox.CauseOf(err) != sandbox.CauseDenied || stat == nil {
 		t.Errorf("%v, fetched: %v", err, stat == nil)
+	}
+}
+
+// The secrets of a command that waits for another, as a template's do, are
+// fetched when it starts.
+func TestSecretsAreFetchedAtTheStart(t *testing.T) {
+	l, audit := local(playing(func(*sandboxtest.Proc) int { return 0 })), &recording{}
+	l.Auditor, l.Admission = audit, sandbox.Admission{MaxRunning: 1, MaxQueued: 1}
+	p := granting(t, "", "API_KEY")
+	p.Secrets = []sandbox.Secret{{Name: "API_KEY", From: sandbox.SecretFile, File: filepath.Join(t.TempDir(), "later")}}
+	l.Profiles["default"] = p
+	for _, there := range []bool{false, false, true} {
+		if there {
+			if err := os.WriteFile(p.Secrets[0].File, []byte(theSecret), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		prepared, err := l.Prepare(t.Context(), command())
+		if err != nil || !strings.HasSuffix(audit.text, "}}\n") || strings.Count(audit.text, `"decision":"allow"`) != 1 || strings.Contains(audit.text, `"end"`) {
+			t.Fatalf("%v, audit %s", err, audit.text)
+		}
+		x, err := prepared.Start(t.Context())
+		if there {
+			_, err = x.Wait()
+		}
+		if (err == nil) != there || strings.Count(audit.text, `"end":`) != 1 {
+			t.Errorf("there %v: %v, audit %s", there, err, audit.text)
+		}
+		audit.text = ""
 	}
 }
 

@@ -76,9 +76,8 @@ func (t *sessionTurn) open(ctx context.Context, r *record, image Image) (reused 
 		return false, err
 	}
 	if s.box != nil {
-		if s.print != spec.Print() {
-			return false, invalid("ask for the same, take another name, or remove it: belljar session rm "+s.name,
-				"session %q was made with another image, user, limits, mounts, network or runtime", s.name)
+		if err := t.x.narrowing.fits(t.x.command, s.print, image); err != nil {
+			return false, err
 		}
 		return true, nil
 	}

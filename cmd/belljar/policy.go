@@ -10,7 +10,6 @@ import (
 	"belljar/sandbox"
 	"belljar/view"
 
-	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 )
 
@@ -206,25 +205,7 @@ func explain(w io.Writer, script string, v policy.Verdict) error {
 // granted says what the rules narrow and give.
 func granted(v policy.Verdict) (lines []string) {
 	g := v.Grant
-	var most []string
-	add := func(set bool, format string, args ...any) {
-		if set {
-			most = append(most, fmt.Sprintf(format, args...))
-		}
-	}
-	add(g.Timeout > 0, "timeout %v", g.Timeout)
-	add(g.IdleTimeout > 0, "idle timeout %v", g.IdleTimeout)
-	l := g.Limits
-	add(l.Memory > 0, "memory %s", units.BytesSize(float64(l.Memory)))
-	add(l.CPUs > 0, "cpus %v", l.CPUs)
-	add(l.Pids > 0, "pids %d", l.Pids)
-	add(l.Output > 0, "output %s", units.BytesSize(float64(l.Output)))
-	add(l.Tmp > 0, "tmp %s", units.BytesSize(float64(l.Tmp)))
-	add(l.Files > 0, "files %d", l.Files)
-	add(g.Network != "", "network %s", g.Network)
-	add(g.Mounts == sandbox.ReadOnlyMounts, "mounts read-only")
-	add(g.Mounts == sandbox.NoMounts, "no mounts")
-	if len(most) > 0 {
+	if most := g.Narrows(); len(most) > 0 {
 		lines = append(lines, "at most: "+strings.Join(most, ", "))
 	}
 	if len(g.Secrets) > 0 {

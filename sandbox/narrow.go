@@ -1,0 +1,78 @@
+package sandbox
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// narrowing is what the policy took of a command.
+type narrowing struct {
+	asked Command
+	taken Grant
+}
+
+// narrow gives the command no more than the grant has, and tells what of that
+// is less than it had.
+func (c Command) narrow(g Grant) (_ Command, taken Grant) {
+	if c.IdleTimeout == NoIdleTimeout && g.IdleTimeout > 0 {
+		c.IdleTimeout = time.Duration(1<<63 - 1)
+	}
+	narrower(&c.Timeout, g.Timeout, &taken.Timeout)
+	narrower(&c.IdleTimeout, g.IdleTimeout, &taken.IdleTimeout)
+	narrower(&c.Limits.Memory, g.Limits.Memory, &taken.Limits.Memory)
+	narrower(&c.Limits.CPUs, g.Limits.CPUs, &taken.Limits.CPUs)
+	narrower(&c.Limits.Pids, g.Limits.Pids, &taken.Limits.Pids)
+	narrower(&c.Limits.Output, g.Limits.Output, &taken.Limits.Output)
+	narrower(&c.Limits.Tmp, g.Limits.Tmp, &taken.Limits.Tmp)
+	narrower(&c.Limits.Files, g.Limits.Files, &taken.Limits.Files)
+	if g.Network != "" && c.Network != g.Network {
+		c.Network, taken.Network = g.Network, g.Network
+	}
+	taken.Mounts = c.narrowMounts(g.Mounts)
+	return c, taken
+}
+
+func narrower[T int64 | float64 | time.Duration](field *T, most T, taken *T) {
+	if most > 0 && *field > most {
+		*field, *taken = most, most
+	}
+}
+
+func (c *Command) narrowMounts(g MountGrant) (taken MountGrant) {
+	if len(c.Mounts) == 0 {
+		return ""
+	}
+	switch g {
+	case NoMounts:
+		c.Mounts = nil
+		return NoMounts
+	case ReadOnlyMounts:
+		c.Mounts = slices.Clone(c.Mounts) // asked for with the others
+		for i := range c.Mounts {
+			if c.Mounts[i].Writable {
+				c.Mounts[i].Writable = false
+				taken = ReadOnlyMounts
+			}
+		}
+	}
+	return taken
+}
+
+// fits refuses a command in a session whose container was made as print: it has
+// one set of limits, of which no command can have less.
+func (n narrowing) fits(c Command, print string, image Image) error {
+	if print == c.spec(image).Print() {
+		return nil
+	}
+	const apart = "use another session for such commands, or none"
+	switch words := n.taken.container().Narrows(); {
+	case len(words) == 0:
+		return invalid("ask for the same, take another name, or remove it: belljar session rm "+c.Session,
+			"session %q was made with another image, user, limits, mounts, network or runtime", c.Session)
+	case print == n.asked.spec(image).Print():
+		return invalid(apart, "the command policy narrows the command (%s), and session %q was made with more", strings.Join(words, ", "), c.Session)
+	default:
+		return invalid(apart, "the command policy narrows the command (%s), and session %q was made with another image, user, limits, mounts, network or runtime", strings.Join(words, ", "), c.Session)
+	}
+}
