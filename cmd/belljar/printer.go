@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -82,36 +81,6 @@ func (p *printer) text(e sandbox.Event) error {
 	return err
 }
 
-// outputFile is --output-file's. One that cannot be written any more costs nobody
-// but itself, and is told of at the end. A nil outputFile is none.
-type outputFile struct {
-	file   *os.File
-	broken error
-}
-
-// begin empties it.
-func (f *outputFile) begin() {
-	if f == nil {
-		return
-	}
-	if about, err := f.file.Stat(); err == nil && about.Mode().IsRegular() {
-		f.broken = f.file.Truncate(0)
-	}
-}
-
-func (f *outputFile) write(p []byte) {
-	if f != nil && f.broken == nil {
-		_, f.broken = f.file.Write(p)
-	}
-}
-
-func (f *outputFile) close() error {
-	if f == nil {
-		return nil
-	}
-	return cmp.Or(f.broken, f.file.Close())
-}
-
 // safe has the streams neutralised, whoever reads them.
 func (p *printer) safe() {
 	for i, w := range p.streams {
@@ -181,6 +150,7 @@ func (p *printer) say(text string) {
 
 // refused shows a command that never began.
 func (p *printer) refused(c sandbox.Command, err error) error {
+	p.file.drop()
 	r := sandbox.Refused(c, err)
 	p.say(err.Error())
 	switch p.format {

@@ -160,12 +160,11 @@ func (f *runFlags) output(show *printer) error {
 	if f.file == "" {
 		return nil
 	}
-	// What is in it stays until the command is not refused any more.
-	file, err := os.OpenFile(f.file, os.O_WRONLY|os.O_CREATE, 0o666)
+	file, err := openOutput(f.file)
 	if err != nil {
 		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "opening the output file", Err: err, Hint: "--output-file: name a file that can be written"}
 	}
-	show.file = &outputFile{file: file}
+	show.file = file
 	return nil
 }
 
