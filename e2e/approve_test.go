@@ -37,7 +37,7 @@ func TestApproveOnce(t *testing.T) {
 	needEngine(t)
 	a := sitDown(t, "run", "--config", asking(t, "1m"), "--description", "release\n1.2 \x1b[2J\u202e", "echo begin; seq -s \u200b 4")
 	a.sees("belljar: the command policy wants your approval of this:")
-	a.sees("1 | echo begin; seq -s \\u200b 4\r\n        | ")
+	a.sees("1 | echo begin; seq -s \\u200b 4\r\n        ^ ")
 	a.sees("            ^^^^^^^^^^^^^^^")
 	a.sees("because    rule \"count\" at 1:13: it counts")
 	a.sees("runs       echo, seq")
@@ -170,7 +170,7 @@ func TestApproveAlways(t *testing.T) {
 func TestApproveWithNobody(t *testing.T) {
 	needEngine(t)
 	config := asking(t, "10m")
-	const want = "belljar: the command policy wants an approval, and nobody is there to ask: rule \"push\" at 1:1, \"git push\": it publishes (run it in the foreground of a terminal, or add --yes"
+	const want = "belljar: the command policy wants an approval, and nobody is there to ask: rule \"push\" at 1:1, \"git push\": it publishes (run it in the foreground of a terminal, with stderr on it, or add --yes"
 	t.Run("no terminal", func(t *testing.T) {
 		cmd := exec.Command(binary, "run", "--config", config, "git push")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

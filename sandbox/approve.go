@@ -48,8 +48,17 @@ type Question struct {
 	Profile     string
 	Session     string
 	Verdict     Verdict
-	Always      bool // AnswerAlways may be given, for what Verdict.Asks
-	Deadline    time.Time
+
+	// What else it runs with, as hostile.
+	Env     []string // NAME=value, or NAME, which is passed on
+	Mounts  []Mount
+	Image   string
+	User    User
+	Network string
+	Stdin   bool // something is passed on
+
+	Always   bool // AnswerAlways may be given, for what Verdict.Asks
+	Deadline time.Time
 }
 
 // Answer is a person's.

@@ -1,22 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"belljar/policy"
 	"belljar/sandbox"
 	"belljar/view"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
@@ -35,7 +31,7 @@ type byTerminal struct{}
 
 // errNobody is why nobody is asked.
 var errNobody = &sandbox.Error{Cause: sandbox.CauseDenied, Message: "nobody is there to ask",
-	Hint: "run it in the foreground of a terminal, or add --yes to approve all that the policy asks about"}
+	Hint: "run it in the foreground of a terminal, with stderr on it, or add --yes to approve all that the policy asks about"}
 
 // look is how often a question that waits for its answer is looked at: whether
 // it still waits, and is still in the foreground.
@@ -43,21 +39,23 @@ const look = 100 * time.Millisecond
 
 // Approve implements sandbox.Approver.
 func (byTerminal) Approve(ctx context.Context, q sandbox.Question) (sandbox.Approval, error) {
-	// In the background a read, and what flushes, stops us: it is to fail.
-	signal.Ignore(syscall.SIGTTIN, syscall.SIGTTOU)
-	defer signal.Reset(syscall.SIGTTIN, syscall.SIGTTOU)
-	keys, err := openKeys()
+	keys, err := openKeys(ctx)
 	if err != nil {
-		return sandbox.Approval{}, errNobody
+		return sandbox.Approval{}, err
 	}
 	defer keys.close()
 	columns, _, err := term.GetSize(int(os.Stderr.Fd()))
 	if err != nil || columns <= 0 {
 		columns = 80
 	}
-	fmt.Fprint(os.Stderr, question(q, columns, paint(os.Stderr, policy.Ask)))
+	if columns < leastColumns {
+		return sandbox.Approval{}, tooNarrow(columns)
+	}
+	_, always := always(q.Verdict, columns)
+	always = always && q.Always
+	fmt.Fprint(os.Stderr, afresh(), question(q, columns, paint(os.Stderr, policy.Ask)))
 	for {
-		typed, err := keys.ask(ctx, q)
+		typed, err := keys.ask(ctx, q.Deadline, always)
 		if err != nil {
 			fmt.Fprintln(os.Stderr) // after the question
 			keys.flush()            // half an answer is no command for a shell
@@ -68,10 +66,25 @@ func (byTerminal) Approve(ctx context.Context, q sandbox.Question) (sandbox.Appr
 		if err != nil {
 			return sandbox.Approval{}, err
 		}
-		if a, ok := parseAnswer(typed, q.Always); ok {
+		if a, ok := parseAnswer(typed, always); ok {
 			return sandbox.Approval{Answer: a, By: "terminal"}, nil
 		}
 	}
+}
+
+// tooNarrow is why nobody is asked at a terminal that nobody can read.
+func tooNarrow(columns int) error {
+	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("the terminal is %d columns wide, too narrow to ask there", columns),
+		Hint: fmt.Sprintf("make it %d or more, or add --yes to approve all that the policy asks about", leastColumns)}
+}
+
+// afresh ends what an earlier command's output left on: a string, hidden text and
+// colours, a charset of lines, rows that do not wrap.
+func afresh() string {
+	if os.Getenv("TERM") == "dumb" {
+		return ""
+	}
+	return "\x1b\\\x1b[0m\x0f\x1b(B\x1b[?7h"
 }
 
 // parseAnswer is what a person means, if that can be told.
@@ -85,78 +98,4 @@ func parseAnswer(text string, always bool) (sandbox.Answer, bool) {
 		return sandbox.AnswerDeny, true
 	}
 	return "", false
-}
-
-// keys is where a person types who sees our stderr.
-type keys struct {
-	tty  *os.File
-	back chan os.Signal // we were stopped, and go on
-}
-
-func openKeys() (*keys, error) {
-	if !inForeground() {
-		return nil, errNobody
-	}
-	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	k := &keys{tty, make(chan os.Signal, 1)}
-	signal.Notify(k.back, syscall.SIGCONT)
-	return k, nil
-}
-
-func (k *keys) close() {
-	signal.Stop(k.back)
-	k.tty.Close()
-}
-
-// inForeground tells whether stderr is our controlling terminal, and we are who
-// it listens to (tcgetpgrp(3)).
-func inForeground() bool {
-	group, err := unix.IoctlGetInt(int(os.Stderr.Fd()), unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
-}
-
-// flush drops what was typed and not read, unless that is for another program.
-func (k *keys) flush() {
-	if inForeground() {
-		unix.IoctlSetInt(int(os.Stderr.Fd()), unix.TCFLSH, unix.TCIFLUSH)
-	}
-}
-
-// ask writes the last line of the question and reads a line. What was typed
-// before answers something else.
-func (k *keys) ask(ctx context.Context, q sandbox.Question) (string, error) {
-	k.flush()
-	choice := "[y]es, this once; [N]o"
-	if q.Always {
-		choice = "[y]es, this once; [a]lways in this session; [N]o"
-	}
-	fmt.Fprintf(os.Stderr, "belljar: may it run? %s (%v left): ", choice, time.Until(q.Deadline).Round(time.Second))
-	var typed []byte
-	for len(typed) < 256 {
-		k.tty.SetReadDeadline(time.Now().Add(look))
-		chunk := make([]byte, 256)
-		n, err := k.tty.Read(chunk)
-		typed = append(typed, chunk[:n]...)
-		if line, _, ended := bytes.Cut(bytes.ReplaceAll(typed, []byte("\r"), []byte("\n")), []byte("\n")); ended {
-			return string(line), nil
-		}
-		switch {
-		case err == nil:
-		case ctx.Err() != nil:
-			return "", ctx.Err()
-		case !inForeground():
-			return "", errNobody
-		case !errors.Is(err, os.ErrDeadlineExceeded):
-			return "", err
-		}
-		select {
-		case <-k.back:
-			return "?", nil // what the screen has is not known
-		default:
-		}
-	}
-	return "?", nil
 }

@@ -3,15 +3,24 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"belljar/policy"
 	"belljar/sandbox"
+	"belljar/view"
 )
 
 const (
 	marginScript = 10 // columns before a script's text
 	marginField  = 13
+
+	// No other row has the margin of carets: text must not draw them.
+	marginCarets   = "        ^ "
+	marginContinue = "        | "
+
+	leastColumns = 20 // of a terminal that a question is shown on
+	longestName  = 60 // bytes of what is approved for as long as a session lives
 
 	maxScriptRows = 40 // that are shown of a script whatever is in them,
 	maxFieldRows  = 12 // and of what is said about it
@@ -23,7 +32,7 @@ const (
 // comes from outside never begins a line, so that it cannot pass for ours, and
 // what is asked about is shown, however long it is.
 func question(q sandbox.Question, columns int, colour func(string) string) string {
-	p := page{columns: max(columns-1, 40), colour: colour}
+	p := page{columns: max(columns, leastColumns) - 1, colour: colour}
 	p.WriteString("belljar: the command policy wants your approval of this:\n\n")
 	spans := []policy.Span{q.Verdict.Span}
 	reasons := []string{reason(q.Verdict.Who(), q.Verdict.Span, q.Verdict.Reason)}
@@ -36,7 +45,7 @@ func question(q sandbox.Question, columns int, colour func(string) string) strin
 	p.script(q.Script, spans)
 	p.WriteByte('\n')
 	p.fields("because", reasons)
-	p.field("runs", strings.Join(q.Verdict.Roots, ", "))
+	p.field("runs", strings.Join(names(q.Verdict.Roots), ", "))
 	var unknown []string
 	for _, u := range q.Verdict.Unknown {
 		unknown = append(unknown, fmt.Sprintf("at %v: %s", u.Span, u.What))
@@ -44,142 +53,110 @@ func question(q sandbox.Question, columns int, colour func(string) string) strin
 	p.fields("unknown", unknown)
 	p.fields("grant", granted(q.Verdict))
 	p.field("in", q.Dir)
+	p.surroundings(q)
 	p.field("meant for", q.Description)
 	if q.Profile != sandbox.DefaultProfile {
 		p.field("profile", q.Profile)
 	}
 	p.field("session", q.Session)
 	if q.Always {
-		p.field("always is", strings.Join(covered(q.Verdict), ", ")+", until the session ends")
+		text, _ := always(q.Verdict, columns)
+		p.field("always is", text)
 	}
 	p.WriteByte('\n')
 	return p.String()
 }
 
+// reason is what decided, where and why.
 func reason(who string, at policy.Span, why string) string {
 	if at.Line > 0 {
-		who += fmt.Sprintf(" at %v", at)
+		who += " at " + at.String()
 	}
-	return who + ": " + why
+	if why != "" {
+		who += ": " + why
+	}
+	return who
 }
 
-// covered is what an approval for as long as the session lives is about.
-func covered(v sandbox.Verdict) (list []string) {
+// always is what an approval for as long as the session lives is about, or why
+// that is not offered: nobody approves what is not shown whole.
+func always(v sandbox.Verdict, columns int) (text string, offered bool) {
+	var list []string
 	for _, c := range v.Asks() {
-		what := c.Program + " by " + sandbox.Verdict{Rule: c.Rule}.Who()
+		if len(c.Program) > longestName || len(c.Rule) > longestName {
+			return fmt.Sprintf("not offered: a name is longer than %d bytes", longestName), false
+		}
+		what := name(c.Program) + " by " + sandbox.Verdict{Rule: c.Rule}.Who()
 		if !slices.Contains(list, what) {
 			list = append(list, what)
 		}
 	}
+	text = strings.Join(list, ", ") + ", until the session ends"
+	if len(rows(text, nil, max(columns, leastColumns)-1-marginField)) > maxFieldRows {
+		return "not offered: it would be about more than is shown here", false
+	}
+	return text, true
+}
+
+// name is a program's, quoted where it could pass for more than one.
+func name(program string) string {
+	const signs = "-_./+@[:%~"
+	if program == "" || strings.ContainsFunc(program, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune(signs, r)
+	}) {
+		return strconv.Quote(program)
+	}
+	return program
+}
+
+func names(programs []string) (list []string) {
+	for _, program := range programs {
+		list = append(list, name(program))
+	}
 	return list
 }
 
-// page puts together what a person is shown.
-type page struct {
-	strings.Builder
-	columns int
-	colour  func(string) string
-}
-
-func (p *page) script(text string, spans []policy.Span) {
-	p.rows(rows(text, spans, p.columns-marginScript), maxScriptRows, func(r row) string {
-		if r.begins {
-			return fmt.Sprintf("%*d | ", marginScript-3, r.line)
+// surroundings are what the command runs with, where that is not the least.
+func (p *page) surroundings(q sandbox.Question) {
+	p.field("image", q.Image)
+	if q.User != (sandbox.User{}) {
+		p.field("user", fmt.Sprintf("%d:%d", q.User.UID, q.User.GID))
+	}
+	if q.Network != "none" {
+		p.field("network", q.Network)
+	}
+	var mounts []string
+	for _, m := range q.Mounts {
+		mode := "ro"
+		if m.Writable {
+			mode = "rw"
 		}
-		return strings.Repeat(" ", marginScript-2) + "| "
-	})
-}
-
-// field is a word of ours and what there is of it; nothing is left out.
-func (p *page) field(name, text string) {
-	first := name
-	p.rows(rows(text, nil, p.columns-marginField), maxFieldRows, func(row) string {
-		margin := fmt.Sprintf("  %-*s", marginField-2, first)
-		first = ""
-		return margin
-	})
-}
-
-func (p *page) fields(name string, list []string) {
-	for i, text := range list {
-		if i == maxListed {
-			p.field("", fmt.Sprintf("and %d more", len(list)-i))
-			return
-		}
-		p.field(name, text)
-		name = ""
+		mounts = append(mounts, view.SafeLine(m.Source+":"+m.Target+":"+mode))
+	}
+	p.fields("mounts", mounts)
+	p.fields("variables", variables(q.Env))
+	if q.Stdin {
+		p.field("stdin", "passed on")
 	}
 }
 
-// rows writes rows, and says what it leaves out where there are many: not what
-// is marked, nor what is near to that.
-func (p *page) rows(list []row, most int, margin func(row) string) {
-	keep := kept(list, most)
-	for i := 0; i < len(list); {
-		r := list[i]
-		if keep[i] {
-			fmt.Fprintf(p, "%s%s\n", margin(r), r.text)
-			if r.carets != "" {
-				fmt.Fprintf(p, "%s%s\n", strings.Repeat(" ", marginScript-2)+"| ", p.colour(r.carets))
-			}
-			i++
-			continue
-		}
-		end := i
-		for end < len(list) && !keep[end] {
-			end++
-		}
-		fmt.Fprintf(p, "  %s\n", p.colour(gap(list[i:end])))
-		i = end
-	}
-}
-
-// kept tells which rows are shown.
-func kept(list []row, most int) []bool {
-	keep := make([]bool, len(list))
-	for i, r := range list {
-		if len(list) <= most || i < most/4 || i >= len(list)-most/4 {
-			keep[i] = true
-		}
-		if r.marked {
-			for j := max(i-nearRows, 0); j < min(i+nearRows+1, len(list)); j++ {
-				keep[j] = true
-			}
+// variables are those that are set: each on a line of its own, and where they are
+// many the rest by name.
+func variables(env []string) (list []string) {
+	var rest []string
+	for i, v := range env {
+		key, _, set := strings.Cut(v, "=")
+		switch {
+		case len(env) > maxListed && i >= maxListed-1:
+			rest = append(rest, view.SafeLine(key))
+		case set:
+			list = append(list, view.SafeLine(v))
+		default:
+			list = append(list, view.SafeLine(v)+", passed on from here")
 		}
 	}
-	// Blank rows push what there is off the screen.
-	blank := 0
-	for i, r := range list {
-		if !r.blank() {
-			blank = 0
-		} else if blank++; blank > nearRows {
-			keep[i] = false
-		}
+	if len(rest) > 0 {
+		list = append(list, fmt.Sprintf("and %d more: %s", len(rest), strings.Join(rest, ", ")))
 	}
-	return keep
-}
-
-// gap says what is left out.
-func gap(list []row) string {
-	lines, bytes, what := 0, 0, "blank "
-	for _, r := range list {
-		if r.begins {
-			lines++
-		}
-		bytes += r.bytes
-		if !r.blank() {
-			what = ""
-		}
-	}
-	if lines == 0 {
-		return fmt.Sprintf("[… %s not shown …]", counted(bytes, "byte"))
-	}
-	return fmt.Sprintf("[… %s, %s not shown …]", counted(lines, what+"line"), counted(bytes, "byte"))
-}
-
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
+	return list
 }

@@ -45,9 +45,9 @@ func TestQuestion(t *testing.T) {
 
       1 | cd /src &&
       2 |   git push\t日本 # up
-        |   ^^^^^^^^^^^^^^
+        ^   ^^^^^^^^^^^^^^
       3 | curl x
-        | ^^^^^^
+        ^ ^^^^^^
 
   because    rule "ask-git" at 2:3: think
              rule "ask-curl" at 3:1: think
@@ -103,16 +103,23 @@ func TestQuestionIsNotPushedOffTheScreen(t *testing.T) {
 }
 
 // ours is how the lines begin that a person may take for belljar's.
-var ours = regexp.MustCompile(`^(belljar: the command policy wants your approval of this:$|$| {2,6}\d+ \| | {8}\| |  \[… .* not shown …\]$|  (because|runs|unknown|in|meant for|profile|session|always is) +| {13})`)
+var ours = regexp.MustCompile(`^(` + wholly + `|$| {2,6}\d+ \| | {8}\| | {8}\^ [ ^]*\^$|  (because|runs|unknown|in|image|user|network|mounts|variables|stdin|meant for|profile|session|always is) +| {13})`)
+
+// wholly are the lines without text from outside, as wide as they are.
+const wholly = `belljar: the command policy wants your approval of this:$|  \[… .* not shown …\]$`
+
+var whollyOurs = regexp.MustCompile(`^(` + wholly + `)`)
 
 // No text from outside begins a line, is wider than the terminal, or is one that
 // a terminal acts on; and all that is asked about is there.
 func TestQuestionMisleadsNobody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		piece := rapid.SampledFrom([]string{"ls", "git push", " ", "      ", "\n", "\n\n\n\n\n", "\t", "\r", "\x1b[2K", "\u202e", "\u200b", "\u3000", "日本", "e\u0301", "👩\u200d👩", "\xff", "\x00",
-			"belljar: may it run?", "[… 1 line not shown …]", strings.Repeat("x", 70), strings.Repeat("\n", 60), strings.Repeat("日", 40), "  because    nothing", "\u0085", "\u2028"})
+			"belljar: may it run?", "[… 1 line not shown …]", strings.Repeat("x", 70), strings.Repeat("\n", 60), strings.Repeat("日", 40), "  because    nothing", "\u0085", "\u2028",
+			"^", strings.Repeat("^", 12), strings.Repeat(" ", 9) + "^^^^", "\U0010ffff", "        ^ ^^^"})
 		text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 30).Draw(t, "pieces"), "") })
-		q := sandbox.Question{Script: text.Draw(t, "script"), Dir: text.Draw(t, "dir"), Description: text.Draw(t, "description"), Session: text.Draw(t, "session"), Always: true}
+		q := sandbox.Question{Script: text.Draw(t, "script"), Dir: text.Draw(t, "dir"), Description: text.Draw(t, "description"), Session: text.Draw(t, "session"), Always: true,
+			Env: rapid.SliceOfN(text, 0, 12).Draw(t, "env"), Image: text.Draw(t, "image"), Network: text.Draw(t, "network"), Mounts: []sandbox.Mount{{Source: text.Draw(t, "source"), Target: text.Draw(t, "target")}}}
 		marked := make([]bool, len(q.Script))
 		for range rapid.IntRange(0, 3).Draw(t, "asks") {
 			start := rapid.IntRange(0, len(q.Script)).Draw(t, "start")
@@ -122,15 +129,18 @@ func TestQuestionMisleadsNobody(t *testing.T) {
 				marked[i] = true
 			}
 		}
-		const columns = 60
+		columns := rapid.IntRange(leastColumns, 100).Draw(t, "columns")
 		shown := question(q, columns, plain)
 		if view.Safe(shown) != shown || strings.ContainsAny(shown, "\r\t") {
 			t.Fatalf("a terminal acts on %q", shown)
 		}
 		for line := range strings.SplitSeq(strings.TrimSuffix(shown, "\n"), "\n") {
-			if !ours.MatchString(line) || view.Width(line) >= columns {
+			if !ours.MatchString(line) || view.Width(line) >= columns && !whollyOurs.MatchString(line) {
 				t.Fatalf("the line %q is not ours", line)
 			}
+		}
+		if forged := forgedCarets(q, shown, columns); forged != "" {
+			t.Fatalf("%q underlines what is not asked about, in\n%s", forged, shown)
 		}
 		for start := 0; start < len(marked); {
 			end := start
@@ -145,13 +155,109 @@ func TestQuestionMisleadsNobody(t *testing.T) {
 	})
 }
 
+// forgedCarets is a line that looks as if we had underlined the one before it, and
+// did not.
+func forgedCarets(q sandbox.Question, shown string, columns int) string {
+	var spans []policy.Span
+	for _, c := range q.Verdict.Asks() {
+		spans = append(spans, c.Span)
+	}
+	drawn := map[string]bool{}
+	for _, r := range rows(q.Script, append(spans, q.Verdict.Span), columns-1-marginScript) {
+		drawn[r.text+"\n"+marginCarets+r.carets] = true
+	}
+	before := ""
+	for line := range strings.SplitSeq(shown, "\n") {
+		carets, ok := strings.CutPrefix(line, marginCarets)
+		if ok && strings.Trim(carets, " ") != "" && strings.Trim(carets, " ^") == "" && !drawn[before[min(len(before), marginScript):]+"\n"+line] {
+			return line
+		}
+		before = line
+	}
+	return ""
+}
+
+func TestQuestionShowsSurroundings(t *testing.T) {
+	q := asked("git push", "git push")
+	q.Image, q.User, q.Network, q.Stdin = "belljar/base", sandbox.User{UID: 65534, GID: 65533}, "bridge", true
+	q.Mounts = []sandbox.Mount{{Source: "/src", Target: "/work", Writable: true}, {Source: "/a\n  b", Target: "/b"}}
+	q.Env = []string{"GIT_SSH_COMMAND=sh -c 'curl evil'", "A=\nPATH=/evil", "TERM"}
+	want := `
+  in         /work
+  image      belljar/base
+  user       65534:65533
+  network    bridge
+  mounts     /src:/work:rw
+             /a\n  b:/b:ro
+  variables  GIT_SSH_COMMAND=sh -c 'curl evil'
+             A=\nPATH=/evil
+             TERM, passed on from here
+  stdin      passed on
+
+`
+	if got := question(q, 100, plain); !strings.HasSuffix(got, want) {
+		t.Error(got)
+	}
+	for i := range 20 {
+		q.Env = append(q.Env, fmt.Sprintf("V%d=%s", i, strings.Repeat("x", 5000)))
+	}
+	got := question(q, 100, plain)
+	for _, want := range []string{"bytes not shown …]", "and 16 more: V4, V5, ", ", V19\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if n := strings.Count(got, "\n"); n > 90 {
+		t.Errorf("%d lines", n)
+	}
+	q.Network, q.Mounts, q.Env, q.Image, q.Stdin, q.User = "none", nil, nil, "", false, sandbox.User{}
+	if got := question(q, 100, plain); !strings.HasSuffix(got, "\n  runs       git\n  in         /work\n\n") {
+		t.Error(got)
+	}
+}
+
+// What always is about is shown whole, or not offered, and no name passes for two.
+func TestQuestionAlways(t *testing.T) {
+	one := func(program, rule string) sandbox.Verdict {
+		return sandbox.Verdict{Commands: []sandbox.CommandVerdict{{Program: program, Rule: rule, Decision: sandbox.Ask}}}
+	}
+	var many sandbox.Verdict
+	for i := range 15 {
+		many.Commands = append(many.Commands, one(fmt.Sprintf("/opt/%s/%d", strings.Repeat("a", 48), i), "r").Commands...)
+	}
+	for name, test := range map[string]struct {
+		v       sandbox.Verdict
+		want    string
+		offered bool
+	}{
+		"a program":      {one("git", "push"), `git by rule "push", until the session ends`, true},
+		"two in one":     {one(`ls by rule "safe", cat`, ""), `"ls by rule \"safe\", cat" by default, until the session ends`, true},
+		"a long program": {one(strings.Repeat("a", 61), ""), "not offered: a name is longer than 60 bytes", false},
+		"a long rule":    {one("git", strings.Repeat("a", 61)), "not offered: a name is longer than 60 bytes", false},
+		"many":           {many, "not offered: it would be about more than is shown here", false},
+	} {
+		if text, offered := always(test.v, 80); text != test.want || offered != test.offered {
+			t.Errorf("%s: %v, %s", name, offered, text)
+		}
+	}
+	q := sandbox.Question{Verdict: many, Always: true}
+	if got := question(q, 80, plain); !strings.Contains(got, "  always is  not offered: ") || strings.Contains(got, "until the session ends") {
+		t.Error(got)
+	}
+	q.Verdict = one(`ls", "cat`, "")
+	q.Verdict.Roots = []string{"a, b", "c"}
+	if got := question(q, 80, plain); !strings.Contains(got, `runs       "a, b", c`) {
+		t.Error(got)
+	}
+}
+
 func plainText(text string) bool {
 	return !slices.ContainsFunc([]byte(text), func(b byte) bool { return b < ' ' || b > '~' })
 }
 
 // withoutFolds puts folded lines together again.
 func withoutFolds(shown string) string {
-	carets := regexp.MustCompile(`(?m)^ {8}\| [ ^]+\n`)
+	carets := regexp.MustCompile(`(?m)^ {8}\^ [ ^]+\n`)
 	return strings.ReplaceAll(carets.ReplaceAllString(shown, ""), "\n        | ", "")
 }
 
@@ -165,7 +271,7 @@ func TestRowsCountAllBytes(t *testing.T) {
 			if r.begins {
 				lines++
 			}
-			if columns > 12 && view.Width(r.text) > columns {
+			if columns > 1 && view.Width(r.text) > columns {
 				t.Fatalf("%q is wider than %d", r.text, columns)
 			}
 		}

@@ -44,11 +44,18 @@ func rows(text string, spans []policy.Span, columns int) (list []row) {
 				at++
 			}
 			shown := view.SafeLine(left[:size])
-			if !r.fits(shown, columns) {
-				list = append(list, r.end())
-				r = rowWriter{row: row{line: number}}
+			for bytes := size; shown != ""; bytes = 0 {
+				part := shown
+				if columns > 0 && len(shown) == most(shown) { // an escape may be longer than a row
+					part = shown[:min(len(shown), columns)]
+				}
+				shown = shown[len(part):]
+				if !r.fits(part, columns) {
+					list = append(list, r.end())
+					r = rowWriter{row: row{line: number}}
+				}
+				r.add(part, bytes, depth > 0)
 			}
-			r.add(shown, size, depth > 0)
 		}
 		if strings.HasSuffix(line, "\n") {
 			depth += change[at]

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"belljar/sandbox"
+
+	"golang.org/x/sys/unix"
+)
+
+// keys is where a person types who sees our stderr. Whoever has it is the only
+// one that asks there.
+type keys struct {
+	tty  *os.File
+	back chan os.Signal // we were stopped, and go on
+}
+
+// openKeys waits while another question is asked at the terminal, by this belljar
+// or another: what is typed below one must not answer the other.
+func openKeys(ctx context.Context) (*keys, error) {
+	if !inForeground() {
+		return nil, errNobody
+	}
+	tty, err := openTerminal()
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(ctx, tty); err != nil {
+		tty.Close()
+		return nil, err
+	}
+	// In the background a read, and what flushes, stops us: it is to fail.
+	signal.Ignore(syscall.SIGTTIN, syscall.SIGTTOU)
+	k := &keys{tty, make(chan os.Signal, 1)}
+	signal.Notify(k.back, syscall.SIGCONT)
+	return k, nil
+}
+
+func (k *keys) close() {
+	signal.Stop(k.back)
+	signal.Reset(syscall.SIGTTIN, syscall.SIGTTOU)
+	k.tty.Close() // and the next may ask
+}
+
+// openTerminal opens stderr's terminal anew: a lock, and not to block, belong to
+// an open file, and stderr's is the shell's and other commands', too.
+func openTerminal() (*os.File, error) {
+	device, err := unix.IoctlGetUint32(int(os.Stderr.Fd()), unix.TIOCGDEV)
+	if err != nil {
+		return nil, unlockable(err)
+	}
+	// Stderr may be /dev/tty, a file that all terminals share.
+	minor := unix.Minor(uint64(device))
+	for _, name := range []string{"/proc/self/fd/2", fmt.Sprintf("/dev/pts/%d", minor), fmt.Sprintf("/dev/tty%d", minor)} {
+		tty, failed := os.OpenFile(name, os.O_RDONLY|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
+		if failed != nil {
+			err = failed
+			continue
+		}
+		var about unix.Stat_t
+		if err = control(tty, func(fd int) error { return unix.Fstat(fd, &about) }); err == nil && about.Rdev == uint64(device) {
+			return tty, nil
+		}
+		tty.Close()
+	}
+	return nil, unlockable(err)
+}
+
+// unlockable is why nobody is asked where another could be asked at once.
+func unlockable(err error) error {
+	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: "nobody can be asked at a terminal that is not ours to lock", Err: err, Hint: errNobody.Hint}
+}
+
+// lock waits until nobody else asks at the terminal.
+func lock(ctx context.Context, tty *os.File) error {
+	tell := time.After(20 * look)
+	for {
+		err := control(tty, func(fd int) error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !inForeground():
+			return errNobody
+		case err == nil:
+			return nil
+		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
+			return unlockable(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tell: // the other may be stopped, and forgotten
+			fmt.Fprintln(os.Stderr, "\nbelljar: another command's question comes after the one at this terminal")
+		case <-time.After(look):
+		}
+	}
+}
+
+// control leaves the file one that does not block, unlike Fd.
+func control(f *os.File, do func(fd int) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var done error
+	if err := raw.Control(func(fd uintptr) { done = do(int(fd)) }); err != nil {
+		return err
+	}
+	return done
+}
+
+// inForeground tells whether stderr is our controlling terminal, and we are who
+// it listens to (tcgetpgrp(3)).
+func inForeground() bool {
+	group, err := unix.IoctlGetInt(int(os.Stderr.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// flush drops what was typed and not read, unless that is for another program.
+func (k *keys) flush() {
+	if inForeground() {
+		unix.IoctlSetInt(int(os.Stderr.Fd()), unix.TCFLSH, unix.TCIFLUSH)
+	}
+}
+
+// ask writes the last line of the question and reads a line. What was typed
+// before answers something else.
+func (k *keys) ask(ctx context.Context, deadline time.Time, always bool) (string, error) {
+	k.flush()
+	choice := "[y]es, this once; [N]o"
+	if always {
+		choice = "[y]es, this once; [a]lways in this session; [N]o"
+	}
+	fmt.Fprintf(os.Stderr, "%sbelljar: may it run? %s (%v left): ", afresh(), choice, time.Until(deadline).Round(time.Second))
+	var typed []byte
+	for len(typed) < 256 {
+		k.tty.SetReadDeadline(time.Now().Add(look))
+		chunk := make([]byte, 256)
+		n, err := k.tty.Read(chunk)
+		typed = append(typed, chunk[:n]...)
+		if line, _, ended := bytes.Cut(bytes.ReplaceAll(typed, []byte("\r"), []byte("\n")), []byte("\n")); ended {
+			return string(line), nil
+		}
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return "", ctx.Err()
+		case !inForeground():
+			return "", errNobody
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return "", err
+		}
+		select {
+		case <-k.back:
+			return "?", nil // what the screen has is not known
+		default:
+		}
+	}
+	return "?", nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"belljar/policy"
+)
+
+// page puts together what a person is shown.
+type page struct {
+	strings.Builder
+	columns int
+	colour  func(string) string
+}
+
+func (p *page) script(text string, spans []policy.Span) {
+	p.rows(rows(text, spans, p.columns-marginScript), maxScriptRows, func(r row) string {
+		if r.begins {
+			return fmt.Sprintf("%*d | ", marginScript-3, r.line)
+		}
+		return marginContinue
+	})
+}
+
+// field is a word of ours and what there is of it; nothing is left out.
+func (p *page) field(name, text string) {
+	first := name
+	p.rows(rows(text, nil, p.columns-marginField), maxFieldRows, func(row) string {
+		margin := fmt.Sprintf("  %-*s", marginField-2, first)
+		first = ""
+		return margin
+	})
+}
+
+func (p *page) fields(name string, list []string) {
+	for i, text := range list {
+		if i == maxListed {
+			p.field("", fmt.Sprintf("and %d more", len(list)-i))
+			return
+		}
+		p.field(name, text)
+		name = ""
+	}
+}
+
+// rows writes rows, and says what it leaves out where there are many: not what
+// is marked, nor what is near to that.
+func (p *page) rows(list []row, most int, margin func(row) string) {
+	keep := kept(list, most)
+	for i := 0; i < len(list); {
+		r := list[i]
+		if keep[i] {
+			fmt.Fprintf(p, "%s%s\n", margin(r), r.text)
+			if r.carets != "" {
+				fmt.Fprintf(p, "%s%s\n", marginCarets, p.colour(r.carets))
+			}
+			i++
+			continue
+		}
+		end := i
+		for end < len(list) && !keep[end] {
+			end++
+		}
+		fmt.Fprintf(p, "  %s\n", p.colour(gap(list[i:end])))
+		i = end
+	}
+}
+
+// kept tells which rows are shown.
+func kept(list []row, most int) []bool {
+	keep := make([]bool, len(list))
+	for i, r := range list {
+		if len(list) <= most || i < most/4 || i >= len(list)-most/4 {
+			keep[i] = true
+		}
+		if r.marked {
+			for j := max(i-nearRows, 0); j < min(i+nearRows+1, len(list)); j++ {
+				keep[j] = true
+			}
+		}
+	}
+	// Blank rows push what there is off the screen.
+	blank := 0
+	for i, r := range list {
+		if !r.blank() {
+			blank = 0
+		} else if blank++; blank > nearRows {
+			keep[i] = false
+		}
+	}
+	return keep
+}
+
+// gap says what is left out.
+func gap(list []row) string {
+	lines, bytes, what := 0, 0, "blank "
+	for _, r := range list {
+		if r.begins {
+			lines++
+		}
+		bytes += r.bytes
+		if !r.blank() {
+			what = ""
+		}
+	}
+	if lines == 0 {
+		return fmt.Sprintf("[… %s not shown …]", counted(bytes, "byte"))
+	}
+	return fmt.Sprintf("[… %s, %s not shown …]", counted(lines, what+"line"), counted(bytes, "byte"))
+}
+
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
