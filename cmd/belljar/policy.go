@@ -1,9 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
+	"path"
+	"path/filepath"
 	"strings"
 
 	"belljar/policy"
@@ -56,6 +57,7 @@ The exit status is 0 for allow, 126 for deny and 3 for ask.`,
 		},
 	}
 	f.add(cmd, g)
+	f.addDir(cmd)
 	cmd.Flags().SetInterspersed(false) // what follows SCRIPT is its own
 	return cmd
 }
@@ -78,11 +80,12 @@ The exit status is 0, whatever was decided: check has one for each decision.`,
 		},
 	}
 	f.add(cmd, g)
+	f.addDir(cmd)
 	cmd.Flags().SetInterspersed(false) // what follows SCRIPT is its own
 	return cmd
 }
 
-type policyFlags struct{ profile, set, format string }
+type policyFlags struct{ profile, set, dir, format string }
 
 func (f *policyFlags) add(cmd *cobra.Command, g *globals) {
 	flags := cmd.Flags()
@@ -91,6 +94,12 @@ func (f *policyFlags) add(cmd *cobra.Command, g *globals) {
 	formatFlag(cmd, &f.format)
 	completeProfile(cmd, g)
 	cmd.RegisterFlagCompletionFunc("set", cobra.FixedCompletions(policy.Sets(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// addDir adds --dir to who judges one script.
+func (f *policyFlags) addDir(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.dir, "dir", "", "where the script starts: `DIR` in the container, or in the profile's working directory, such as sub")
+	cmd.RegisterFlagCompletionFunc("dir", cobra.NoFileCompletions) // it is in the container
 }
 
 func (f *policyFlags) judge(g *globals, args []string) (string, policy.Verdict, error) {
@@ -105,15 +114,18 @@ func (f *policyFlags) judge(g *globals, args []string) (string, policy.Verdict, 
 	if strings.TrimSpace(text) == "" {
 		return "", none, usagef("give a script, such as: belljar policy check 'git status'")
 	}
+	if f.dir != "" && !path.IsAbs(f.dir) && !filepath.IsLocal(f.dir) { // as run says
+		return "", none, usagef("--dir %q leaves the workspace: name a directory in it, such as sub", f.dir)
+	}
 	judge, err := f.judging(g)
 	if err != nil {
 		return "", none, err
 	}
-	return text, judge(text, ""), nil
+	return text, judge(text, f.dir), nil
 }
 
-// judging is how scripts are judged, by the directory that they start in: "" is
-// the profile's.
+// judging is how scripts are judged, by the directory that they start in: ""
+// is the profile's, and one that is relative is in that.
 func (f *policyFlags) judging(g *globals) (func(script, dir string) policy.Verdict, error) {
 	if f.set != "" {
 		if f.profile != sandbox.DefaultProfile {
@@ -122,6 +134,9 @@ func (f *policyFlags) judging(g *globals) (func(script, dir string) policy.Verdi
 		set, ok := policy.Bundled(f.set)
 		if !ok {
 			return nil, usagef("--set %q is unknown: use %s", f.set, strings.Join(policy.Sets(), ", "))
+		}
+		if f.dir != "" && !path.IsAbs(f.dir) {
+			return nil, usagef("--dir %q has no working directory to be relative to with --set: write it from /", f.dir)
 		}
 		commands, err := set.Compile()
 		if err != nil {
@@ -138,7 +153,10 @@ func (f *policyFlags) judging(g *globals) (func(script, dir string) policy.Verdi
 		return nil, err
 	}
 	return func(script, dir string) policy.Verdict {
-		return p.Policy.JudgeScript(script, cmp.Or(dir, p.Workdir))
+		if !path.IsAbs(dir) {
+			dir = path.Join(p.Workdir, dir)
+		}
+		return p.Policy.JudgeScript(script, dir)
 	}, nil
 }
 
@@ -161,14 +179,7 @@ func writeVerdict(w io.Writer, _ string, v policy.Verdict) error {
 }
 
 func verdictLine(v policy.Verdict) string {
-	line := v.Decision.String() + ": " + v.Who()
-	if v.Span.Line > 0 {
-		line += " at " + v.Span.String()
-	}
-	if v.Reason != "" {
-		line += ": " + v.Reason
-	}
-	return view.SafeLine(line)
+	return view.SafeLine(v.Decision.String() + ": " + reason(v.Who(), v.Span, v.Reason))
 }
 
 // explain shows the script with what was decided on underlined, and what was

@@ -33,6 +33,7 @@ secrets: [{name: API, from: env}, {name: KEY, from: env}]
 policy: {rules: [{name: no-rm, commands: [rm], decision: deny, reason: it removes}, {name: push, commands: [git push], decision: ask}]}
 profiles:
   strict: {policy: {default: deny, rules: []}}
+  placed: {policy: {default: deny, rules: [{name: in-sub, commands: [touch], decision: allow, writes: [/work/sub/**]}]}}
   granting:
     policy:
       rules:
@@ -95,7 +96,7 @@ func TestPolicyCheck(t *testing.T) {
 		{"--set readonly -- rm x", 126, "deny: default at 1:1: no rule matches \"rm\", and the default is deny\n"},
 		{"--set all ls", 125, `--set "all" is unknown: use readonly, git-readonly, build (see --help)`},
 		{"--set build --profile strict ls", 125, "--set judges by that set alone: leave out --profile (see --help)"},
-		{"--profile none ls", 125, `no profile "none" (known: default, granting, strict)`},
+		{"--profile none ls", 125, `no profile "none" (known: default, granting, placed, strict)`},
 		{"--format xml ls", 125, `--format "xml" is unknown (use text or json)`},
 		{"", 125, "give a script, such as: belljar policy check 'git status' (see --help)"},
 	} {
@@ -125,6 +126,32 @@ func flagsAnd(line string) []string {
 		args, line = append(args, words[:2]...), words[2]
 	}
 	return append(args, line)
+}
+
+// What a script may write to depends on where it starts.
+func TestPolicyDir(t *testing.T) {
+	inPolicyFile(t)
+	const allowed = "allow: rule \"in-sub\" at 1:1: rule \"in-sub\" says allow\n"
+	const denied = "deny: rule \"in-sub\" at 1:7: \"touch\" writes \"x\", which rule \"in-sub\" does not allow (it has no path for that under writes, and no allow: [writes])\n"
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--profile", "placed", "touch x"}, denied},
+		{[]string{"--profile", "placed", "--dir", "sub", "touch x"}, allowed},
+		{[]string{"--profile", "placed", "--dir", "/work/sub", "touch x"}, allowed},
+		{[]string{"--profile", "placed", "--dir", "/tmp", "touch x"}, denied},
+		{[]string{"--dir", "../x", "touch x"}, `--dir "../x" leaves the workspace: name a directory in it, such as sub (see --help)`},
+		{[]string{"--set", "build", "--dir", "sub", "touch x"}, `--dir "sub" has no working directory to be relative to with --set: write it from / (see --help)`},
+	} {
+		out, status, err := askPolicy(t, append([]string{"check"}, test.args...)...)
+		if err != nil {
+			out = err.Error()
+		}
+		if out != test.want {
+			t.Errorf("%q: exit status %d, %s", test.args, status, out)
+		}
+	}
 }
 
 func TestPolicyJSON(t *testing.T) {

@@ -27,9 +27,9 @@ The exit status is the command's own, or
 Ctrl-C cancels the command; twice kills it at once.
 
 Where the command policy says ask, you are asked at the terminal, once for each
-command or, in a session, for its programs until it ends. --yes approves all that,
-and the audit says so. Without a terminal, or past policy.ask_timeout, it is
-denied.
+command or, where you answer always in a session, once for its programs until the
+session ends. --yes approves all that, and the audit says so. Without a terminal,
+or past policy.ask_timeout, it is denied.
 
 With -t the command has a terminal, with stdout for both its streams. With -it it
 is yours: keys such as Ctrl-C, Ctrl-Z and Ctrl-D are the command's. TERM is as
