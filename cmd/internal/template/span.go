@@ -52,7 +52,7 @@ func (f *finder) span(start int) (*span, error) {
 			braces = max(braces-1, 0)
 		}
 		if max(parens, braces) > maxNested {
-			return nil, at.errorf("its parentheses or braces are nested more than %d deep", maxNested)
+			return nil, at.errorf("its parentheses or braces are nested more than %d deep: put the command into a file", maxNested)
 		}
 		if body[i] != '}' || oddBackslashes(body[:i]) {
 			continue
@@ -89,7 +89,11 @@ func (f *finder) divides(start, end int) int {
 }
 
 func (f *finder) notWord(at int) error {
-	return locate(f.text, at).errorf("%s is not a word of a command here: write {{args}} outside quotes, as an argument after the program's name", hole)
+	return f.refused(at, hole+" is not a word of a command here: write {{args}} outside quotes, as an argument after the program's name")
+}
+
+func (f *finder) refused(at int, why string) error {
+	return locate(f.text, at).errorf("%s", why)
 }
 
 // punch finds the holes, and refuses those where arguments could be more than
@@ -106,23 +110,31 @@ func (s *span) punch(f *finder, posix surveyed, start int) error {
 		if len(s.holes) == 0 {
 			var err error
 			if bash, err = survey(f.bash, s.script); err != nil {
-				return s.at.errorf("not every sh reads it alike, so it cannot have arguments: %v", err)
+				return s.at.errorf("not every sh reads it alike, so it cannot have arguments: %v (write it as POSIX has it)", err)
 			}
 			if posix.joined {
-				return s.at.errorf("it joins lines with a backslash beside a comment or a here-document, which not every sh reads alike, so it cannot have arguments")
+				return s.at.errorf("it joins lines with a backslash beside a comment or a here-document, which not every sh reads alike, so it cannot have arguments (write that line whole)")
 			}
 		}
-		if !posix.takes(s.script, i) || !bash.takes(s.script, i) {
-			return f.notWord(start + i)
+		for _, found := range []surveyed{posix, bash} {
+			switch w, takes := found.takes(s.script, i); {
+			case !takes:
+				return f.notWord(start + i)
+			case w.why != "":
+				return f.refused(start+i, w.why)
+			}
 		}
 		s.holes = append(s.holes, i)
 	}
 }
 
-// takes tells whether a hole may be there.
-func (found surveyed) takes(script string, at int) bool {
+// takes finds the word that a hole there is in, if any.
+func (found surveyed) takes(script string, at int) (extent, bool) {
 	in := slices.IndexFunc(found.words, func(w extent) bool { return w.start <= at && at+len(hole) <= w.end })
-	return in >= 0 && !oddBackslashes(script[found.words[in].start:at])
+	if in < 0 || oddBackslashes(script[found.words[in].start:at]) {
+		return extent{}, false
+	}
+	return found.words[in], true
 }
 
 func oddBackslashes(text string) bool {
@@ -132,20 +144,24 @@ func oddBackslashes(text string) bool {
 // surveyed is what of a script matters here.
 type surveyed struct {
 	braces int      // how many more are opened than closed, of those that are text
-	words  []extent // where arguments may stand
+	words  []extent // where one may read arguments as a word
 
 	empty     bool
 	inComment bool // it ends in one
 	joined    bool // it may do so for other readers
 }
 
-type extent struct{ start, end int }
+type extent struct {
+	start, end int
+	why        string // they may not be there
+}
 
 // place is where in a script a node stands.
 type place struct {
 	quoted bool // braces are no syntax to anybody
 	closed bool // a quoted word would be read as something else
-	word   bool // directly in a word which is an argument
+	word   bool // directly in a word which is an argument,
+	why    string
 }
 
 func survey(grammar *syntax.Parser, script string) (found surveyed, err error) {
@@ -156,7 +172,7 @@ func survey(grammar *syntax.Parser, script string) (found surveyed, err error) {
 	found.empty = len(file.Stmts) == 0
 	joins := strings.Contains(script, "\\\n")
 	stack := []place{{}}
-	arguments, bodies := map[*syntax.Word]bool{}, map[*syntax.Word]bool{}
+	arguments, bodies := map[*syntax.Word]string{}, map[*syntax.Word]bool{}
 	syntax.Walk(file, func(n syntax.Node) bool {
 		if n == nil {
 			stack = stack[:len(stack)-1]
@@ -166,7 +182,9 @@ func survey(grammar *syntax.Parser, script string) (found surveyed, err error) {
 		switch n := n.(type) {
 		case *syntax.CallExpr:
 			for i, w := range n.Args {
-				arguments[w] = i > 0 && !runsWords[n.Args[0].Lit()]
+				if i > 0 && strings.Contains(source(script, w), hole) {
+					arguments[w] = refuses(script, n, i)
+				}
 			}
 		case *syntax.Redirect:
 			if n.Hdoc != nil {
@@ -177,7 +195,7 @@ func survey(grammar *syntax.Parser, script string) (found surveyed, err error) {
 			found.inComment = found.inComment || int(n.End().Offset()) >= len(script)
 			found.joined = found.joined || joins
 		case *syntax.Word:
-			p.word = arguments[n]
+			p.why, p.word = arguments[n]
 			if bodies[n] {
 				p.quoted, p.closed = true, true
 			}
@@ -196,15 +214,12 @@ func survey(grammar *syntax.Parser, script string) (found surveyed, err error) {
 	return found, nil
 }
 
-// runsWords are the shell's own that run their arguments.
-var runsWords = map[string]bool{"eval": true, "exec": true, "command": true, "builtin": true, ".": true, "source": true, "trap": true}
-
 func (found *surveyed) literal(p place, script string, start, end int) {
 	if p.quoted || start < 0 || end > len(script) || start > end {
 		return
 	}
 	if p.word && !p.closed {
-		found.words = append(found.words, extent{start, end})
+		found.words = append(found.words, extent{start, end, p.why})
 	}
 	for i := start; i < end; i++ {
 		switch script[i] {

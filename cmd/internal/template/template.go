@@ -5,9 +5,9 @@
 // command they are one word, quoted, and never its program; elsewhere they are
 // text; and nothing that was filled in is read again.
 //
-//	t, err := template.Parse("Review !{git log {{args}}}:")
+//	t, err := template.Parse("Review !{git log --end-of-options {{args}} --}:")
 //	commands, err := t.Commands("it's a branch")
-//	// commands[0].Script is git log 'it'\''s a branch'
+//	// commands[0].Script is git log --end-of-options 'it'\''s a branch' --
 //	text := t.Fill("it's a branch", []string{"…"})
 //
 // # Design
@@ -19,10 +19,14 @@
 // sh may be dash, busybox or bash. A hole is where all of them read one word of
 // a simple command: the grammars of POSIX and of bash must agree on it, and what
 // the parser and shells are known to read differently is refused beside a hole.
+// Nor may the command be one that a shell runs itself and whose words it might
+// evaluate. What a program makes of its words is its own and the file's affair.
 package template
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -43,8 +47,15 @@ const (
 	escape = `\` // before either: it is text
 )
 
+// blanked is what somebody writes who knows other templates. It is refused
+// rather than left as it is.
+var blanked = regexp.MustCompile(`\{\{([ \t]+args[ \t]*|args[ \t]+)\}\}`)
+
 // Template is a prompt file.
-type Template struct{ parts []part }
+type Template struct {
+	parts []part
+	args  position // of the first hole, if there is one
+}
 
 // part is a piece of the file: text, a hole or a span.
 type part struct {
@@ -78,11 +89,16 @@ func (at position) errorf(format string, args ...any) error {
 // Parse reads a template. Errors begin with the line and the column.
 func Parse(text string) (*Template, error) {
 	if len(text) > MaxBytes {
-		return nil, position{1, 1}.errorf("the template is longer than %d bytes", MaxBytes)
+		return nil, position{1, 1}.errorf("the template is longer than %d bytes: split it", MaxBytes)
 	}
 	for i, r := range text {
 		if r == 0 || notUTF8(text[i:], r) {
-			return nil, locate(text, i).errorf("this is not UTF-8 text")
+			return nil, locate(text, i).errorf("this is not UTF-8 text: save it as that, without NUL bytes")
+		}
+	}
+	for _, i := range blanked.FindAllStringIndex(text, -1) {
+		if !strings.HasSuffix(text[:i[0]], escape) {
+			return nil, locate(text, i[0]).errorf("%s has blanks in it: write {{args}} (or \\%[1]s where that is text)", text[i[0]:i[1]])
 		}
 	}
 	t, spans, f := &Template{}, 0, newFinder(text)
@@ -90,21 +106,25 @@ func Parse(text string) (*Template, error) {
 		n, kind := next(text[at:])
 		t.add(part{raw: text[at : at+n], text: text[at : at+n]})
 		at += n
-		switch kind {
-		case escape + open, escape + hole:
+		switch {
+		case strings.HasPrefix(kind, escape):
 			t.add(part{raw: kind, text: kind[1:]})
-		case hole:
+		case kind == hole:
 			t.add(part{raw: kind, hole: true})
-		case open:
+			t.args = cmp.Or(t.args, locate(text, at))
+		case kind == open:
 			s, err := f.span(at)
 			if err != nil {
 				return nil, err
 			}
 			if spans++; spans > MaxSpans {
-				return nil, s.at.errorf("more than %d commands", MaxSpans)
+				return nil, s.at.errorf("more than %d commands: join some, or split the template", MaxSpans)
 			}
 			kind = open + s.script + "}"
 			t.add(part{raw: kind, span: s})
+			if len(s.holes) > 0 {
+				t.args = cmp.Or(t.args, locate(text, at+len(open)+s.holes[0]))
+			}
 		}
 		at += len(kind)
 	}
@@ -125,6 +145,11 @@ func next(text string) (int, string) {
 				return i, kind
 			}
 		}
+		if strings.HasPrefix(text[i:], escape+"{{") {
+			if j := blanked.FindStringIndex(text[i+1:]); j != nil && j[0] == 0 {
+				return i, text[i : i+1+j[1]]
+			}
+		}
 	}
 	return len(text), ""
 }
@@ -134,14 +159,10 @@ func locate(text string, at int) position {
 }
 
 // HasArgs tells whether arguments go anywhere.
-func (t *Template) HasArgs() bool {
-	for _, p := range t.parts {
-		if p.hole || p.span != nil && len(p.span.holes) > 0 {
-			return true
-		}
-	}
-	return false
-}
+func (t *Template) HasArgs() bool { return t.args != position{} }
+
+// Args is where they first go, from 1.
+func (t *Template) Args() (line, column int) { return t.args.line, t.args.column }
 
 // Commands are the commands in their order. An error says why the arguments
 // cannot be filled in, as those of Parse do.
@@ -153,7 +174,7 @@ func (t *Template) Commands(args string) ([]Command, error) {
 		}
 	}
 	if size > MaxText {
-		return nil, position{1, 1}.errorf("with the arguments the template has %d bytes of text, over %d", size, MaxText)
+		return nil, position{1, 1}.errorf("with the arguments the template has %d bytes of text, over %d: shorten them", size, MaxText)
 	}
 	var list []Command
 	for _, p := range t.parts {
@@ -178,7 +199,7 @@ func (s *span) fill(args string) (string, error) {
 		return "", s.at.errorf("%v", err)
 	}
 	if n := len(s.script) + len(s.holes)*(len(word)-len(hole)); n > sandbox.MaxScript {
-		return "", s.at.errorf("with the arguments the command has %d bytes, over %d", n, sandbox.MaxScript)
+		return "", s.at.errorf("with the arguments the command has %d bytes, over %d: shorten them", n, sandbox.MaxScript)
 	}
 	var b strings.Builder
 	at := 0
@@ -196,7 +217,7 @@ func (s *span) fill(args string) (string, error) {
 func quote(args string) (string, error) {
 	for i, r := range args {
 		if notUTF8(args[i:], r) {
-			return "", fmt.Errorf("the arguments are not UTF-8 at byte %d", i)
+			return "", fmt.Errorf("the arguments are not UTF-8 at byte %d: give text", i)
 		}
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return "", fmt.Errorf("the arguments have the control character %U at byte %d: leave it out", r, i)

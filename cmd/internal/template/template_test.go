@@ -85,6 +85,10 @@ func TestHoles(t *testing.T) {
 		"!{ls a\"b\"{{args}}'c'}":             "ls a\"b\"" + word + "'c'",
 		`!{ls \\{{args}}}`:                    `ls \\` + word,
 		`!{ls \${{args}}}`:                    `ls \$` + word,
+		"!{[ -f {{args}} ]}":                  "[ -f " + word + " ]",
+		"!{! test ! x{{args}} != \"$x\"}":     "! test ! x" + word + " != \"$x\"",
+		"!{printf %s\\\\n {{args}}}":          "printf %s\\\\n " + word,
+		"!{./a-b.sh {{args}}; :}":             "./a-b.sh " + word + "; :",
 		"!{ls {{args}}{{args}}}":              "ls " + word + word,
 		"!{ls {{args}} <<E\nx\nE\n}":          "ls " + word + " <<E\nx\nE\n",
 		"!{if a; then ls {{args}}; fi >f}":    "if a; then ls " + word + "; fi >f",
@@ -138,11 +142,38 @@ func TestBadTemplates(t *testing.T) {
 		`!{ls \\\{{args}}}`:                          "1:9: " + notWord,
 		"!{for x in {{args}}; do :; done}":           "1:12: " + notWord,
 		"!{case {{args}} in a) b;; esac}":            "1:8: " + notWord,
-		"!{eval {{args}}}":                           "1:8: " + notWord,
-		"!{exec {{args}}}":                           "1:8: " + notWord,
-		"!{. {{args}}}":                              "1:5: " + notWord,
-		"!{export X={{args}}}":                       "1:12: " + notWord, // a word to some
-		"!{[[ {{args}} ]]}":                          "1:6: " + notWord,
+		"!{eval {{args}}}":                           "1:8: sh may evaluate the words of eval: give the arguments to a program",
+		"!{exec {{args}}}":                           "1:8: sh may evaluate the words of exec: give the arguments to a program",
+		"!{. {{args}}}":                              "1:5: sh may evaluate the words of .: give the arguments to a program",
+		"!{export X={{args}}}":                       "1:12: sh may evaluate the words of export",
+		"!{[[ {{args}} ]]}":                          "1:6: the program's name here is not plain",
+		"!{\\eval {{args}}}":                         "1:9: the program's name here is not plain",
+		"!{\"eval\" {{args}}}":                       "1:10: the program's name here is not plain",
+		"!{x=eval; $x {{args}}}":                     "1:14: the program's name here is not plain",
+		"!{e\\\nval {{args}}}":                       "2:5: the program's name here is not plain",
+		"!{{eval,x} {{args}}}":                       "1:12: the program's name here is not plain",
+		"!{$(echo eval) {{args}}}":                   "1:16: the program's name here is not plain",
+		"!{ls {a[{{args}}]}>f}":                      "1:9: " + notWord, // bash evaluates it
+		"!{read {{args}}}":                           "1:8: sh may evaluate the words of read",
+		"!{[ -v {{args}} ]}":                         "1:8: sh may evaluate the words of [: it takes arguments as [ -f {{args}} ]",
+		"!{test -v {{args}}}":                        "1:11: sh may evaluate the words of test: it takes arguments as test -f {{args}}",
+		"!{[ 1 -eq {{args}} ]}":                      "1:11: sh may evaluate the words of [",
+		"!{[ {{args}} x ]}":                          "1:5: sh may evaluate the words of [",
+		"!{[ {-v,{{args}}} = x ]}":                   "1:9: sh may evaluate the words of [",
+		"!{[ a = {{args}} -a b ]}":                   "1:9: sh may evaluate the words of [",
+		"!{printf -v {{args}} x}":                    "1:13: sh may evaluate the words of printf: it takes arguments as printf '%s\\n' {{args}}",
+		"!{printf {{args}} x}":                       "1:10: sh may evaluate the words of printf",
+		"!{printf '-'v {{args}} x}":                  "1:15: sh may evaluate the words of printf",
+		"!{printf \"\\\n-v\" {{args}} x}":            "2:5: sh may evaluate the words of printf",
+		"!{printf {-v,{{args}}} x}":                  "1:14: sh may evaluate the words of printf",
+		"!{printf \"$x\" {{args}}}":                  "1:15: sh may evaluate the words of printf",
+		"!{alias {{args}}}":                          "1:9: sh may evaluate the words of alias",
+		"!{time sh {{args}}}":                        "1:11: sh may evaluate the words of time",
+		"!{coproc {{args}}}":                         "1:10: sh may evaluate the words of coproc",
+		"!{set {{args}}}":                            "1:7: sh may evaluate the words of set: it takes arguments as set -- {{args}}",
+		"!{grep {{ args }} f}":                       "1:8: {{ args }} has blanks in it: write {{args}}",
+		"x\n {{\targs}} !{ls}":                       "2:2: {{\targs}} has blanks in it: write {{args}}",
+		"!{ls '{{args }}'}":                          "1:7: {{args }} has blanks in it: write {{args}}",
 		"!{echo $'\\' {{args}} ''}":                  "1:1: not every sh reads it alike",
 		"!{ls # c\\\n{{args}}\n}":                    "1:1: it joins lines with a backslash",
 		"!{cat <<E\nx\\\nE\nls {{args}}\nE\n}":       "1:1: it joins lines with a backslash",
@@ -196,6 +227,11 @@ func TestFill(t *testing.T) {
 	want := "a " + args + "{{args}} !{f}c!{d} {{args}} out\n"
 	if got := p.Fill(args, []string{"{{args}} !{f}", "out"}); got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	for text, want := range map[string]string{`\{{ args }} {{ argsx }} {{args.x}}`: "{{ args }} {{ argsx }} {{args.x}}", `\\{{args }}`: `\{{args }}`, "{{\n args}}": "{{\n args}}"} {
+		if p, err := Parse(text); err != nil || p.Fill("x", nil) != want {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 	for text, want := range map[string]bool{"a": false, "\\{{args}}": false, "!{ls}": false, "{{args}}": true, "!{ls {{args}}}": true} {
 		if p, err := Parse(text); err != nil || p.HasArgs() != want {
@@ -255,7 +291,7 @@ func partsAreTheWhole(t fataler, text string) {
 func shells(t *testing.T) [][]string {
 	t.Helper()
 	var list [][]string
-	for _, shell := range [][]string{{"dash"}, {"busybox", "sh"}, {"bash", "--posix"}} {
+	for _, shell := range [][]string{{"dash"}, {"busybox", "sh"}, {"bash", "--posix"}, {"bash"}} {
 		if _, err := exec.LookPath(shell[0]); err == nil {
 			list = append(list, shell)
 		}
