@@ -74,8 +74,8 @@ const templateHelp = `
 With --template FILE there is no COMMAND: FILE is text in which !{COMMAND} stands
 for what that command says, followed by its exit status. {{args}} stands for
 --args: in a command as one quoted word, elsewhere as text. All commands are
-judged before the first runs. The filled text goes to stdout once all have ended;
-if one is denied or could not be run, nothing does.`
+judged before the first runs; if one is denied nothing runs. The filled text goes
+to stdout once all have ended, or one could not be run after others were.`
 
 func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	show, err := newPrinter(f.format)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -52,7 +54,13 @@ func openTemplate(f *runFlags, words []string, show *printer) (*filling, error) 
 	}
 	text, err := readTemplate(f.template)
 	if err != nil {
-		return nil, usagef("--template: %v", err)
+		if wrong, ok := errors.AsType[*fs.PathError](err); ok {
+			err = wrong.Err
+		}
+		return nil, &sandbox.Error{
+			Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("reading --template %q", f.template), Err: err,
+			Hint: "name a file that is there and can be read, or - for stdin",
+		}
 	}
 	fill := &filling{name: f.template, json: f.format == "json", show: show}
 	if fill.template, err = template.Parse(text); err != nil {
@@ -60,9 +68,10 @@ func openTemplate(f *runFlags, words []string, show *printer) (*filling, error) 
 	}
 	switch has := fill.template.HasArgs(); {
 	case has && f.args == nil:
-		return nil, usagef("--template %s has {{args}}: add --args TEXT", f.template)
+		line, column := fill.template.Args()
+		return nil, usagef("--template %s:%d:%d: {{args}} is there: add --args TEXT", f.template, line, column)
 	case f.args != nil && !has:
-		return nil, usagef("--template %s has no {{args}}: leave out --args", f.template)
+		return nil, usagef("--template %s has no {{args}}: leave out --args, or write {{args}} where they go", f.template)
 	case has:
 		fill.args = *f.args
 	}
@@ -94,7 +103,8 @@ func (t *filling) place(i int) string {
 	return fmt.Sprintf("%s:%d:%d", t.name, t.commands[i].Line, t.commands[i].Column)
 }
 
-// run runs the commands, if all may, and writes the text.
+// run runs the commands, if all may, and writes the text. One that is refused
+// or fails after all, once others ran, ends it; what those said is not lost.
 func (t *filling) run(ctx context.Context, runner *sandbox.Local, like sandbox.Command, guard func() func(), kill <-chan struct{}) error {
 	like.View.Mode = sandbox.ViewMerged
 	prepared := make([]*sandbox.Prepared, len(t.commands))
@@ -108,24 +118,45 @@ func (t *filling) run(ctx context.Context, runner *sandbox.Local, like sandbox.C
 	defer guard()()
 	var outputs []string
 	var results []sandbox.Result
+	status := 0
 	for i, p := range prepared {
-		x, err := p.Start(ctx)
-		if err != nil {
-			return t.show.refused(like, fmt.Errorf("%s: %w", t.place(i), err))
-		}
-		r := t.follow(i, x, kill)
-		switch r.Status {
-		case sandbox.StatusFatal, sandbox.StatusDenied, sandbox.StatusCanceled:
-			t.show.say(t.place(i) + ": " + r.Message)
-			return exitError(exitStatus(r))
-		}
+		like.Script = t.commands[i].Script
+		r := t.one(ctx, i, p, like, kill)
 		outputs = append(outputs, said(r))
 		if t.json {
 			results = append(results, r)
 		}
+		if !ended(r) {
+			t.show.say(t.place(i) + ": " + r.Message)
+			if status = exitStatus(r); i == 0 && output(r) == "" {
+				return exitError(status)
+			}
+			break
+		}
+	}
+	for last := len(outputs) - 1; len(outputs) < len(prepared); {
+		outputs = append(outputs, fmt.Sprintf("[not run: the command at %s has to end first]", view.SafeLine(t.place(last))))
 	}
 	t.show.broken = t.write(t.template.Fill(t.args, outputs), results)
-	return t.show.written()
+	if err := t.show.written(); err != nil || status == 0 {
+		return err
+	}
+	return exitError(status)
+}
+
+// ended tells whether a command came to an end that is no reason to stop: its
+// own, or that of a limit.
+func ended(r sandbox.Result) bool {
+	return r.Status != sandbox.StatusFatal && r.Status != sandbox.StatusDenied && r.Status != sandbox.StatusCanceled
+}
+
+// one runs a command.
+func (t *filling) one(ctx context.Context, i int, p *sandbox.Prepared, like sandbox.Command, kill <-chan struct{}) sandbox.Result {
+	x, err := p.Start(ctx)
+	if err != nil {
+		return sandbox.Refused(like, err)
+	}
+	return t.follow(i, x, kill)
 }
 
 // follow waits for a command's result, and shows a person how it goes on.
@@ -155,10 +186,7 @@ func (t *filling) follow(i int, x sandbox.Execution, kill <-chan struct{}) (r sa
 // said is what stands for a command: its output, and how it ended on a line of
 // its own.
 func said(r sandbox.Result) string {
-	text := ""
-	if r.Views != nil && r.Views.Merged != nil {
-		text = r.Views.Merged.Text
-	}
+	text := output(r)
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
@@ -166,6 +194,13 @@ func said(r sandbox.Result) string {
 		return fmt.Sprintf("%s[exit status %d]", text, r.ExitCode)
 	}
 	return fmt.Sprintf("%s[%s: %s]", text, r.Status, view.SafeLine(r.Message))
+}
+
+func output(r sandbox.Result) string {
+	if r.Views != nil && r.Views.Merged != nil {
+		return r.Views.Merged.Text
+	}
+	return ""
 }
 
 func (t *filling) write(text string, results []sandbox.Result) error {
