@@ -51,11 +51,7 @@ var unary = strings.Fields("-n -z -e -f -d -r -w -x -s -L -h")
 
 // refuses tells why a command does not take a hole in its word at i, after the
 // first; or nothing.
-func refuses(script string, call *syntax.CallExpr, i int) string {
-	words := make([]string, len(call.Args))
-	for i, w := range call.Args {
-		words[i] = source(script, w)
-	}
+func refuses(words []string, i int) string {
 	name := words[0]
 	if !plain.MatchString(name) {
 		return unplain
@@ -86,6 +82,9 @@ func tests(words []string) bool {
 	if len(words) > 0 && words[0] == "!" {
 		words = words[1:]
 	}
+	if len(words) > 3 {
+		return false
+	}
 	for _, w := range words {
 		if strings.Contains(strings.ReplaceAll(w, hole, ""), "{") {
 			return false // it might be more words
@@ -100,7 +99,15 @@ func tests(words []string) bool {
 	return false
 }
 
-// source is a word as it is written.
+// sources are words as they are written.
+func sources(script string, list []*syntax.Word) []string {
+	words := make([]string, len(list))
+	for i, w := range list {
+		words[i] = source(script, w)
+	}
+	return words
+}
+
 func source(script string, w *syntax.Word) string {
 	start, end := int(w.Pos().Offset()), int(w.End().Offset())
 	if start < 0 || end > len(script) || start > end {

@@ -44,22 +44,25 @@ func TestBuiltinsDoNotEvaluate(t *testing.T) {
 	if len(scripts) < 100 {
 		t.Errorf("only %d of them take arguments", len(scripts))
 	}
-	mark := filepath.Join(t.TempDir(), "mark")
 	for _, shell := range shells(t) {
-		for _, args := range hostile(mark) {
-			var all []string
-			for _, s := range scripts {
-				all = append(all, s(args))
-			}
-			if !makes(t, shell, mark, all...) {
-				continue
-			}
-			for _, s := range all {
-				if makes(t, shell, mark, s) {
-					t.Errorf("%v: %s runs them", shell, s)
+		t.Run(strings.Join(shell, " "), func(t *testing.T) {
+			t.Parallel()
+			mark := filepath.Join(t.TempDir(), "mark")
+			for _, args := range hostile(mark) {
+				var all []string
+				for _, s := range scripts {
+					all = append(all, s(args))
+				}
+				if !makes(t, shell, mark, all...) {
+					continue
+				}
+				for _, s := range all {
+					if makes(t, shell, mark, s) {
+						t.Errorf("%s runs them", s)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 
@@ -78,6 +81,39 @@ func TestEvaluationIsSeen(t *testing.T) {
 			if !makes(t, shell, mark, script) {
 				t.Errorf("%v: %s", shell, script)
 			}
+		}
+	}
+}
+
+// The documentation's first example once let the arguments be options of git,
+// and --output=FILE writes a file.
+func TestDocumentedExampleTakesNoOptions(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("NOT TESTED: there is no git")
+	}
+	page, err := os.ReadFile("../../../docs/templates.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(page), "```md\n")
+	example, _, _ = strings.Cut(example, "```")
+	p, err := Parse(example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	git := exec.Command("sh", "-c", "git init -q && git -c user.name=x -c user.email=x@localhost commit -q --allow-empty -m first")
+	git.Dir = dir
+	if out, err := git.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	mark := filepath.Join(dir, "mark")
+	for args, want := range map[string]bool{"HEAD": true, "--output=" + mark: false, "HEAD --output=" + mark: false} {
+		cmd := exec.Command("sh", "-c", one(t, p, args))
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if made := makes(t, []string{"sh"}, mark); made || (err == nil) != want {
+			t.Errorf("%s: %v: %s", args, err, out)
 		}
 	}
 }

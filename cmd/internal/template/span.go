@@ -181,9 +181,10 @@ func survey(grammar *syntax.Parser, script string) (found surveyed, err error) {
 		p := stack[len(stack)-1]
 		switch n := n.(type) {
 		case *syntax.CallExpr:
+			words := sources(script, n.Args)
 			for i, w := range n.Args {
-				if i > 0 && strings.Contains(source(script, w), hole) {
-					arguments[w] = refuses(script, n, i)
+				if i > 0 && strings.Contains(words[i], hole) {
+					arguments[w] = refuses(words, i)
 				}
 			}
 		case *syntax.Redirect:

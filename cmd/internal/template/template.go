@@ -49,7 +49,10 @@ const (
 
 // blanked is what somebody writes who knows other templates. It is refused
 // rather than left as it is.
-var blanked = regexp.MustCompile(`\{\{([ \t]+args[ \t]*|args[ \t]+)\}\}`)
+var (
+	blanked     = regexp.MustCompile(`\{\{([ \t]+args[ \t]*|args[ \t]+)\}\}`)
+	blankedHere = regexp.MustCompile(`^` + blanked.String())
+)
 
 // Template is a prompt file.
 type Template struct {
@@ -146,8 +149,8 @@ func next(text string) (int, string) {
 			}
 		}
 		if strings.HasPrefix(text[i:], escape+"{{") {
-			if j := blanked.FindStringIndex(text[i+1:]); j != nil && j[0] == 0 {
-				return i, text[i : i+1+j[1]]
+			if found := blankedHere.FindString(text[i+1:]); found != "" {
+				return i, escape + found
 			}
 		}
 	}
