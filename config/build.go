@@ -3,9 +3,11 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"belljar/policy"
 	"belljar/sandbox"
@@ -13,17 +15,23 @@ import (
 
 // build makes a Config of settings without a Problem.
 func build(s sources, merged map[string]settings, own ownPaths, env map[string]string) (*Config, error) {
-	typed := map[string]values{}
-	for name, m := range merged {
-		v, err := m.decode()
-		if err != nil {
-			return nil, err
-		}
-		typed[name] = v
+	typed, err := decodeAll(merged)
+	if err != nil {
+		return nil, err
 	}
+	operators, err := s.whole()
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := decodeAll(operators)
+	if err != nil {
+		return nil, err
+	}
+	// What any of them names is out of commands' reach, in each profile.
+	all := slices.AppendSeq(slices.Collect(maps.Values(typed)), maps.Values(theirs))
 	top := typed[sandbox.DefaultProfile]
 	c := &Config{
-		File:      own.file,
+		File:      own.files[0],
 		Engine:    top.Engine,
 		Admission: sandbox.Admission{MaxRunning: top.Running, MaxQueued: top.Queue.Length, MaxWait: top.Queue.Wait},
 		Serve:     top.Serve,
@@ -34,18 +42,29 @@ func build(s sources, merged map[string]settings, own ownPaths, env map[string]s
 		settings:  list(s, merged),
 	}
 	c.Audit.File = cmp.Or(c.Audit.File, own.audit)
-	limits := own.rules(top)
-	limits.Fixed = append(limits.Fixed, programs(typed, env["PATH"])...)
-	limits.Protected = append(limits.Protected, secretFiles(typed)...)
+	limits := own.rules(top, theirs[sandbox.DefaultProfile])
+	limits.Fixed = append(limits.Fixed, programs(all, env["PATH"])...)
+	limits.Protected = append(limits.Protected, secretFiles(all)...)
 	for name, v := range typed {
 		rules := limits
-		var err error
 		if rules.Commands, err = v.Policy.compile(); err != nil {
 			return nil, fmt.Errorf("profile %q: %w", name, err)
 		}
 		c.Profiles[name] = v.profile(rules)
 	}
 	return c, nil
+}
+
+func decodeAll(profiles map[string]settings) (map[string]values, error) {
+	typed := map[string]values{}
+	for name, s := range profiles {
+		v, err := s.decode()
+		if err != nil {
+			return nil, err
+		}
+		typed[name] = v
+	}
+	return typed, nil
 }
 
 // profile adds what the profile allows to the rules of all.
@@ -83,14 +102,14 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 
 // ownPaths are belljar's own files.
 type ownPaths struct {
-	file  string // the configuration's, or ""
+	files [2]string // the configuration's, and the operator's beside a stranger's, or ""
 	dirs  []string
 	state string // one of them: for what is remembered, or ""
 	audit string // the audit's file, where none is configured
 }
 
-func belljarPaths(file string, env map[string]string) ownPaths {
-	own := ownPaths{file: file, dirs: []string{"/var/lib/belljar"}}
+func belljarPaths(file, operators string, env map[string]string) ownPaths {
+	own := ownPaths{files: [2]string{file, operators}, dirs: []string{"/var/lib/belljar"}}
 	for _, dir := range []string{
 		userDir(env),
 		xdgDir(env, "XDG_STATE_HOME", ".local/state"),
@@ -134,20 +153,27 @@ func isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// rules are those of every profile.
-func (own ownPaths) rules(v values) policy.Rules {
+// rules are those of every profile, of what counts and of the operator's file.
+func (own ownPaths) rules(of ...values) policy.Rules {
 	var rules policy.Rules
-	if own.file != "" {
-		rules.Fixed = resolved(own.file)
+	for _, file := range own.files {
+		if file != "" {
+			rules.Fixed = append(rules.Fixed, resolved(file)...)
+		}
 	}
-	dirs := own.dirs
-	if v.Audit.File != "" {
-		dirs = append(dirs, filepath.Dir(v.Audit.File)) // what it is rotated to, and its head, are there, too
+	paths := own.dirs
+	for _, v := range of {
+		if v.Audit.File != "" {
+			paths = append(paths, filepath.Dir(v.Audit.File)) // what it is rotated to, and its head, are there, too
+		}
+		paths = append(paths, v.Serve.TokenFile, socket(v.Serve.Listen), socket(v.Engine.Host))
 	}
-	for _, p := range append(dirs, v.Serve.TokenFile, socket(v.Serve.Listen), socket(v.Engine.Host)) {
-		if p != "" {
+	written := map[string]bool{"": true}
+	for _, p := range paths {
+		if !written[p] {
 			rules.Protected = append(rules.Protected, resolved(p)...)
 		}
+		written[p] = true
 	}
 	return rules
 }

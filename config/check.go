@@ -10,7 +10,7 @@ import (
 )
 
 // checkTogether finds what is wrong only of values beside each other.
-func checkTogether(profiles map[string]settings, stranger bool) Problems {
+func checkTogether(profiles map[string]settings) Problems {
 	var problems Problems
 	writable := writableRules(profiles)
 	for _, name := range slices.Sorted(maps.Keys(profiles)) {
@@ -21,7 +21,7 @@ func checkTogether(profiles map[string]settings, stranger bool) Problems {
 			checkOrder[int64](s, "pool.min", "pool.max"),
 			s.checkLinks(writable),
 			s.checkPolicy(),
-			s.checkSecrets(stranger))
+			s.checkSecrets())
 	}
 	return problems
 }

@@ -10,6 +10,10 @@
 //
 // # Design
 //
+// A file that is merely found in the working directory may be a stranger's. It
+// replaces the operator's own, but for what operator.go keeps from it: a file must
+// not undo by being there what it may not undo by saying so.
+//
 // One table, in keys.go, says all there is about a key; the parser, the
 // defaults, the variables and the schema are made from it. Each value is read
 // where it is written, so that its errors name the place. Viper then only
@@ -39,7 +43,9 @@ type Options struct {
 
 // Config is all settings.
 type Config struct {
-	File string // absolute path of the file that was read, or ""
+	// File is the absolute path of the file that was read, or "". Where nobody
+	// named it and it is none of the operator's, some keys are of the operator's.
+	File string
 
 	Engine    Engine
 	Admission sandbox.Admission
@@ -93,19 +99,17 @@ func Load(o Options) (*Config, error) {
 		name, text, _ := strings.Cut(kv, "=")
 		env[name] = text
 	}
-	f, err := search(o, env)
+	first, own, err := search(o, env)
 	if err != nil {
 		return nil, err
 	}
-	s, problems := readSources(o, env, f)
-	merged := map[string]settings{}
-	for _, name := range s.profiles() {
-		if merged[name], err = s.merge(name); err != nil {
-			return nil, err
-		}
+	s, problems := readSources(o, env, first, own)
+	merged, err := s.mergeAll()
+	if err != nil {
+		return nil, err
 	}
-	if problems = append(problems, checkTogether(merged, f.stranger)...); len(problems) > 0 {
+	if problems = append(problems, checkTogether(merged)...); len(problems) > 0 {
 		return nil, problems.tidy()
 	}
-	return build(s, merged, belljarPaths(f.path, env), env)
+	return build(s, merged, belljarPaths(first.path, own.path, env), env)
 }

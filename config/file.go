@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"belljar/sandbox"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // contents is what one file sets.
@@ -61,15 +59,6 @@ func (r *reader) profiles(f field, into map[string]layer) {
 	}
 }
 
-// isDefault tells whether a value says what holds without it.
-func (k key) isDefault(value *yaml.Node) bool {
-	if value.Kind == yaml.SequenceNode {
-		return len(value.Content) == 0 && k.def == "[]"
-	}
-	return value.Kind == yaml.AliasNode || // which is not read
-		value.Kind == yaml.ScalarNode && value.Value == k.def
-}
-
 // field reads one key of the table, or the group of that name.
 func (r *reader) field(table []key, name string, f field, into layer) {
 	k, isKey := findKey(table, name)
@@ -77,12 +66,7 @@ func (r *reader) field(table []key, name string, f field, into layer) {
 	case strings.Contains(f.name, "."):
 		r.report(f.path, f.key, wrong("write the group, and below it the key", "a key with a dot"))
 	case isKey:
-		known := len(r.problems)
 		into[name] = r.value(k, f.path, f.value)
-		if k.host && r.stranger && !k.isDefault(f.value) && len(r.problems) == known {
-			r.report(f.path, f.key, wrong("put it into belljar/sandbox.yaml of your XDG config folder or of /etc, or name this file with --config or BELLJAR_CONFIG",
-				"is about this host, which a file found in the working directory may not change"))
-		}
 	case isGroup(table, name):
 		for _, inner := range r.fields(f.value, f.path) {
 			r.field(table, name+"."+inner.name, inner, into)

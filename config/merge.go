@@ -18,15 +18,23 @@ import (
 type sources struct {
 	defaults layer
 	file     contents
+	operator contents // of the operator's own file, where file is a stranger's
 	env      layer
 	flags    layer
+
+	kept map[string]keeper // the keys that file has no say in, by their names
 }
 
 // readSources reads everything, and says all that is wrong with it.
-func readSources(o Options, env map[string]string, f found) (sources, Problems) {
-	file := &reader{origin: origin{from: "file", place: f.shown}, dir: filepath.Dir(f.path), stranger: f.stranger}
-	s := sources{file: file.file(f.data), defaults: layer{}, env: layer{}, flags: layer{}}
-	problems := file.problems
+func readSources(o Options, env map[string]string, first, own found) (sources, Problems) {
+	var problems Problems
+	file := func(f found) contents {
+		r := &reader{origin: origin{from: "file", place: f.shown, stranger: f.stranger}, dir: filepath.Dir(f.path)}
+		c := r.file(f.data)
+		problems = append(problems, r.problems...)
+		return c
+	}
+	s := sources{file: file(first), operator: file(own), defaults: layer{}, env: layer{}, flags: layer{}}
 
 	read := func(into layer, from, place string, k key, text string) {
 		r := &reader{origin: origin{from: from, place: place}, dir: o.Workdir}
@@ -46,6 +54,9 @@ func readSources(o Options, env map[string]string, f found) (sources, Problems) 
 			problems = append(problems, &Problem{Place: "flag", Key: name, Message: "no key has that name"})
 		}
 	}
+	if first.stranger {
+		problems = append(problems, s.keep()...)
+	}
 	return s, problems
 }
 
@@ -58,13 +69,17 @@ func (s sources) profiles() []string {
 type settings struct{ viper *viper.Viper }
 
 // merge gives each key the value of its strongest source: flag, environment,
-// the profile, the file's top level, default.
+// the profile, the file's top level, default. What is kept from a stranger's file
+// is of the operator's, likewise.
 func (s sources) merge(profile string) (settings, error) {
 	v := viper.New()
 	for name, def := range s.defaults {
 		v.SetDefault(name, def)
 	}
-	for _, l := range []layer{s.file.top, s.file.profiles[profile], s.env} {
+	for _, l := range []layer{
+		s.file.top, s.keptOf(s.operator.top),
+		s.file.profiles[profile], s.keptOf(s.operator.profiles[profile]), s.env,
+	} {
 		if err := v.MergeConfigMap(l); err != nil {
 			return settings{}, fmt.Errorf("merging settings: %w", err)
 		}
@@ -73,6 +88,17 @@ func (s sources) merge(profile string) (settings, error) {
 		v.Set(name, flag)
 	}
 	return settings{v}, nil
+}
+
+func (s sources) mergeAll() (map[string]settings, error) {
+	merged := map[string]settings{}
+	for _, name := range s.profiles() {
+		var err error
+		if merged[name], err = s.merge(name); err != nil {
+			return nil, err
+		}
+	}
+	return merged, nil
 }
 
 func (s settings) value(name string) value { return s.viper.Get(name).(value) }

@@ -39,8 +39,9 @@ func (r *reader) program(name string, items []*yaml.Node) []string {
 
 // programs are the files that run on this host as summarize.command of any
 // profile, or for its secrets, arguments included: a command that could write to
-// one, by a mount, would be out of its container the next time.
-func programs(profiles map[string]values, path string) []string {
+// one, by a mount, would be out of its container the next time. They run in /,
+// which is what relative arguments are relative to.
+func programs(profiles []values, path string) []string {
 	files := map[string]bool{}
 	for _, v := range profiles {
 		commands := [][]string{v.Summarize.Command}
@@ -51,6 +52,8 @@ func programs(profiles map[string]values, path string) []string {
 			for i, arg := range command {
 				if i == 0 {
 					arg = lookPath(arg, path)
+				} else {
+					arg = absolute(arg, "/")
 				}
 				if filepath.IsAbs(arg) && (i == 0 || isFile(arg)) {
 					for _, p := range resolved(arg) {

@@ -78,7 +78,7 @@ const refused = "is about this host, which a file found in the working directory
 func TestWorkingDirectoryIsAStrangers(t *testing.T) {
 	for text, want := range map[string]string{
 		"summarize: {command: [touch, /tmp/x]}":                         "sandbox.yaml:1: summarize.command: " + refused,
-		"\nsummarize:\n  command:\n    - touch":                         "sandbox.yaml:3: summarize.command: " + refused,
+		"\nsummarize:\n  command:\n    - touch":                         "sandbox.yaml:4: summarize.command: " + refused,
 		"profiles: {a: {summarize: {command: [touch]}}}":                "sandbox.yaml:1: profiles.a.summarize.command: " + refused,
 		"summarize: {command: []}\nprofiles: {a: {summarize: 0}}":       "sandbox.yaml:2: profiles.a.summarize: must be a mapping, not a number (`belljar config schema` says what it is)",
 		"summarize.command: [touch]":                                    `sandbox.yaml:1: "summarize.command": a key with a dot (write the group, and below it the key)`,

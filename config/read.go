@@ -13,6 +13,8 @@ type origin struct {
 	from  string // "default", "file", "env" or "flag"
 	place string // "sandbox.yaml", "BELLJAR_TIMEOUT" or "--timeout"
 	line  int    // in the file
+
+	stranger bool // the file may be anyone's
 }
 
 func (o origin) String() string {
@@ -36,7 +38,6 @@ type layer = map[string]any
 type reader struct {
 	origin
 	dir      string // what relative paths are relative to
-	stranger bool   // the file may be anyone's
 	problems Problems
 }
 

@@ -16,6 +16,9 @@ const fileName = "sandbox.yaml"
 
 const maxFile = 1 << 20
 
+// systemDir is a variable for tests.
+var systemDir = "/etc/belljar"
+
 // found is the file to read. There may be none.
 type found struct {
 	path  string // absolute
@@ -27,25 +30,38 @@ type found struct {
 	stranger bool
 }
 
-// search reads the first file there is. One that was named must be there.
-func search(o Options, env map[string]string) (found, error) {
+// search reads the first file there is. One that was named must be there. Where
+// it is a stranger's, own is the first of the operator's, if there is one.
+func search(o Options, env map[string]string) (first, own found, err error) {
 	for _, named := range []string{o.Path, env["BELLJAR_CONFIG"]} {
 		if named != "" {
 			f := found{path: absolute(named, o.Workdir), shown: named}
-			return f, f.read()
+			err := f.read()
+			return f, found{}, err
 		}
 	}
-	own := []string{userDir(env), "/etc/belljar"}
-	var candidates []found
-	if !o.NoWorkdir {
-		candidates = append(candidates, found{path: filepath.Join(o.Workdir, fileName), shown: fileName, stranger: !slices.Contains(own, o.Workdir)})
+	dirs := []string{userDir(env), systemDir}
+	if !o.NoWorkdir && !slices.Contains(dirs, o.Workdir) {
+		if first, err = firstOf(found{path: filepath.Join(o.Workdir, fileName), shown: fileName, stranger: true}); err != nil {
+			return first, own, err
+		}
 	}
-	for _, dir := range own {
+	var candidates []found
+	for _, dir := range dirs {
 		if dir != "" {
 			p := filepath.Join(dir, fileName)
 			candidates = append(candidates, found{path: p, shown: p})
 		}
 	}
+	own, err = firstOf(candidates...)
+	if first.path == "" {
+		return own, found{}, err
+	}
+	return first, own, err
+}
+
+// firstOf reads the first that is there.
+func firstOf(candidates ...found) (found, error) {
 	for _, f := range candidates {
 		err := f.read()
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"belljar/policy"
 	"belljar/sandbox"
 )
 
@@ -97,8 +99,9 @@ func setSecret(s *sandbox.Secret, field, text string) *Problem {
 	switch field {
 	case "name":
 		s.Name = text
-		if err := s.Check(); err != nil {
-			return wrong("use letters, digits and _, and no variable of the shell's own", "%q cannot be a secret's name", text)
+		var unfit *sandbox.Error
+		if errors.As(s.Check(), &unfit) {
+			return wrong(unfit.Hint, "%s", unfit.Message)
 		}
 	case "from":
 		if s.From = sandbox.SecretSource(text); !slices.Contains(secretSources, text) {
@@ -117,7 +120,7 @@ func setSecret(s *sandbox.Secret, field, text string) *Problem {
 }
 
 // secretFiles are the files with secrets of any profile: nobody may mount one.
-func secretFiles(profiles map[string]values) []string {
+func secretFiles(profiles []values) []string {
 	files := map[string]bool{}
 	for _, v := range profiles {
 		for _, s := range v.Secrets {
@@ -133,7 +136,7 @@ func secretFiles(profiles map[string]values) []string {
 
 // checkSecrets finds variables that are set for every command, and are secrets,
 // rules that give what is none, and strangers who would give the operator's away.
-func (s settings) checkSecrets(stranger bool) Problems {
+func (s settings) checkSecrets() Problems {
 	var problems Problems
 	all := s.value("secrets")
 	list, _ := all.data.([]sandbox.Secret)
@@ -158,8 +161,26 @@ func (s settings) checkSecrets(stranger bool) Problems {
 				report(rules, "define it under secrets, or leave it out", "rules[%d] gives secret %q, which there is none of", i, name)
 			}
 		}
-		if stranger && rules.from == "file" && len(list) > 0 && len(rule.Grant.Secrets) > 0 {
+		if rules.stranger && len(list) > 0 && len(rule.Grant.Secrets) > 0 {
 			report(rules, "name this file with --config or BELLJAR_CONFIG, if it may", "rules[%d] gives secrets, which a file found in the working directory may not", i)
+		}
+	}
+	if len(list) > 0 {
+		problems = append(problems, s.checkTargets()...)
+	}
+	return problems
+}
+
+// checkTargets refuses a stranger's mounts where programs may be that are given
+// secrets: elsewhere than in the working directory.
+func (s settings) checkTargets() Problems {
+	var problems Problems
+	from, dir := s.value("mounts.allow"), s.value("workdir").text
+	for _, rule := range from.mounts() {
+		if from.stranger && !policy.Within("/work", rule.Target) && !policy.Within(dir, rule.Target) {
+			p := secretKeeper.problem(from)
+			p.Message = fmt.Sprintf("target %q is not in /work: %s: see %s", rule.Target, p.Message, s.value("secrets").place)
+			problems = append(problems, p)
 		}
 	}
 	return problems

@@ -26,7 +26,8 @@ func list(s sources, merged map[string]settings) []Setting {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.file.profiles)) {
 		for _, k := range commandKeys() {
-			if _, sets := s.file.profiles[name][k.name]; sets {
+			_, sets := s.file.profiles[name][k.name]
+			if _, keeps := s.keptOf(s.operator.profiles[name])[k.name]; sets || keeps {
 				all = append(all, merged[name].setting(profilesKey+"."+name+".", k))
 			}
 		}

@@ -1,0 +1,132 @@
+package config
+
+import (
+	"maps"
+	"slices"
+
+	"belljar/sandbox"
+)
+
+// keeper says why a stranger's file has no say in a key.
+type keeper struct {
+	what, next string // of the message, and its hint
+	place      string // where the operator decided so, or ""
+}
+
+var (
+	hostKeeper = keeper{what: "is about this host, which a file found in the working directory may not change",
+		next: "put it into belljar/sandbox.yaml of your XDG config folder or of /etc, or name this file with --config or BELLJAR_CONFIG"}
+	policyKeeper = keeper{what: "the policy is the operator's, which a file found in the working directory may not change",
+		next: "name this file with --config or BELLJAR_CONFIG to use its own policy"}
+	secretKeeper = keeper{what: "there are secrets, and a file found in the working directory may not choose where they go",
+		next: "name this file with --config or BELLJAR_CONFIG, if it may"}
+)
+
+// judging are the keys that make a policy: one that is not the default is one.
+var judging = []string{"policy.default", "policy.set", "policy.shell", "policy.rules"}
+
+// diverting are the keys that say what a command is that a rule gives a secret
+// to, and whom it can tell. Of mounts.allow, targets are checked.
+var diverting = []string{"engine.host", "engine.runtime", "image", "network", "user", "workdir", "env.set", "env.allow"}
+
+// keepers are the keys that stay the operator's where the file is a stranger's:
+// those of the host, the policy if the operator has one, and if there are
+// secrets, where these go.
+func (s sources) keepers() map[string]keeper {
+	kept := map[string]keeper{}
+	keep := func(k keeper, place string, names ...string) {
+		k.place = place
+		for _, name := range names {
+			kept[name] = k
+		}
+	}
+	for _, k := range keys {
+		if k.host {
+			keep(hostKeeper, "", k.name)
+		}
+	}
+	if v, ok := s.decided("secrets"); ok {
+		keep(secretKeeper, v.place, diverting...)
+	}
+	if v, ok := s.decided(judging...); ok {
+		keep(policyKeeper, v.place, append(judging, "policy.ask_timeout")...)
+	}
+	return kept
+}
+
+// decided is the first value of one of the keys that the operator gave, in any
+// profile, and that is not the default.
+func (s sources) decided(names ...string) (value, bool) {
+	layers := []layer{s.flags, s.env, s.operator.top}
+	for _, name := range slices.Sorted(maps.Keys(s.operator.profiles)) {
+		layers = append(layers, s.operator.profiles[name])
+	}
+	for _, l := range layers {
+		for _, name := range names {
+			if v, set := l[name].(value); set && v.text != s.defaults[name].(value).text {
+				return v, true
+			}
+		}
+	}
+	return value{}, false
+}
+
+// keep takes what is the operator's out of a stranger's file. It is a Problem
+// unless it says what holds anyway: nothing that somebody wrote is ignored.
+func (s *sources) keep() Problems {
+	s.kept = s.keepers()
+	var problems Problems
+	take := func(profile string, from layer) {
+		for name, k := range s.kept {
+			v, set := from[name].(value)
+			own := s.own(profile, name)
+			if set && v.data != nil && v.text != own.text {
+				problems = append(problems, k.problem(v))
+			}
+			if v.text != own.text || own.from != "default" {
+				delete(from, name)
+			}
+		}
+	}
+	take(sandbox.DefaultProfile, s.file.top)
+	for name, profile := range s.file.profiles {
+		take(name, profile)
+	}
+	return problems
+}
+
+// own is the operator's value of a key, of a file or the default.
+func (s sources) own(profile, name string) value {
+	for _, l := range []layer{s.operator.profiles[profile], s.operator.top} {
+		if v, set := l[name].(value); set {
+			return v
+		}
+	}
+	return s.defaults[name].(value)
+}
+
+func (k keeper) problem(v value) *Problem {
+	p := &Problem{Place: v.place, Line: v.line, Key: v.key, Message: k.what, Hint: k.next}
+	if k.place != "" {
+		p.Message += ": see " + k.place
+	}
+	return p
+}
+
+// keptOf are the values of those keys that are the operator's.
+func (s sources) keptOf(l layer) layer {
+	return maps.Collect(func(yield func(string, any) bool) {
+		for name, v := range l {
+			if _, is := s.kept[name]; is && !yield(name, v) {
+				return
+			}
+		}
+	})
+}
+
+// whole are the settings of each profile of the operator's file alone. None of
+// what they name may be mounted, whichever profiles a stranger's file has.
+func (s sources) whole() (map[string]settings, error) {
+	alone := sources{defaults: s.defaults, file: s.operator}
+	return alone.mergeAll()
+}

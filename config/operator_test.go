@@ -1,0 +1,284 @@
+package config
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"belljar/policy"
+	"belljar/sandbox"
+)
+
+// beside loads a stranger's file beside the operator's, and says where that is.
+func beside(t *testing.T, operators, strangers string, o Options) (c *Config, file string, err error) {
+	t.Helper()
+	home := resolve(t.TempDir())
+	file = filepath.Join(home, ".config/belljar", fileName)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(operators), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.Env = append(o.Env, "HOME="+home)
+	c, err = load(t, strangers, o)
+	return c, file, err
+}
+
+func sourceOf(c *Config, key string) string {
+	i := slices.IndexFunc(c.Settings(), func(s Setting) bool { return s.Key == key })
+	if i < 0 {
+		return ""
+	}
+	return c.Settings()[i].Source
+}
+
+// A stranger's file reset the operator's keys to their defaults by being there.
+func TestStrangersFileResetsNothing(t *testing.T) {
+	of := map[string]string{
+		"secrets":           "[{name: API_KEY, from: env}]",
+		"summarize.command": "[/bin/sum]",
+		"spool.total":       "2GiB",
+		"spool.age":         "2h",
+		"audit.enabled":     "false",
+		"audit.file":        "/srv/audit/a.jsonl",
+		"audit.script":      "true",
+		"audit.max_size":    "1MiB",
+		"audit.keep":        "3",
+		"audit.on_error":    "continue",
+	}
+	for _, k := range keys {
+		if !k.host {
+			continue
+		}
+		group, name, nested := strings.Cut(k.name, ".")
+		text := group + ": " + of[k.name]
+		if nested {
+			text = group + ": {" + name + ": " + of[k.name] + "}"
+		}
+		for _, strangers := range []string{"", "image: other\nprofiles: {a: {timeout: 1m}}"} {
+			if k.name == "secrets" {
+				strangers = strings.TrimPrefix(strangers, "image: other\n")
+			}
+			c, file, err := beside(t, text, strangers, Options{})
+			if err != nil {
+				t.Errorf("%s: %v", k.name, err)
+			} else if source := sourceOf(c, k.name); source != "file "+file+":1" {
+				t.Errorf("%s is of %q beside %q", k.name, source, strangers)
+			}
+		}
+		// It may say the same, and nothing else, be it the default.
+		if _, _, err := beside(t, text, text, Options{}); err != nil {
+			t.Errorf("the same %s: %v", k.name, err)
+		}
+		other := strings.Replace(text, of[k.name], cmp.Or(k.def, `""`), 1)
+		if _, _, err := beside(t, text, other, Options{}); errorText(err) != "sandbox.yaml:1: "+k.name+": "+refused {
+			t.Errorf("%s: %v", other, err)
+		}
+	}
+	c, _, err := beside(t, "audit: {keep: 3, script: true}\nsummarize: {command: [a]}\nprofiles: {a: {summarize: {command: [b]}}, b: {image: c}}", "profiles: {a: {}, z: {}}", Options{Env: []string{"BELLJAR_AUDIT_KEEP=4"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Audit.Keep != 4 || !c.Audit.Script || len(c.Profiles) != 3 {
+		t.Errorf("%+v", c)
+	}
+	for profile, want := range map[string]string{"default": "a", "a": "b", "z": "a"} {
+		if got := c.Profiles[profile].Summarize.Command; !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %q", profile, got)
+		}
+	}
+	if source := sourceOf(c, "profiles.a.summarize.command"); !strings.HasSuffix(source, ".config/belljar/sandbox.yaml:3") {
+		t.Errorf("profile's: %q", source)
+	}
+}
+
+// The other keys are the stranger's alone: the operator's are of other work.
+func TestStrangersFileReplacesTheRest(t *testing.T) {
+	c, _, err := beside(t, "image: mine\nlimits: {memory: 1GiB}\nprofiles: {a: {}}", "timeout: 5m", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := c.Profiles["default"]; p.Image != "belljar/base" || p.Limits.Memory != 512<<20 || p.Timeout != 5*time.Minute || len(c.Profiles) != 1 {
+		t.Errorf("%+v", c.Profiles)
+	}
+}
+
+func TestOperatorsFileIsReadStrictly(t *testing.T) {
+	for operators, want := range map[string]string{
+		"tiemout: 3s":                  ":1: tiemout: unknown key (did you mean timeout?)",
+		"\naudit: {keep: 0}":           ":2: audit.keep: 0 is out of range (from 1 to 10000)",
+		"profiles: {a: {image: [b]}}}": ": did not find expected key (look at the indentation, colons and quotes there)",
+	} {
+		if _, file, err := beside(t, operators, "", Options{}); errorText(err) != file+want {
+			t.Errorf("%s: %v", operators, err)
+		}
+	}
+	// Both files' problems are told at once.
+	_, file, err := beside(t, "a: 1", "b: 1", Options{})
+	if got := errorText(err); !strings.Contains(got, file+":1: a: ") || !strings.Contains(got, "sandbox.yaml:1: b: ") {
+		t.Error(got)
+	}
+	if _, _, err := beside(t, "a: 1", "", Options{Path: fileName}); err != nil {
+		t.Errorf("beside a file that was named: %v", err)
+	}
+}
+
+// The user's file comes before the system's, and only one of them counts.
+func TestOperatorsFileOfTheSystem(t *testing.T) {
+	systemDir = t.TempDir()
+	t.Cleanup(func() { systemDir = "/etc/belljar" })
+	file := filepath.Join(systemDir, fileName)
+	if err := os.WriteFile(file, []byte("audit: {keep: 3}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := mustLoad(t, "", Options{})
+	if c.Audit.Keep != 3 || !slices.Contains(rulesOf(t, c, "default").Fixed, resolve(file)) {
+		t.Errorf("%+v", c)
+	}
+	if c, _, err := beside(t, "timeout: 1m", "", Options{}); err != nil || c.Audit.Keep != 8 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// What the operator's file names stays out of reach: of the profiles, too, that a
+// stranger's has not.
+func TestOperatorsFilesAreProtected(t *testing.T) {
+	dir := resolve(t.TempDir())
+	for _, name := range []string{"log/x", "keys/a", "keys2/b", "token/t", "bin/sum", "bin2/fetch.sh", "conf/real.yaml", "src/x"} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	home := filepath.Join(dir, "home")
+	if err := os.MkdirAll(filepath.Join(home, ".config/belljar"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(dir+"/conf/real.yaml", filepath.Join(home, ".config/belljar", fileName)); err != nil {
+		t.Fatal(err)
+	}
+	relative := strings.TrimPrefix(dir, "/")
+	operators := `
+audit: {file: ` + dir + `/log/a.jsonl}
+serve: {token_file: ` + dir + `/token/t}
+secrets: [{name: AAA, from: file, file: ` + dir + `/keys/a}]
+profiles:
+  gone:
+    summarize: {command: [` + dir + `/bin/sum]}
+    secrets: [{name: BBB, from: file, file: ` + dir + `/keys2/b}, {name: CCC, from: command, command: [sh, ` + relative + `/bin2/fetch.sh]}]
+`
+	if err := os.WriteFile(dir+"/conf/real.yaml", []byte(operators), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const strangers = "mounts: {allow: [{source: DIR, target: /work, mode: rw}]}\nprofiles: {a: {}}"
+	c, err := load(t, strings.ReplaceAll(strangers, "DIR", dir), Options{Env: []string{"HOME=" + home, "BELLJAR_AUDIT_FILE=/srv/other/a.jsonl"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for profile, p := range c.Profiles {
+		for name, readable := range map[string]bool{"/log": false, "/keys": false, "/keys2": false, "/token": false, "/bin": true, "/bin2": true, "/conf": true, "/home": false} {
+			m := sandbox.Mount{Source: dir + name, Target: "/work", Writable: true}
+			if err := p.Policy.CheckMount(m); sandbox.CauseOf(err) != sandbox.CauseDenied {
+				t.Errorf("%s, %s, to write: %v", profile, name, err)
+			}
+			m.Writable = false
+			if err := p.Policy.CheckMount(m); (err == nil) != readable {
+				t.Errorf("%s, %s, to read: %v", profile, name, err)
+			}
+		}
+		if err := p.Policy.CheckMount(sandbox.Mount{Source: dir + "/src", Target: "/work", Writable: true}); err != nil {
+			t.Errorf("%s: %v", profile, err)
+		}
+	}
+}
+
+func TestStrangersFileLoosensNoPolicy(t *testing.T) {
+	const loose = "policy: {rules: [{name: all, commands: [rm], decision: allow, allow_unknown: true}]}"
+	for _, test := range []struct {
+		name, operators, strangers string
+		env                        []string
+		want                       policy.Decision // on rm, of the default profile and of a
+		problem                    string
+	}{
+		{name: "stays", operators: "policy: {default: deny}", strangers: "profiles: {a: {}}", want: policy.Deny},
+		{name: "is not replaced", operators: "policy: {default: deny}", strangers: loose, problem: "sandbox.yaml:1: policy.rules: the policy is the operator's"},
+		{name: "nor by the default", operators: "policy: {default: deny}", strangers: "policy: {default: allow}", problem: "sandbox.yaml:1: policy.default: the policy"},
+		{name: "nor by a stricter one", operators: "policy: {default: ask}", strangers: "policy: {default: deny}", problem: "sandbox.yaml:1: policy.default: the policy"},
+		{name: "nor by a profile", operators: "policy: {rules: [{name: r, commands: [rm], decision: deny}]}", strangers: "profiles: {a: {policy: {rules: []}}}", problem: "sandbox.yaml:1: profiles.a.policy.rules: the policy"},
+		{name: "nor its patience", operators: "policy: {default: ask}", strangers: "policy: {ask_timeout: 24h}", problem: "sandbox.yaml:1: policy.ask_timeout: the policy"},
+		{name: "one of a profile is one, too", operators: "profiles: {z: {policy: {default: deny}}}", strangers: loose, problem: "sandbox.yaml:1: policy.rules: the policy"},
+		{name: "the same may be said", operators: "policy: {default: deny}", strangers: "policy: {default: deny, set: \"\"}\nprofiles: {a: {}}", want: policy.Deny},
+		{name: "of a variable", env: []string{"BELLJAR_POLICY_DEFAULT=deny"}, strangers: loose, problem: ": see BELLJAR_POLICY_DEFAULT (name this file with --config"},
+		{name: "none is not kept", operators: "timeout: 1m\npolicy: {default: allow, ask_timeout: 1m}", strangers: "policy: {default: deny}\nprofiles: {a: {}}", want: policy.Deny},
+	} {
+		c, file, err := beside(t, test.operators, test.strangers, Options{Env: test.env})
+		if test.problem != "" {
+			if !strings.Contains(errorText(err), test.problem) || test.operators != "" && !strings.Contains(errorText(err), ": see "+file) {
+				t.Errorf("%s: %v", test.name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		for _, profile := range []string{"default", "a"} {
+			if v := rulesOf(t, c, profile).JudgeScript("rm x", ""); v.Decision != test.want {
+				t.Errorf("%s: %s: %+v", test.name, profile, v)
+			}
+		}
+	}
+}
+
+// Whoever chooses the image, or the network, is told the secrets that are given.
+func TestStrangersFileDivertsNoSecrets(t *testing.T) {
+	const operators = "image: mine\nsecrets: [{name: API_KEY, from: env}]\npolicy: {rules: [{name: r, commands: [curl], decision: allow, secrets: [API_KEY]}]}"
+	c, _, err := beside(t, operators, "timeout: 5m\nmounts: {allow: [{source: ., target: /work/x, mode: rw}]}\nprofiles: {a: {limits: {pids: 32}}}", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for profile, p := range c.Profiles {
+		if p.Image != "mine" || p.Timeout != 5*time.Minute || len(p.Secrets) != 1 {
+			t.Errorf("%s: %+v", profile, p)
+		}
+	}
+	for strangers, key := range map[string]string{
+		"image: evil":                                            "image",
+		"image: belljar/base":                                    "image", // the operator's is another
+		"network: bridge":                                        "network",
+		"user: 1000":                                             "user",
+		"workdir: /usr/local/bin":                                "workdir",
+		"env: {set: [LD_PRELOAD=/work/x]}":                       "env.set",
+		"env: {allow: [LD_PRELOAD]}":                             "env.allow",
+		"engine: {host: tcp://evil:2375}":                        "engine.host",
+		"engine: {runtime: evil}":                                "engine.runtime",
+		"mounts: {allow: [{source: .}]}":                         "mounts.allow",
+		"mounts: {allow: [{source: ., target: /usr/local/bin}]}": "mounts.allow",
+		"profiles: {a: {image: evil}}":                           "profiles.a.image",
+	} {
+		for own, options := range map[string]Options{operators: {}, "image: mine": {Env: []string{"BELLJAR_SECRETS=[{name: API_KEY, from: env}]"}}} {
+			_, place, err := beside(t, own, strangers, options)
+			if len(options.Env) > 0 {
+				place = "BELLJAR_SECRETS"
+			}
+			text := errorText(err)
+			if !strings.HasPrefix(text, "sandbox.yaml:1: "+key+": ") || !strings.Contains(text, secretKeeper.what+": see "+place) {
+				t.Errorf("%s: %v", strangers, err)
+			}
+		}
+		if _, _, err := beside(t, "image: mine", strangers, Options{}); err != nil {
+			t.Errorf("%s, without secrets: %v", strangers, err)
+		}
+		if _, _, err := beside(t, operators, strangers, Options{Path: fileName}); err != nil {
+			t.Errorf("%s, named: %v", strangers, err)
+		}
+	}
+}
