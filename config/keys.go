@@ -17,7 +17,7 @@ type key struct {
 	def     string // the default, as YAML
 	doc     string
 	command bool   // of a command, so that profiles may override it
-	host    bool   // is about this host: not for a file that a stranger may have written
+	host    bool   // is about this host: the operator's, whatever a stranger's file says
 	flag    string // of `belljar run`; empty is the name with dashes
 }
 

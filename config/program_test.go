@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,6 +133,29 @@ func TestOperatorNamesAProgram(t *testing.T) {
 		c, err := Load(o)
 		if err != nil || !slices.Equal(c.Profiles["default"].Summarize.Command, []string{"sum"}) {
 			t.Errorf("%s: %v, %v", name, c, err)
+		}
+	}
+}
+
+// Programs run in /: what is written without the first slash is as much a file.
+func TestRelativeArgumentsAreFixed(t *testing.T) {
+	dir := resolve(t.TempDir())
+	file := filepath.Join(dir, "fetch.sh")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	relative := strings.TrimPrefix(file, "/")
+	for _, text := range []string{
+		"summarize: {command: [sh, " + relative + "]}",
+		"secrets: [{name: API_KEY, from: command, command: [sh, -e, ../" + relative + "]}]",
+		"profiles: {a: {summarize: {command: [sh, ./" + relative + ", none]}}}",
+	} {
+		c, err := loadNamed(t, text, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fixed := rulesOf(t, c, "default").Fixed; !slices.Equal(fixed, []string{c.File, file}) {
+			t.Errorf("%s: %q", text, fixed)
 		}
 	}
 }

@@ -41,12 +41,13 @@ func search(o Options, env map[string]string) (first, own found, err error) {
 		}
 	}
 	dirs := []string{userDir(env), systemDir}
-	if !o.NoWorkdir && !slices.Contains(dirs, o.Workdir) {
-		if first, err = firstOf(found{path: filepath.Join(o.Workdir, fileName), shown: fileName, stranger: true}); err != nil {
-			return first, own, err
+	var candidates []found
+	if !o.NoWorkdir {
+		here := found{path: filepath.Join(o.Workdir, fileName), shown: fileName, stranger: !slices.Contains(dirs, o.Workdir)}
+		if first, err = firstOf(here); err != nil || first.path != "" && !first.stranger {
+			return first, found{}, err
 		}
 	}
-	var candidates []found
 	for _, dir := range dirs {
 		if dir != "" {
 			p := filepath.Join(dir, fileName)
