@@ -48,17 +48,8 @@ type Question struct {
 	Profile     string
 	Session     string
 	Verdict     Verdict
-
-	// What else it runs with, as hostile.
-	Env     []string // NAME=value, or NAME, which is passed on
-	Mounts  []Mount
-	Image   string
-	User    User
-	Network string
-	Stdin   bool // something is passed on
-
-	Always   bool // AnswerAlways may be given, for what Verdict.Asks
-	Deadline time.Time
+	Always      bool // AnswerAlways may be given, for what Verdict.Asks
+	Deadline    time.Time
 }
 
 // Answer is a person's.
