@@ -5,17 +5,25 @@ import (
 	"strings"
 )
 
-// dangerous variables decide which code runs or hold what should not leak. No
-// glob lets them through, since whoever wrote the glob had others in mind.
-var dangerous = []string{
+// steering variables decide which code runs, or whom it talks to.
+var steering = []string{
 	// what the loader, the shell and the interpreters run or load
 	"PATH", "LD_*", "GLIBC_TUNABLES", "GCONV_PATH",
 	"ENV", "BASH_ENV", "IFS", "PROMPT_COMMAND", "PS4", "SHELLOPTS", "BASHOPTS", "CDPATH",
 	"PYTHON*", "PERL*", "RUBY*", "NODE_*", "LUA_*", "CLASSPATH", "*JAVA*OPTIONS",
 	// what programs run or whom they talk to
 	"GIT_*", "DOCKER_*", "SSH_*", "BELLJAR_*",
-	// secrets
-	"AWS_*", "*TOKEN*", "*KEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*",
+}
+
+// dangerous variables steer, or hold what should not leak. No glob lets them
+// through, since whoever wrote the glob had others in mind.
+var dangerous = append(steering[:len(steering):len(steering)],
+	"AWS_*", "*TOKEN*", "*KEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*")
+
+// Steers implements sandbox.Policy.
+func (r Rules) Steers(name string) bool {
+	upper := strings.ToUpper(name)
+	return matchAny(steering, upper) || matchAny(shellVariables, name) || matchAny([]string{"*_PROXY", "SSL_CERT_*", "CURL_*"}, upper)
 }
 
 // AllowEnv says whether the caller's variable of that name may pass.

@@ -68,3 +68,15 @@ func TestScriptsDoNotSetDangerousVariables(t *testing.T) {
 		}
 	}
 }
+
+// A caller that sets these has a say in which code gets a secret, or to whom it goes.
+func TestSteers(t *testing.T) {
+	for name, want := range map[string]bool{
+		"PATH": true, "LD_PRELOAD": true, "GIT_SSH_COMMAND": true, "https_proxy": true, "ALL_PROXY": true, "SSL_CERT_FILE": true, "CURL_HOME": true, "NODE_OPTIONS": true, "IFS": true,
+		"STAGE": false, "API_TOKEN": false, "AWS_REGION": false, "LANG": false, "PATHS": false,
+	} {
+		if got := (Rules{}).Steers(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -221,6 +221,9 @@ const (
 type Policy interface {
 	// AllowEnv says whether the caller's variable of that name may pass.
 	AllowEnv(name string) bool
+	// Steers says whether a variable may decide which code runs, or whom it
+	// talks to: a caller that sets it has a say in who gets a secret.
+	Steers(name string) bool
 	// CheckMount refuses a mount with a *Error of CauseDenied that names the
 	// rule. The source is resolved: absolute, and free of links.
 	CheckMount(m Mount) error

@@ -73,7 +73,23 @@ func (c Command) granted(p Profile, g Grant) ([]Secret, error) {
 	if len(list) > 0 && c.TTY != nil {
 		return nil, invalid("leave out -t", "a command with a terminal gets no secrets: its screen could not be masked")
 	}
-	return list, nil
+	if len(list) > 0 {
+		return list, c.checkSteering(p)
+	}
+	return nil, nil
+}
+
+// checkSteering refuses a caller's variables that lead secrets elsewhere than to
+// the programs whose rules give them.
+func (c Command) checkSteering(p Profile) error {
+	for _, kv := range c.told {
+		name := nameOf(kv)
+		if p.Policy.Steers(name) && !p.Policy.AllowEnv(name) {
+			return &Error{Cause: CauseDenied, Message: fmt.Sprintf("variable %s may decide who gets the command's secrets", quoteName(name)),
+				Hint: "leave it out, or name it in env.allow of sandbox.yaml"}
+		}
+	}
+	return nil
 }
 
 // fetch gets the values, as "NAME=value". Its errors hold nothing of them.

@@ -454,3 +454,34 @@ func TestMessagesAreMasked(t *testing.T) {
 		t.Errorf("%v, %q, masked %d times", err, r.Message, r.Masked)
 	}
 }
+
+// The caller has no say in which code gets a secret, but where the operator says so.
+func TestSecretsGoWhereTheRulesSay(t *testing.T) {
+	for _, test := range []struct {
+		env    string
+		policy func(sandbox.Policy) sandbox.Policy
+		given  []string
+		denied bool
+	}{
+		{env: "PATH=/work/evil", given: []string{"API_KEY"}, denied: true},
+		{env: "STAGE=prod", given: []string{"API_KEY"}},
+		{env: "PATH=/work/evil"}, // nothing is given
+		{env: "PATH=/opt/bin", given: []string{"API_KEY"}, policy: func(p sandbox.Policy) sandbox.Policy { return generous{p} }},
+	} {
+		engine := playing(func(*sandboxtest.Proc) int { return 0 })
+		runner, c := local(engine), command()
+		p := granting(t, "a secret value", test.given...)
+		if test.policy != nil {
+			p.Policy = test.policy(p.Policy)
+		}
+		runner.Profiles["default"] = p
+		c.Env = []string{test.env}
+		_, err := sandbox.Run(t.Context(), runner, c)
+		if denied := err != nil; denied != test.denied || denied && sandbox.CauseOf(err) != sandbox.CauseDenied {
+			t.Errorf("%s, given %q: %v", test.env, test.given, err)
+		}
+		if made := len(engine.Specs()) > 0; made == test.denied {
+			t.Errorf("%s: a container was made: %t", test.env, made)
+		}
+	}
+}

@@ -88,6 +88,7 @@ func TestSessionMismatch(t *testing.T) {
 
 type permissive struct{}
 
+func (permissive) Steers(name string) bool        { return name == "PATH" }
 func (permissive) AllowEnv(string) bool           { return true }
 func (permissive) CheckMount(sandbox.Mount) error { return nil }
 func (permissive) Writable(string) bool           { return false }

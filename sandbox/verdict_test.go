@@ -39,6 +39,7 @@ func TestDenials(t *testing.T) {
 // verdict is a policy that always says the same, and allows nothing else.
 type verdict sandbox.Verdict
 
+func (verdict) Steers(name string) bool                      { return name == "PATH" }
 func (verdict) AllowEnv(string) bool                         { return false }
 func (verdict) CheckMount(sandbox.Mount) error               { return nil }
 func (verdict) Writable(string) bool                         { return false }

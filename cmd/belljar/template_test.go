@@ -21,6 +21,7 @@ import (
 type alwaysAsks struct{ sandbox.Policy }
 
 func (alwaysAsks) Hash() string                   { return "one" }
+func (alwaysAsks) Steers(string) bool             { return false }
 func (alwaysAsks) AllowEnv(string) bool           { return true }
 func (alwaysAsks) CheckMount(sandbox.Mount) error { return nil }
 func (alwaysAsks) Writable(string) bool           { return false }
