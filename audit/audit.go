@@ -65,7 +65,7 @@ func (l *Log) Record(r sandbox.AuditRecord) error {
 	return l.alone(func(h *head) error {
 		line, err := encode(h.next(), r)
 		if err != nil {
-			return err
+			return failed(err, "making a record for", l.File)
 		}
 		return l.append(h, line)
 	})
@@ -117,7 +117,7 @@ func (l *Log) append(h *head, line []byte) error {
 	}
 	if err != nil {
 		h.ending = before
-		return &sandbox.Error{Cause: sandbox.CauseEngine, Message: "writing the audit file", Err: errors.Join(err, h.log.Truncate(before.Length)),
+		return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("writing the audit file %q", l.File), Err: errors.Join(err, h.log.Truncate(before.Length)),
 			Hint: "make room there, or name another: audit.file in sandbox.yaml"}
 	}
 	return nil
@@ -129,9 +129,10 @@ func broken(file, format string, args ...any) error {
 		Hint: "see what is wrong: belljar audit verify; then begin a new chain: move " + file + "* to another directory"}
 }
 
-func failed(err error, format string, args ...any) error {
-	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf(format, args...), Err: err,
-		Hint: "make it writable for this user, or name another: audit.file in sandbox.yaml"}
+// failed is what the system refused, while doing something with a file.
+func failed(err error, doing, file string) error {
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("%s the audit file %q", doing, file), Err: err,
+		Hint: "make it readable and writable for this user, or name another: audit.file in sandbox.yaml"}
 }
 
 // rotated is the name of the file that was rotated n times.

@@ -4,17 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
-
-	"belljar/sandbox"
 )
 
 // lockWait is how long a record waits for its turn. Each takes well below a
@@ -47,34 +43,20 @@ func headName(file string) string { return file + ".head" }
 
 // lockHead waits for the lock, which is on the head, and reads that.
 func lockHead(file string, deadline time.Time) (*head, error) {
-	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+	for {
 		f, _, err := openOwn(headName(file), os.O_RDWR|os.O_CREATE)
 		if err != nil {
 			return nil, err
 		}
-		if err = lock(f, syscall.F_WRLCK); err == nil {
-			if isAt(f, headName(file)) { // it was not moved away meanwhile
-				return readHead(file, f)
-			}
-		} else if !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EACCES) {
+		if err := lock(f, syscall.F_WRLCK, file, deadline); err != nil {
 			f.Close()
-			return nil, failed(err, "locking the audit file")
+			return nil, err
+		}
+		if isAt(f, headName(file)) { // it was not moved away meanwhile
+			return readHead(file, f)
 		}
 		f.Close()
-		if time.Now().After(deadline) {
-			return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit file %q was in use for %v", file, lockWait),
-				Hint: "see by whom: fuser -v " + headName(file)}
-		}
-		time.Sleep(pause)
 	}
-}
-
-// ofdSetLock is F_OFD_SETLK (fcntl(2)): a lock of the open file, so that it
-// counts among goroutines, too.
-const ofdSetLock = 37
-
-func lock(f *os.File, kind int16) error {
-	return syscall.FcntlFlock(f.Fd(), ofdSetLock, &syscall.Flock_t{Type: kind})
 }
 
 func isAt(f *os.File, name string) bool {
@@ -90,7 +72,9 @@ func readHead(file string, f *os.File) (*head, error) {
 	case err != nil:
 		err = broken(file, "its head cannot be read: %v", err)
 	case !known && (exists(rotated(file, 1)) || !isEmpty(file)):
-		err = broken(file, "its head is missing")
+		err = broken(file, "its head is missing, or empty, so whether the last records are there cannot be told")
+	case h.Seq == 0 && exists(rotated(file, 1)):
+		err = broken(file, "its head says that there was no record yet, but it was rotated")
 	}
 	if err != nil {
 		f.Close()
@@ -99,7 +83,8 @@ func readHead(file string, f *os.File) (*head, error) {
 	return h, nil
 }
 
-// read reads the head. An empty one, which nobody has written yet, is not known.
+// read reads the head. An empty one, which nobody has written yet, is not known,
+// nor is one of NULs, which is how a power cut leaves it then.
 func (h *head) read() (known bool, err error) {
 	h.ending, h.First = ending{SHA256: none}, 1
 	text := make([]byte, headSize)
@@ -107,7 +92,7 @@ func (h *head) read() (known bool, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	if n == 0 {
+	if len(bytes.Trim(text[:n], "\x00")) == 0 {
 		return false, nil
 	}
 	if err := json.NewDecoder(bytes.NewReader(text[:n])).Decode(h); err != nil {
@@ -159,64 +144,6 @@ func (e ending) isIn(f io.ReaderAt) bool {
 	}
 	text, ended := bytes.CutSuffix(line, []byte("\n"))
 	return ended && digest(text) == e.SHA256
-}
-
-// openOwn opens a file that is this user's alone to write.
-func openOwn(name string, flags int) (f *os.File, size int64, err error) {
-	f, err = os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
-	switch {
-	case errors.Is(err, syscall.ELOOP):
-		return nil, 0, unsafe(name, "is a symbolic link", nameAnother)
-	case errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE == 0:
-		return nil, 0, err
-	case err != nil:
-		return nil, 0, failed(err, "opening the audit file")
-	}
-	about, err := f.Stat()
-	if err == nil {
-		err = checkOwn(name, about)
-	}
-	if err == nil && !about.Mode().IsRegular() {
-		err = unsafe(name, "is not a regular file", nameAnother)
-	}
-	if err != nil {
-		f.Close()
-		return nil, 0, err
-	}
-	return f, about.Size(), nil
-}
-
-func checkOwn(name string, about fs.FileInfo) error {
-	owner, ok := about.Sys().(*syscall.Stat_t)
-	switch {
-	case !ok || int(owner.Uid) != os.Geteuid():
-		return unsafe(name, "is not this user's own", nameAnother)
-	case about.Mode().Perm()&0o022 != 0:
-		return unsafe(name, fmt.Sprintf("can be written by others: its mode is %04o", about.Mode().Perm()), "chmod go-w "+name)
-	}
-	return nil
-}
-
-const nameAnother = "name another: audit.file in sandbox.yaml"
-
-func unsafe(name, what, hint string) error {
-	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit's %q %s", name, what), Hint: hint}
-}
-
-// makeDir makes the directory of the file. Others could replace files in one
-// that they may write.
-func makeDir(file string) error {
-	dir := filepath.Dir(file)
-	about, err := os.Stat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.MkdirAll(dir, 0o700); err == nil {
-			about, err = os.Stat(dir)
-		}
-	}
-	if err != nil {
-		return failed(err, "making the audit's directory")
-	}
-	return checkOwn(dir, about)
 }
 
 func isEmpty(name string) bool {

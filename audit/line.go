@@ -156,11 +156,17 @@ func (m mark) before() chain { return chain{seq: m.Seq - 1 - m.Lost, sum: m.Prev
 
 // torn are lines that are no records.
 type torn struct {
-	hash  hash.Hash // of them, with what ends all but the last
-	bytes int64
+	hash    hash.Hash // of them, with what ends all but the last
+	bytes   int64
+	ended   bool // the last has its end, too
+	foreign bool // one that has its end is nothing that a kill would leave
 }
 
-func (t *torn) add(line []byte) {
+// add adds a line that the record with that hash is before. A kill leaves the
+// beginning of a record, and one in the middle of mending that, its end.
+func (t *torn) add(line []byte, ended bool, sum string) {
+	t.ended = ended
+	t.foreign = t.foreign || ended && !begins(line, sum)
 	if t.hash == nil {
 		t.hash = sha256.New()
 	} else {
@@ -169,6 +175,20 @@ func (t *torn) add(line []byte) {
 	}
 	t.hash.Write(line)
 	t.bytes += int64(len(line))
+}
+
+// begins tells whether a line is the beginning of a record after the one with that
+// hash. What did not reach the disk is NULs.
+func begins(line []byte, sum string) bool {
+	const first = `{"seq":`
+	text := bytes.TrimRight(line, "\x00")
+	rest, ok := bytes.CutPrefix(text, []byte(first))
+	if !ok {
+		return len(line) > 0 && strings.HasPrefix(first, string(text))
+	}
+	rest = bytes.TrimLeft(rest, "0123456789")
+	then := []byte(`,"prev":"` + sum + `"`)
+	return bytes.HasPrefix(rest, then) || bytes.HasPrefix(then, rest)
 }
 
 func (t *torn) any() bool { return t.hash != nil }

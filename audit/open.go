@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,47 +17,60 @@ import (
 func (l *Log) open(h *head) error {
 	if h.Boot == "" { // there was none: it comes before the file, or its loss would not show
 		if err := h.write(); err != nil {
-			return failed(err, "writing the audit's head")
+			return failed(err, "writing the head of", l.File)
 		}
 	}
 	file, size, err := openOwn(l.File, os.O_RDWR|os.O_APPEND)
 	h.log = file
 	missing := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case err != nil && !missing:
+	if err != nil && !missing {
 		return err
-	case !missing && h.Length <= size && h.isIn(file):
-	case missing && h.Seq == 0 || l.wasRotated(h):
-		h.Length, h.Line = 0, 0
+	}
+	fits := !missing && h.Length <= size && h.isIn(file)
+	if !fits {
+		if fits, err = l.wasRotated(h); err != nil {
+			return err
+		}
+		if fits = fits || missing && h.Seq == 0; fits {
+			h.Length, h.Line = 0, 0
+		}
+	}
+	switch {
+	case fits || h.rebooted():
 	case missing:
 		return broken(l.File, "it is gone")
-	case h.rebooted():
-		return l.salvage(h, size)
 	default:
 		return broken(l.File, "its last record is not the one that was written last, number %d", h.Seq)
 	}
 	if missing {
-		h.log, _, err = openOwn(l.File, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL)
-		return err
+		if h.log, _, err = openOwn(l.File, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL); err != nil {
+			return err
+		}
 	}
-	if size == h.Length {
-		return nil
+	switch {
+	case !fits:
+		return l.salvage(h, size)
+	case size > h.Length:
+		return l.adopt(h, size)
 	}
-	return l.adopt(h, size)
+	return nil
 }
 
 // wasRotated tells whether the file that the head is of is the newest of the
 // rotated ones: who rotated it was killed before it wrote another record.
-func (l *Log) wasRotated(h *head) bool {
+func (l *Log) wasRotated(h *head) (bool, error) {
 	if h.Seq == 0 {
-		return false
+		return false, nil
 	}
 	file, size, err := openOwn(rotated(l.File, 1), os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer file.Close()
-	return size == h.Length && h.isIn(file)
+	return size == h.Length && h.isIn(file), nil
 }
 
 // adopt takes what the head does not know of: a record that was written before
@@ -67,32 +81,91 @@ func (l *Log) adopt(h *head, size int64) error {
 	c := chain{seq: h.Seq, sum: h.SHA256}
 	found, err := c.walk(h.log, h.Length, size)
 	if err != nil {
-		return failed(err, "reading the audit file")
+		return unread(err, l.File)
 	}
-	if !h.rebooted() && (found.records > 1 || c.torn.any() && found.ended) {
+	if found.records > 1 && !h.rebooted() || c.torn.foreign {
 		return broken(l.File, "%d bytes after record %d were not written by belljar", size-h.Length, h.Seq)
 	}
 	return l.settle(h, c, found, size)
 }
 
 // salvage goes on after a stop of the machine that left less of the file than
-// the head says. How much is lost is written down.
+// the head says: nothing, a part, or NULs where the rest was. How much is lost is
+// written down, so that whoever took it away hides nothing.
 func (l *Log) salvage(h *head, size int64) error {
-	c := newChain()
-	if exists(rotated(l.File, 1)) {
-		var err error
-		if c, err = firstOf(h.log); err != nil {
-			return broken(l.File, "%v", err)
-		}
+	size, err := withoutNULs(h.log, size)
+	if err != nil {
+		return unread(err, l.File)
+	}
+	c, err := l.start(h, size)
+	if err != nil {
+		return err
 	}
 	found, err := c.walk(h.log, 0, size)
 	if err != nil {
-		return failed(err, "reading the audit file")
+		return unread(err, l.File)
 	}
-	if size >= h.Length || c.seq >= h.Seq || c.torn.any() && found.ended {
+	if c.torn.foreign || c.seq > h.Seq || c.seq == h.Seq && c.sum != h.SHA256 {
 		return broken(l.File, "it was changed after record %d", c.seq)
 	}
+	if err := h.log.Truncate(size); err != nil {
+		return failed(err, "mending", l.File)
+	}
 	return l.settle(h, c, found, size)
+}
+
+// withoutNULs is the size of a file without the NULs at its end.
+func withoutNULs(f io.ReaderAt, size int64) (int64, error) {
+	for buffer := make([]byte, 64<<10); size > 0; {
+		part := buffer[:min(size, int64(len(buffer)))]
+		if _, err := f.ReadAt(part, size-int64(len(part))); err != nil {
+			return 0, err
+		}
+		left := len(bytes.TrimRight(part, "\x00"))
+		if size -= int64(len(part) - left); left > 0 {
+			break
+		}
+	}
+	return size, nil
+}
+
+// start is the chain before the file: as its first record has it, or, where it
+// has none any more, as the file before it ends.
+func (l *Log) start(h *head, size int64) (chain, error) {
+	old, err := rotations(l.File)
+	if err != nil {
+		return chain{}, failed(err, "finding what was rotated of", l.File)
+	}
+	if len(old) == 0 {
+		return newChain(), nil
+	}
+	if c, err := firstOf(io.NewSectionReader(h.log, 0, size)); err == nil {
+		return c, nil
+	}
+	name := rotated(l.File, old[0])
+	file, size, err := openOwn(name, os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return chain{}, failed(err, "reading", name)
+	} else if err != nil {
+		return chain{}, err
+	}
+	defer file.Close()
+	c, err := firstOf(file)
+	if err != nil {
+		return chain{}, broken(l.File, "%q: %v", name, err)
+	}
+	if _, err := c.walk(file, 0, size); err != nil {
+		return chain{}, unread(err, name)
+	}
+	return c, nil
+}
+
+// unread is the error of a file that could not be read to its end.
+func unread(err error, file string) error {
+	if errors.Is(err, errLong) {
+		return broken(file, "%v", err)
+	}
+	return failed(err, "reading", file)
 }
 
 // settle makes the end of the chain what was found, with a mark where
@@ -111,7 +184,7 @@ func (l *Log) settle(h *head, c chain, found tail, size int64) error {
 	if c.torn.any() || m.Lost > 0 {
 		line, err := sandbox.JSON(m)
 		if err != nil {
-			return fmt.Errorf("encoding an audit mark: %w", err)
+			return failed(err, "making a mark for", l.File)
 		}
 		text = append(append(text, line...), '\n')
 		h.Seq, h.SHA256, h.Line = m.Seq, digest(line), int64(len(line)+1)
@@ -122,7 +195,7 @@ func (l *Log) settle(h *head, c chain, found tail, size int64) error {
 		err = h.write()
 	}
 	if err != nil {
-		return failed(errors.Join(err, h.log.Truncate(size)), "mending the audit file")
+		return failed(errors.Join(err, h.log.Truncate(size)), "mending", l.File)
 	}
 	return nil
 }
@@ -151,7 +224,7 @@ func (c *chain) walk(f io.ReaderAt, from, to int64) (found tail, err error) {
 		if m, ok := parse(in.line); ok && c.follows(m, in.line) {
 			found.records++
 		} else {
-			c.torn.add(in.line)
+			c.torn.add(in.line, in.ended, c.sum)
 		}
 	}
 }

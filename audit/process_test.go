@@ -17,6 +17,9 @@ import (
 
 // TestMain is another process, where a test starts the binary as one.
 func TestMain(m *testing.M) {
+	if file := os.Getenv("AUDIT_TEST_VERIFY"); file != "" {
+		os.Exit(verifyFor(file))
+	}
 	if file := os.Getenv("AUDIT_TEST_FILE"); file != "" {
 		os.Exit(appendFor(file))
 	}
@@ -43,6 +46,29 @@ func appendFor(file string) int {
 		}
 	}
 	return 0
+}
+
+// verifyFor verifies with few files open.
+func verifyFor(file string) int {
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 16, Max: 16}); err != nil {
+		panic(err)
+	}
+	s, err := Verify(file, "", func(f Finding) { fmt.Println(f) })
+	fmt.Println(s.Records, s.Bad, err)
+	return 0
+}
+
+// All files were open at once: 400 did not fit into a process.
+func TestVerifyHasFewFilesOpen(t *testing.T) {
+	l := newLog(t)
+	l.MaxSize, l.Keep = 1, 1000
+	for i := range 50 {
+		add(t, l, fmt.Sprint(i))
+	}
+	out, err := another(t, l, "AUDIT_TEST_VERIFY="+l.File).CombinedOutput()
+	if string(out) != "50 0 <nil>\n" || err != nil {
+		t.Errorf("%s, %v", out, err)
+	}
 }
 
 // another appends to the log in a process of its own.

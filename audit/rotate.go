@@ -18,7 +18,7 @@ func (l *Log) rotate(h *head) error {
 	keep := cmp.Or(l.Keep, DefaultKeep)
 	old, err := rotations(l.File)
 	if err != nil {
-		return failed(err, "rotating the audit file")
+		return failed(err, "rotating", l.File)
 	}
 	free := 1 // the number that all below it move up to
 	for slices.Contains(old, free) {
@@ -26,15 +26,15 @@ func (l *Log) rotate(h *head) error {
 	}
 	free = min(free, keep)
 	if err := l.drop(h, old, free, keep); err != nil {
-		return failed(err, "rotating the audit file")
+		return err
 	}
 	for n := free; n > 1; n-- {
 		if err := os.Rename(rotated(l.File, n-1), rotated(l.File, n)); err != nil {
-			return failed(err, "rotating the audit file")
+			return failed(err, "rotating", l.File)
 		}
 	}
 	if err := os.Rename(l.File, rotated(l.File, 1)); err != nil {
-		return failed(err, "rotating the audit file")
+		return failed(err, "rotating", l.File)
 	}
 	h.log.Close()
 	if h.log, _, err = openOwn(l.File, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL); err != nil {
@@ -60,21 +60,23 @@ func (l *Log) drop(h *head, old []int, free, keep int) error {
 		return nil
 	}
 	file, _, err := openOwn(oldest, os.O_RDONLY)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return failed(err, "rotating", l.File)
+	} else if err != nil {
 		return err
 	}
 	defer file.Close()
 	before, err := firstOf(file)
 	if err != nil {
-		return err
+		return broken(l.File, "%q: %v", oldest, err)
 	}
 	h.First = before.seq + 1
 	if err := h.write(); err != nil {
-		return err
+		return failed(err, "writing the head of", l.File)
 	}
 	for _, n := range gone {
 		if err := os.Remove(rotated(l.File, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+			return failed(err, "rotating", l.File)
 		}
 	}
 	return nil

@@ -54,19 +54,26 @@ type Summary struct {
 // none. Records may be appended meanwhile. An error means that the files could
 // not be read.
 func Verify(file, noted string, report func(Finding)) (Summary, error) {
-	v := &verifier{
-		file: file, head: &head{}, chain: newChain(),
-		noted: strings.ToLower(strings.TrimPrefix(noted, "sha256:")), report: report,
-	}
+	v := newVerifier(file, noted, report)
 	defer v.close()
 	if err := v.open(); err != nil {
 		return v.Summary, err
 	}
+	return v.verify()
+}
+
+func newVerifier(file, noted string, report func(Finding)) *verifier {
+	return &verifier{
+		file: file, head: &head{}, chain: newChain(),
+		noted: strings.ToLower(strings.TrimPrefix(noted, "sha256:")), report: report,
+	}
+}
+
+// verify reads what open found.
+func (v *verifier) verify() (Summary, error) {
 	v.look()
-	for i, f := range v.files {
-		if err := v.walk(f, i == len(v.files)-1); err != nil {
-			return v.Summary, failedToRead(err, f.Name())
-		}
+	if err := v.walkAll(); err != nil {
+		return v.Summary, err
 	}
 	v.unsettled()
 	v.end()
@@ -79,13 +86,16 @@ type verifier struct {
 	file   string
 	head   *head // its file is nil where there is none
 	known  bool  // it was written once
-	files  []*os.File
-	size   int64 // of the last of them
+	files  []part
+	last   *os.File // of these, the one that may grow
+	name   string   // of that
+	size   int64    // of it
+	floor  uint64   // where files were rotated away meanwhile, the oldest record that is left
 	noted  string
 	seen   bool // a record with the noted hash
 	met    bool // the record that the head is of
 	chain  chain
-	last   Finding // where the last record is
+	at     Finding // where the last record is
 	torn   Finding // where what is no record begins
 	offset int64   // of that
 	report func(Finding)
@@ -96,66 +106,156 @@ func failedToRead(err error, name string) error {
 }
 
 func (v *verifier) close() {
-	for _, f := range v.files {
-		f.Close()
-	}
-	if v.head.file != nil {
-		v.head.file.Close()
+	for _, f := range []*os.File{v.last, v.head.file} {
+		if f != nil {
+			f.Close()
+		}
 	}
 }
 
-// open opens all files at one moment between two records. What happens to them
-// afterwards is not looked at.
+// part is a file of the chain.
+type part struct {
+	n     int // of the rotated file; 0 is the file itself
+	about fs.FileInfo
+}
+
+func (v *verifier) path(n int) string {
+	if n == 0 {
+		return v.file
+	}
+	return rotated(v.file, n)
+}
+
+// open finds all files at one moment between two records, and opens the last,
+// which others append to. What happens to them afterwards is not looked at.
 func (v *verifier) open() error {
-	unlock, err := v.openHead()
-	if err != nil {
+	if err := v.openHead(); err != nil {
 		return err
 	}
-	defer unlock()
+	if v.head.file != nil {
+		defer unlock(v.head.file)
+	}
 	old, err := rotations(v.file)
 	if err != nil {
 		return failedToRead(err, v.file)
 	}
-	slices.Reverse(old)
-	names := make([]string, 0, len(old)+1)
-	for _, n := range old {
-		names = append(names, rotated(v.file, n))
-	}
-	for _, name := range append(names, v.file) {
-		f, err := openRegular(name)
-		if errors.Is(err, fs.ErrNotExist) && name == v.file && (len(old) > 0 || v.head.file != nil) {
+	for _, n := range append([]int{0}, old...) {
+		about, err := os.Stat(v.path(n))
+		if errors.Is(err, fs.ErrNotExist) && n == 0 && (len(old) > 0 || v.head.file != nil) {
 			continue // rotated a moment ago, or the end is missing: the head knows
 		}
 		if err != nil {
-			return failedToRead(err, name)
+			return failedToRead(err, v.path(n))
 		}
-		v.files = append(v.files, f)
-		about, err := f.Stat()
+		v.files = append(v.files, part{n, about})
+	}
+	slices.Reverse(v.files)
+	if len(v.files) == 0 {
+		return nil
+	}
+	p := v.files[len(v.files)-1]
+	name := v.path(p.n)
+	if v.last, err = openRegular(name); err != nil {
+		return failedToRead(err, name)
+	}
+	v.name, v.size = filepath.Base(name), p.about.Size()
+	return nil
+}
+
+// walkAll opens one file after the other: there may be more of them than a
+// process may have open.
+func (v *verifier) walkAll() error {
+	moved := 0 // how often they were rotated meanwhile
+	for i, p := range v.files {
+		if i == len(v.files)-1 {
+			if err := v.walk(v.last, v.size); err != nil {
+				return failedToRead(err, v.last.Name())
+			}
+			return nil
+		}
+		f, n, err := v.find(p, p.n+moved)
 		if err != nil {
-			return failedToRead(err, name)
+			return err
 		}
-		v.size = about.Size()
+		if f == nil {
+			continue
+		}
+		moved = n - p.n
+		err = v.walk(f, p.about.Size())
+		f.Close()
+		if err != nil {
+			return failedToRead(err, f.Name())
+		}
 	}
 	return nil
 }
 
-// openHead locks and reads the head, where there is one.
-func (v *verifier) openHead() (unlock func(), err error) {
-	f, err := openRegular(headName(v.file))
+// find opens a file that may have been rotated further, from that number on. It
+// is nil where the file was rotated away.
+func (v *verifier) find(p part, from int) (*os.File, int, error) {
+	if f, err := v.openSame(p, from); f != nil || err != nil {
+		return f, from, err
+	}
+	if v.head.file != nil {
+		if err := lock(v.head.file, syscall.F_RDLCK, v.file, time.Now().Add(lockWait)); err != nil {
+			return nil, 0, err
+		}
+		defer unlock(v.head.file)
+	}
+	old, err := rotations(v.file)
+	if err != nil {
+		return nil, 0, failedToRead(err, v.file)
+	}
+	for _, n := range old {
+		if n <= p.n { // a file only moves up
+			continue
+		}
+		if f, err := v.openSame(p, n); f != nil || err != nil {
+			return f, n, err
+		}
+	}
+	now := head{file: v.head.file}
+	if now.file != nil {
+		if known, err := now.read(); known && err == nil {
+			v.floor = now.First
+		}
+	}
+	return nil, 0, nil
+}
+
+// openSame opens the file of that number if it is the one that was found. That it
+// has the same inode is not enough: a new file gets that of one that was removed.
+func (v *verifier) openSame(p part, n int) (*os.File, error) {
+	f, err := openRegular(v.path(n))
 	if errors.Is(err, fs.ErrNotExist) {
-		return func() {}, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, failedToRead(err, headName(v.file))
+		return nil, failedToRead(err, v.path(n))
+	}
+	about, err := f.Stat()
+	if err == nil && os.SameFile(about, p.about) && about.Size() == p.about.Size() && about.ModTime().Equal(p.about.ModTime()) {
+		return f, nil
+	}
+	f.Close()
+	if err != nil {
+		return nil, failedToRead(err, v.path(n))
+	}
+	return nil, nil
+}
+
+// openHead locks and reads the head, where there is one.
+func (v *verifier) openHead() error {
+	f, err := openRegular(headName(v.file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return failedToRead(err, headName(v.file))
 	}
 	v.head.file = f
-	for deadline := time.Now().Add(lockWait); ; time.Sleep(time.Millisecond) {
-		if err = lock(f, syscall.F_RDLCK); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			return nil, failedToRead(err, headName(v.file))
-		}
+	if err := lock(f, syscall.F_RDLCK, v.file, time.Now().Add(lockWait)); err != nil {
+		return err
 	}
 	known, err := v.head.read()
 	if err != nil {
@@ -163,7 +263,7 @@ func (v *verifier) openHead() (unlock func(), err error) {
 		v.head.ending, v.head.First = ending{}, 1<<63
 	}
 	v.known = known
-	return func() { lock(f, syscall.F_UNLCK) }, nil
+	return nil
 }
 
 func openRegular(name string) (*os.File, error) {

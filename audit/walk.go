@@ -20,12 +20,9 @@ func (v *verifier) warn(f Finding) {
 	v.report(f)
 }
 
-func (v *verifier) walk(f *os.File, current bool) error {
-	from := io.Reader(f)
-	if current {
-		from = io.LimitReader(f, v.size) // more may come meanwhile
-	}
-	in := newLines(from)
+// walk takes the lines of a file, of that size: more may come meanwhile.
+func (v *verifier) walk(f *os.File, size int64) error {
+	in := newLines(io.LimitReader(f, size))
 	at := Finding{File: filepath.Base(f.Name())}
 	for offset := int64(0); ; offset += in.size {
 		err := in.next()
@@ -47,7 +44,7 @@ func (v *verifier) take(in *lines, at Finding, offset int64) {
 		if !v.chain.torn.any() {
 			v.torn, v.offset = at, offset
 		}
-		v.chain.torn.add(in.line)
+		v.chain.torn.add(in.line, in.ended, v.chain.sum)
 		return
 	}
 	at.Seq = m.Seq
@@ -56,6 +53,9 @@ func (v *verifier) take(in *lines, at Finding, offset int64) {
 	}
 	if !v.chain.follows(m, in.line) {
 		v.unsettled()
+		if before := m.before(); before.seq > v.chain.seq && before.seq < v.floor {
+			v.chain, v.floor = before, 0 // what came before was rotated away meanwhile
+		}
 		if !v.chain.follows(m, in.line) {
 			v.explain(m, in.line, at)
 			v.chain.seq, v.chain.sum = m.Seq, digest(in.line)
@@ -68,7 +68,7 @@ func (v *verifier) take(in *lines, at Finding, offset int64) {
 		v.bad(Finding{File: at.File, Line: at.Line, Seq: at.Seq, Text: fmt.Sprintf("the %d records before it are missing: the machine stopped before they were on its disk, or they were removed", m.Lost)})
 	}
 	v.Records++
-	v.last = at
+	v.at = at
 	v.look()
 }
 
@@ -87,10 +87,11 @@ func (v *verifier) begin(m mark, at Finding) {
 	if v.chain.seq == 0 {
 		v.chain.sum = none
 	}
-	if v.known && v.First > v.head.First {
+	if v.known && v.First > max(v.head.First, v.floor) {
 		at.Text = missing(v.head.First, v.chain.seq) + " before it"
 		v.bad(at)
 	}
+	v.floor = 0
 }
 
 func missing(from, to uint64) string {
@@ -103,8 +104,8 @@ func missing(from, to uint64) string {
 // explain says why a record does not follow the one before it.
 func (v *verifier) explain(m mark, line []byte, at Finding) {
 	switch last := v.chain.seq; {
-	case m.Seq == last+1 && v.last.Line > 0:
-		at = v.last
+	case m.Seq == last+1 && v.at.Line > 0:
+		at = v.at
 		at.Text = fmt.Sprintf("it was changed: its SHA-256 is not the one that record %d has of it", m.Seq)
 	case m.Seq == last+1:
 		at.Text = "it was changed: it names a record before it, and is the first"
@@ -123,9 +124,13 @@ func (v *verifier) unsettled() {
 	if !v.chain.torn.any() {
 		return
 	}
-	at := v.torn
-	end := filepath.Base(v.files[len(v.files)-1].Name())
-	if v.met && v.chain.seq == v.head.Seq && at.File == end && v.offset+v.chain.torn.bytes == v.size { // it lacks its end
+	at, t := v.torn, v.chain.torn
+	size := v.offset + t.bytes
+	if t.ended {
+		size++
+	}
+	known := v.chain.seq == v.head.Seq || v.head.rebooted() // no record comes before what is left is settled
+	if v.met && known && !t.foreign && at.File == v.name && size == v.size {
 		at.Text = "a record that was not written whole; the next one will say so"
 		v.warn(at)
 	} else {
@@ -137,7 +142,7 @@ func (v *verifier) unsettled() {
 
 // end compares the end of the chain with the head.
 func (v *verifier) end() {
-	at := v.last
+	at := v.at
 	at.File = cmp.Or(at.File, filepath.Base(v.file))
 	last := v.chain.seq
 	switch h := v.head; {

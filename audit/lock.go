@@ -1,0 +1,116 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// The lock is on the first byte of the head. Whoever wants it takes a ticket: a
+// lock on a byte of their own, far behind the file's end, where locks can be, too.
+// They wait until that on the byte before is gone, so all have their turn in the
+// order in which they came, and those who are killed or give up are no hole. Who
+// only polled for the lock could be passed by newcomers without end.
+//
+// Tickets are about fairness only: where two processes disagree about the next,
+// the lock still keeps them apart.
+const (
+	lockByte    = 0
+	firstTicket = 1 << 32
+	maxTicket   = 1 << 48
+)
+
+// ticketSize is what the next ticket's number takes, after the head itself.
+const ticketSize = 21
+
+// lock waits for its turn with the file, whose head f is. It polls: a thread that
+// blocks in fcntl(2) cannot be called back at the deadline.
+func lock(f *os.File, kind int16, file string, deadline time.Time) error {
+	ticket, err := takeTicket(f, kind)
+	if err != nil {
+		return failed(err, "locking", file)
+	}
+	err = poll(file, deadline, func() error { return isFree(f, ticket-1) })
+	if err == nil {
+		err = poll(file, deadline, func() error { return setLock(f, kind, lockByte) })
+	}
+	return err
+}
+
+// unlock lets go of the lock and of the ticket. So does closing the file.
+func unlock(f *os.File) {
+	fcntl(f, ofdSetLock, &syscall.Flock_t{Type: syscall.F_UNLCK})
+}
+
+func takeTicket(f *os.File, kind int16) (int64, error) {
+	text := make([]byte, ticketSize)
+	n, _ := f.ReadAt(text, headSize) // what cannot be read, or is no number, is 0
+	next, _ := strconv.ParseInt(strings.TrimSpace(string(text[:n])), 10, 64)
+	if next < 0 || next > maxTicket {
+		next = 0
+	}
+	for ; ; next++ {
+		switch err := setLock(f, kind, firstTicket+next); {
+		case err == nil:
+			if kind == syscall.F_WRLCK { // who only reads cannot write it; on a full disk it stays
+				f.WriteAt(fmt.Appendf(nil, "%0*d\n", ticketSize-1, next+1), headSize)
+			}
+			return firstTicket + next, nil
+		case !isTaken(err):
+			return 0, err
+		}
+	}
+}
+
+// poll tries until the deadline.
+func poll(file string, deadline time.Time, try func() error) error {
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+		switch err := try(); {
+		case err == nil:
+			return nil
+		case !isTaken(err):
+			return failed(err, "locking", file)
+		case time.Now().After(deadline):
+			return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit file %q was in use for %v", file, lockWait),
+				Hint: "see by whom: fuser -v " + headName(file)}
+		}
+		time.Sleep(pause)
+	}
+}
+
+func isTaken(err error) bool {
+	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES)
+}
+
+// F_OFD_GETLK and F_OFD_SETLK (fcntl(2)): locks of the open file, so that they
+// count among goroutines, too.
+const (
+	ofdGetLock = 36
+	ofdSetLock = 37
+)
+
+func setLock(f *os.File, kind int16, at int64) error {
+	return fcntl(f, ofdSetLock, &syscall.Flock_t{Type: kind, Start: at, Len: 1})
+}
+
+// isFree returns EAGAIN where another has a lock on the byte.
+func isFree(f *os.File, at int64) error {
+	about := syscall.Flock_t{Type: syscall.F_WRLCK, Start: at, Len: 1}
+	if err := fcntl(f, ofdGetLock, &about); err != nil {
+		return err
+	}
+	if about.Type != syscall.F_UNLCK {
+		return syscall.EAGAIN
+	}
+	return nil
+}
+
+func fcntl(f *os.File, cmd int, about *syscall.Flock_t) error {
+	return syscall.FcntlFlock(f.Fd(), cmd, about)
+}

@@ -1,0 +1,144 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"belljar/sandbox"
+)
+
+// openOwn opens a file that is this user's alone. One to write has no other name:
+// through that, it could be written or kept where nobody looks for it.
+func openOwn(name string, flags int) (f *os.File, size int64, err error) {
+	f, err = os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	switch {
+	case errors.Is(err, syscall.ELOOP):
+		return nil, 0, unsafe(name, "is a symbolic link", nameAnother)
+	case errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE == 0:
+		return nil, 0, err
+	case err != nil:
+		return nil, 0, failed(err, "opening", name)
+	}
+	about, err := f.Stat()
+	if err != nil {
+		err = failed(err, "looking at", name)
+	} else {
+		err = checkOwn(name, about, flags&os.O_RDWR != 0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, about.Size(), nil
+}
+
+func checkOwn(name string, about fs.FileInfo, toWrite bool) error {
+	is, ok := about.Sys().(*syscall.Stat_t)
+	switch {
+	case !about.Mode().IsRegular():
+		return unsafe(name, "is not a regular file", nameAnother)
+	case !ok || int(is.Uid) != os.Geteuid():
+		return unsafe(name, "is not this user's own", nameAnother)
+	case about.Mode().Perm()&0o077 != 0:
+		return unsafe(name, fmt.Sprintf("is not this user's alone: its mode is %04o", about.Mode().Perm()), "chmod 600 "+name)
+	case toWrite && is.Nlink > 1:
+		return unsafe(name, fmt.Sprintf("is a hard link: it has %d names", is.Nlink), fmt.Sprintf("remove the others: find / -xdev -inum %d", is.Ino))
+	}
+	return nil
+}
+
+const nameAnother = "name another: audit.file in sandbox.yaml"
+
+func unsafe(name, what, hint string) error {
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit's %q %s", name, what), Hint: hint}
+}
+
+// maxLinks is how many symbolic links a path may have: Linux's own limit.
+const maxLinks = 40
+
+// makeDir makes the directory of the file, and all above it that are missing.
+// Whoever may write one of them could put another in its place, with an audit of
+// their own. So each is looked at, as the kernel goes, link by link
+// (path_resolution(7)).
+func makeDir(file string) error {
+	at, links := "/", 0
+	for rest := append([]string{"/"}, strings.Split(filepath.Dir(file), "/")...); len(rest) > 0; {
+		name := filepath.Join(at, rest[0])
+		if rest[0] == "/" {
+			name = "/"
+		} else if name == at {
+			rest = rest[1:]
+			continue
+		}
+		rest = rest[1:]
+		about, err := makeOne(name)
+		if err != nil {
+			return failed(err, "making the directory of", file)
+		}
+		if err := checkParent(name, about); err != nil {
+			return err
+		}
+		if about.Mode()&fs.ModeSymlink == 0 {
+			at = name
+			continue
+		}
+		target, err := os.Readlink(name)
+		if links++; err == nil && links > maxLinks {
+			err = &fs.PathError{Op: "following", Path: name, Err: syscall.ELOOP}
+		}
+		if err != nil {
+			return failed(err, "finding the directory of", file)
+		}
+		parts := strings.Split(target, "/")
+		if filepath.IsAbs(target) {
+			parts[0] = "/"
+		}
+		rest = append(parts, rest...)
+	}
+	about, err := os.Lstat(at)
+	if err != nil {
+		return failed(err, "looking at the directory of", file)
+	}
+	if owner, ok := about.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
+		return unsafe(at, "is not this user's own", nameAnother)
+	}
+	return checkMode(at, about)
+}
+
+// makeOne looks at a directory, or a link, and makes a directory where there is
+// nothing.
+func makeOne(name string) (fs.FileInfo, error) {
+	about, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		about, err = os.Lstat(name)
+	}
+	return about, err
+}
+
+// checkParent looks at what the way to the file goes through. In a sticky
+// directory, as /tmp is, nobody else can take away what is this user's.
+func checkParent(name string, about fs.FileInfo) error {
+	owner, ok := about.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || owner.Uid != 0 && int(owner.Uid) != os.Geteuid():
+		return unsafe(name, "is on the way to its file, and neither root's nor this user's own", "chown root "+name+", or "+nameAnother)
+	case about.Mode()&(fs.ModeSymlink|fs.ModeSticky) != 0:
+		return nil
+	}
+	return checkMode(name, about)
+}
+
+func checkMode(name string, about fs.FileInfo) error {
+	if about.Mode().Perm()&0o022 == 0 {
+		return nil
+	}
+	return unsafe(name, fmt.Sprintf("can be written by others, who could put another audit there: its mode is %04o", about.Mode().Perm()), "chmod go-w "+name+", or "+nameAnother)
+}
