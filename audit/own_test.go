@@ -61,7 +61,7 @@ func TestUnsafeFiles(t *testing.T) {
 // Who may write a directory above could rename away the audit's, and have
 // another made.
 func TestDirectoriesAbove(t *testing.T) {
-	const nobody = 65534
+	nobody := os.Geteuid() + 1
 	for name, test := range map[string]struct {
 		make func(top, dir string) error // dir's parent is there
 		want string                      // %s is the top; "" is none

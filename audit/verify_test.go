@@ -201,6 +201,9 @@ func FuzzVerify(f *testing.F) {
 	l.MaxSize = 1000
 	add(f, l, "a", "b", "c", "d", "e")
 	f.Add(read(f, l.File), read(f, headName(l.File)), read(f, rotated(l.File, 1)))
+	for _, text := range [][]byte{nil, read(f, l.File)[:30], append(read(f, l.File)[:30], make([]byte, 100)...)} { // after a power cut
+		f.Add(text, bytes.Replace(read(f, headName(l.File)), []byte(bootID()), []byte("before"), 1), read(f, rotated(l.File, 1)))
+	}
 	f.Add([]byte("{}"), []byte("{}"), []byte("\n"))
 	f.Add([]byte(`{"seq":1,"prev":"`+none+`"}`+"\n"), []byte(`{"seq":1,"sha256":"`+none+`","length":1,"line":1}`), []byte{})
 	f.Add([]byte(`{"seq":18446744073709551615,"lost":18446744073709551614,"type":"lost","prev":"`+none+`"}`+"\n"), []byte(`{"seq":2,"sha256":"`+none+`","length":9223372036854775807,"line":1}`), []byte{})
