@@ -185,8 +185,8 @@ func runForSecret(ctx context.Context, command []string) (string, error) {
 	defer cancel()
 	stdout := &secretBytes{}
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.WaitDelay = "/", summaryEnv(), stdout, summaryDrain
-	err := runGroup(late, cmd)
+	cmd.Stdout = stdout
+	err := runOnHost(late, cmd)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("not done after %v", secretTimeout)
 	}

@@ -5,23 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
-	"unsafe"
 )
 
 const (
 	maxSummary     = 64 << 10 // bytes of a summary
 	maxSummaryTale = 1 << 10  // bytes of stderr that an error tells, the last
-
-	// summaryDrain is for a pipe that what the program started still holds,
-	// having left its process group.
-	summaryDrain = time.Second
 )
 
 // wants tells whether a command that wrote so much is to be summarized.
@@ -35,19 +26,13 @@ func (s Summarize) wants(written int64) bool { return len(s.Command) > 0 && writ
 // is left of its process group, is gone: at the latest a second after Timeout,
 // or after ctx is cancelled, which kills them. The program need not read all;
 // output must not block. An error says why there is no summary.
-//
-// The program runs in / with PATH, HOME and LANG alone: belljar's own directory
-// may be a stranger's, which some interpreters load code from, and its
-// environment may hold secrets.
 func (s Summarize) run(ctx context.Context, output io.Reader) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	stdout, stderr := &firstBytes{}, &lastBytes{}
 	cmd := exec.Command(s.Command[0], s.Command[1:]...)
-	cmd.Dir, cmd.Env = "/", summaryEnv()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = output, stdout, stderr
-	cmd.WaitDelay = summaryDrain
-	err := runGroup(ctx, cmd)
+	err := runOnHost(ctx, cmd)
 	text := stdout.String()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -61,68 +46,6 @@ func (s Summarize) run(ctx context.Context, output io.Reader) (string, error) {
 		return "", fmt.Errorf("running %q: %w", s.Command[0], err)
 	}
 	return text, nil
-}
-
-// summaryEnv is what a program needs of our environment.
-func summaryEnv() []string {
-	env := []string{}
-	for _, name := range []string{"PATH", "HOME", "LANG"} {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
-}
-
-// runGroup runs a program in a process group of its own, and kills the group
-// when the program ends or ctx is done. Its error is ctx's where that came first.
-func runGroup(ctx context.Context, cmd *exec.Cmd) error {
-	// The signal at our death is sent when the thread that forked ends: see
-	// PR_SET_PDEATHSIG in prctl(2), and golang/go#27505.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = groupAttr()
-	if err := cmd.Start(); err != nil {
-		if e, ok := errors.AsType[*exec.Error](err); ok {
-			err = e.Err
-		}
-		return fmt.Errorf("starting it: %w", err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		awaitEnd(cmd.Process.Pid)
-		close(ended)
-	}()
-	var late error
-	select {
-	case <-ended:
-	case <-ctx.Done():
-		late = ctx.Err()
-	}
-	// It is not reaped yet, so the number is still its group's.
-	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	<-ended
-	err := cmd.Wait()
-	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it ended well, and what it left running does not count
-	}
-	if late != nil {
-		return late
-	}
-	return err
-}
-
-// awaitEnd returns when our child of that number ended, and leaves it to be
-// reaped: until then nothing else has its number.
-func awaitEnd(pid int) {
-	const pPID = 1        // P_PID (waitid(2))
-	var siginfo [128]byte // siginfo_t
-	for {
-		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, pPID, uintptr(pid), uintptr(unsafe.Pointer(&siginfo)), syscall.WEXITED|syscall.WNOWAIT, 0, 0)
-		if errno != syscall.EINTR {
-			return
-		}
-	}
 }
 
 // firstBytes keeps what fits into a summary, and counts the rest.
