@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 )
@@ -121,7 +122,7 @@ func (s Secret) value(ctx context.Context) (string, error) {
 			failed.Err, failed.Hint = fmt.Errorf("variable %s is not set", quoteName(s.variable())), "set it where belljar is started"
 		}
 	case SecretFile:
-		text, failed.Err = readSecret(s.File)
+		text, failed.Err = readSecret(ctx, s.File)
 		failed.Hint = "name a file that belljar can read"
 	case SecretCommand:
 		text, failed.Err = runForSecret(ctx, s.Command)
@@ -154,24 +155,48 @@ func (s Secret) check(value string) error {
 	return nil
 }
 
-// readSecret reads a file as far as it may be a secret, and a byte more.
-func readSecret(name string) (string, error) {
+// readSecret reads a file as far as it may be a secret, and a byte more. One that
+// does not answer, as of a server that is gone, is waited for no longer than a
+// program: the read is then left to end by itself, since nothing can end it.
+func readSecret(ctx context.Context, name string) (string, error) {
 	if !filepath.IsAbs(name) {
 		return "", fmt.Errorf("%q is not absolute", name)
 	}
-	info, err := os.Stat(name)
+	late, cancel := context.WithTimeout(ctx, secretTimeout)
+	defer cancel()
+	type answer struct {
+		text string
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() {
+		text, err := readRegular(name, maxSecret+int64(len("\r\n"))+1)
+		read <- answer{text, err}
+	}()
+	select {
+	case a := <-read:
+		return a.text, a.err
+	case <-late.Done():
+		return "", fmt.Errorf("reading %q: not done after %v", name, secretTimeout)
+	}
+}
+
+// readRegular opens what it then looks at: between the two, a FIFO could take its
+// place, and without O_NONBLOCK to open that waits for a writer.
+func readRegular(name string, most int64) (string, error) {
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	info, err := file.Stat()
 	if err != nil {
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%q is not a regular file", name)
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxSecret+int64(len("\r\n"))+1))
+	text, err := io.ReadAll(io.LimitReader(file, most))
 	return string(text), err
 }
 
