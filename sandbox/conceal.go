@@ -13,7 +13,7 @@ func (x *execution) keepSecret(secrets []string) {
 		values = append(values, value)
 	}
 	x.secrets, x.masks = secrets, newMasks(values)
-	x.output.maskers = [2]*masker{newMasker(x.masks), newMasker(x.masks)}
+	x.output.masks, x.output.maskers = x.masks, [2]*masker{newMasker(x.masks), newMasker(x.masks)}
 }
 
 // delivery is what a gate is told; see there.
@@ -29,6 +29,7 @@ func (x *execution) conceal() {
 	for _, m := range x.output.maskers {
 		r.Masked += m.count
 	}
+	r.Masked += x.output.hidden
 	hide := func(text *string) {
 		hidden, count := x.masks.text(*text)
 		*text = hidden

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -89,7 +90,8 @@ func join(a, b string) string {
 func (x *execution) views() *Views {
 	s, v := x.output.spool, x.command.View
 	view := func(which Stream, total Total) *Text {
-		text := x.local.Viewer.View(v, s.chunks(which), total)
+		text, count := x.masks.view(x.local.Viewer, v, func() iter.Seq[Chunk] { return s.chunks(which) }, total)
+		x.result.Masked += count
 		return &text
 	}
 	switch v.Mode {

@@ -19,7 +19,8 @@ const (
 
 // liveViews tells of the output's end whenever there is more and some time has
 // passed, until stop is closed. Who does not read one in time gets a later one:
-// neither the command nor these wait.
+// neither the command nor these wait. What may become a secret is left to a later
+// one, too.
 func (o *output) liveViews(viewer Viewer, v View, every time.Duration, stop <-chan struct{}) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -34,6 +35,11 @@ func (o *output) liveViews(viewer Viewer, v View, every time.Duration, stop <-ch
 			continue
 		}
 		e := o.liveView(viewer, v, total)
+		held := 0
+		if !e.Binary {
+			held = o.masks.ending(string(e.Data))
+			e.Data = e.Data[:len(e.Data)-held]
+		}
 		if e.Binary && time.Since(o.binaryAt) < binaryPause {
 			continue
 		}
@@ -41,7 +47,7 @@ func (o *output) liveViews(viewer Viewer, v View, every time.Duration, stop <-ch
 		e.Seq, e.Time = o.seq+1, time.Now()
 		select {
 		case o.events <- e:
-			o.viewed = total.Bytes
+			o.viewed, o.withheld = total.Bytes, held > 0
 			o.seq++
 		default:
 		}
@@ -52,7 +58,7 @@ func (o *output) liveViews(viewer Viewer, v View, every time.Duration, stop <-ch
 func (x *execution) lastView() (e Event, ok bool) {
 	o := x.output
 	total := o.spool.written()
-	if o.live != LiveView || total.Bytes == o.viewed {
+	if o.live != LiveView || total.Bytes == o.viewed && !o.withheld {
 		return Event{}, false
 	}
 	return o.liveView(x.local.Viewer, x.command.View, total), true
@@ -64,7 +70,8 @@ func (o *output) liveView(viewer Viewer, v View, total Total) Event {
 		return Event{Type: EventView, Data: []byte(shot.Text)}
 	}
 	v.TailOnly, v.Bytes, v.Lines = true, min(v.Bytes, liveBytes), min(v.Lines, liveLines)
-	text := viewer.View(v, o.spool.tailNow(total), total)
+	text, count := o.masks.view(viewer, v, func() iter.Seq[Chunk] { return o.spool.tailNow(total) }, total)
+	o.hidden = max(o.hidden, count)
 	if text.Binary {
 		return Event{Type: EventNotice, Binary: true, Data: []byte(text.Text)}
 	}

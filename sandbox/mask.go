@@ -113,10 +113,13 @@ func (m *masker) write(p []byte) []byte {
 }
 
 // flush returns what was held back, at the stream's end.
-func (m *masker) flush() []byte {
+func (m *masker) flush() []byte { return m.settle(m.held, m.finish()) }
+
+// finish is the stream's end, after which nothing waits for more.
+func (m *masker) finish() int64 {
 	end := m.base + int64(len(m.held))
 	m.escaped.end(end, m)
-	return m.settle(m.held, end)
+	return end
 }
 
 // scan looks for secrets from data[i] on.

@@ -28,6 +28,8 @@ type output struct {
 
 	viewed   int64     // how much there was at the last live view
 	binaryAt time.Time // when that was
+	withheld bool      // whether its end was left to the next
+	hidden   int       // secrets that a live view had, at most
 
 	begun   chan struct{} // closed when the start was told; nothing comes before it
 	started time.Time
@@ -38,7 +40,8 @@ type output struct {
 	ending  chan struct{} // closed when we end the command: its output waits for nobody then
 	unshown int64         // bytes that found no reader while we ended the command
 
-	maskers [2]*masker // nil: nothing is masked
+	masks   *masks     // nil: nothing is masked
+	maskers [2]*masker // nil, too
 
 	mu      sync.Mutex
 	screen  Screen        // nil without a terminal
