@@ -16,19 +16,21 @@ type masks struct {
 	plain   *finder // of bytes as they are
 	wrapped *finder // of base64, in which line ends may stand
 	escaped *finder // of what a URL may hold as %41
+	slashed *finder // of what JSON may hold as \u0041
 
 	begins [256]*[256]bool // with which two bytes a secret may begin, in whichever form
 }
 
 // newMasks are for these values.
 func newMasks(values []string) *masks {
-	var plain, wrapped, escaped []string
+	var plain, wrapped, escaped, slashed []string
 	for _, v := range values {
 		plain = append(plain, plainForms(v)...)
 		wrapped = append(wrapped, base64Forms(v)...)
-		escaped = append(escaped, urlForm(v))
+		escaped = append(escaped, urlForms(v)...)
+		slashed = append(slashed, slashForms(v)...)
 	}
-	m := &masks{plain: newFinder(plain), wrapped: newFinder(wrapped), escaped: newFinder(escaped)}
+	m := &masks{plain: newFinder(plain), wrapped: newFinder(wrapped), escaped: newFinder(escaped), slashed: newFinder(slashed)}
 	for i := range m.begins {
 		m.begins[i] = m.second(byte(i))
 	}
@@ -38,20 +40,40 @@ func newMasks(values []string) *masks {
 // second is what may come second where that byte begins a secret, nil where it
 // begins none.
 func (m *masks) second(first byte) *[256]bool {
-	plain, wrapped, escaped := m.plain.root[first], m.wrapped.root[base64Byte(first)], m.escaped.root[urlByte(first)]
-	if plain|wrapped|escaped == 0 && first != '%' {
+	plain, wrapped, escaped, slashed := m.plain.root[first], m.wrapped.root[base64Byte(first)], m.escaped.root[urlByte(first)], m.slashed.root[first]
+	if plain|wrapped|escaped|slashed == 0 && first != urlEscape.first && first != slashEscape.first {
 		return nil
 	}
 	next := new([256]bool)
 	for i := range next {
 		b := byte(i)
-		_, isHex := unhex(b)
-		next[i] = first == '%' && isHex ||
+		isEscape := b == urlEscape.first || b == slashEscape.first
+		next[i] = m.escapes(first, b) ||
 			plain != 0 && m.plain.below(plain, b) != 0 ||
-			wrapped != 0 && (b == '\r' || b == '\n' || m.wrapped.below(wrapped, base64Byte(b)) != 0) ||
-			escaped != 0 && (b == '%' || m.escaped.below(escaped, urlByte(b)) != 0)
+			wrapped != 0 && (b == '\r' || b == '\n' || isEscape || m.wrapped.below(wrapped, base64Byte(b)) != 0) ||
+			escaped != 0 && (b == urlEscape.first || m.escaped.below(escaped, urlByte(b)) != 0) ||
+			slashed != 0 && (b == slashEscape.first || m.slashed.below(slashed, b) != 0)
 	}
 	return next
+}
+
+// escapes tells whether these two begin an escape that must not be passed over:
+// a secret may begin with it, or would seem to begin within it.
+func (m *masks) escapes(first, second byte) bool {
+	switch first {
+	case urlEscape.first:
+		_, isHex := unhex(second)
+		return isHex
+	case slashEscape.first:
+		b, ok := backslashed(second)
+		return second == 'u' || second == first || ok && (m.slashes(b) || m.slashes(second))
+	}
+	return false
+}
+
+// slashes tells whether a secret that is escaped so may begin with that byte.
+func (m *masks) slashes(b byte) bool {
+	return m.slashed.root[b]|m.wrapped.root[base64Byte(b)] != 0
 }
 
 // skip passes over bytes with which nothing begins, which most are.
@@ -75,13 +97,14 @@ func (m *masks) text(s string) (string, int) {
 // masker takes secrets out of one stream that comes in chunks: the result is the
 // same however it is cut. What overlaps is masked as one. It holds back only what
 // may become a secret, which is bounded by the longest of their forms, each byte
-// escaped or followed by a line end. What is masked already it need not hold: a
+// escaped, or followed by a line end and some blanks. What is masked already it need not hold: a
 // stream of nothing but secrets that overlap takes no memory either.
 type masker struct {
 	*masks
 	state   int32 // of plain
 	wrapped unwrapper
 	escaped unescaper
+	slashed unescaper
 
 	held  []byte
 	base  int64  // the offset of what is held
@@ -95,7 +118,12 @@ type masker struct {
 type span struct{ start, end int64 }
 
 func newMasker(m *masks) *masker {
-	return &masker{masks: m, wrapped: unwrapper{tracker: newTracker(m.wrapped)}, escaped: unescaper{tracker: newTracker(m.escaped)}}
+	wrapped := unwrapper{tracker: tracker{finder: m.wrapped}}
+	return &masker{
+		masks: m, wrapped: wrapped,
+		escaped: unescaper{tracker: tracker{finder: m.escaped}, wrapped: wrapped, escape: urlEscape, fold: urlByte},
+		slashed: unescaper{tracker: tracker{finder: m.slashed}, wrapped: wrapped, escape: slashEscape, fold: sameByte},
+	}
 }
 
 // write takes a chunk, and returns what can be told by now: valid until the next
@@ -109,7 +137,7 @@ func (m *masker) write(p []byte) []byte {
 	m.scan(data, len(data)-len(p))
 	end := m.base + int64(len(data))
 	certain := end - int64(m.plain.nodes[m.state].open)
-	return m.settle(data, min(certain, m.wrapped.open(end), m.escaped.open(end)))
+	return m.settle(data, min(certain, m.wrapped.open(end), m.escaped.open(end), m.slashed.open(end)))
 }
 
 // flush returns what was held back, at the stream's end.
@@ -118,14 +146,15 @@ func (m *masker) flush() []byte { return m.settle(m.held, m.finish()) }
 // finish is the stream's end, after which nothing waits for more.
 func (m *masker) finish() int64 {
 	end := m.base + int64(len(m.held))
-	m.escaped.end(end, m)
+	m.escaped.tell(end, true, m)
+	m.slashed.tell(end, true, m)
 	return end
 }
 
 // scan looks for secrets from data[i] on.
 func (m *masker) scan(data []byte, i int) {
 	for ; i < len(data); i++ {
-		if m.state|m.wrapped.state|m.escaped.state == 0 && m.escaped.pending == 0 {
+		if m.state|m.wrapped.state == 0 && m.escaped.quiet() && m.slashed.quiet() {
 			if i = m.skip(data, i); i == len(data) {
 				return
 			}
@@ -135,23 +164,28 @@ func (m *masker) scan(data []byte, i int) {
 		if n := m.plain.nodes[m.state].found; n > 0 {
 			m.match(at+1-int64(n), at+1)
 		}
-		m.wrapped.scan(data[i], at, m)
+		m.wrapped.scan(data[i], at, at+1, m)
 		m.escaped.scan(data[i], at, m)
+		m.slashed.scan(data[i], at, m)
 	}
 }
 
-// match notes a secret. The next ends no earlier than the byte before its end.
+// match notes a secret. The next may end before it, where that is in escapes.
 func (m *masker) match(start, end int64) {
-	n := len(m.found)
-	for ; n > 0 && m.found[n-1].end > start; n-- {
-		start, end = min(start, m.found[n-1].start), max(end, m.found[n-1].end)
+	after := len(m.found)
+	for after > 0 && m.found[after-1].start >= end {
+		after--
 	}
-	m.found = m.found[:n]
+	from := after
+	for ; from > 0 && m.found[from-1].end > start; from-- {
+		start, end = min(start, m.found[from-1].start), max(end, m.found[from-1].end)
+	}
+	m.found = slices.Delete(m.found, from, after)
 	if start < m.done { // it overlaps with one that was written as masked
 		m.done = max(m.done, end)
 		return
 	}
-	m.found = append(m.found, span{start, end})
+	m.found = slices.Insert(m.found, from, span{start, end})
 }
 
 // settle returns data up to that offset, masked, and holds the rest.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf16"
 )
 
 // wholeBuffer is what a masker comes to, looked for in the plainest way: every
@@ -23,10 +24,17 @@ func wholeBuffer(values []string, text string) (out string, count int) {
 		for _, form := range plainForms(v) {
 			found = append(found, everywhere(bytewise(text), form)...)
 		}
-		for _, form := range base64Forms(v) {
-			found = append(found, everywhere(unwrapped(text), form)...)
+		for _, tokens := range [][]token{bytewise(text), unescaped(text), unslashed(text)} {
+			for _, form := range base64Forms(v) {
+				found = append(found, everywhere(unwrapped(tokens), form)...)
+			}
 		}
-		found = append(found, everywhere(unescaped(text), urlForm(v))...)
+		for _, form := range urlForms(v) {
+			found = append(found, everywhere(folded(unescaped(text), urlByte), form)...)
+		}
+		for _, form := range slashForms(v) {
+			found = append(found, everywhere(unslashed(text), form)...)
+		}
 	}
 	slices.SortFunc(found, func(a, b span) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
 	done := int64(0)
@@ -55,15 +63,27 @@ func bytewise(text string) (list []token) {
 	return list
 }
 
-func unwrapped(text string) (list []token) {
-	end := 0
-	for i := range len(text) {
-		if text[i] != '\r' && text[i] != '\n' {
-			list = append(list, token{span{int64(i), int64(i + 1)}, base64Byte(text[i]), slices.Contains([]string{"", "\n", "\r\n"}, text[end:i])})
-			end = i + 1
+var lineEnds = regexp.MustCompile(`^(\r?\n[ \t]{0,32})?$`)
+
+func unwrapped(text []token) (list []token) {
+	between := ""
+	for _, t := range text {
+		blank := (t.byte == ' ' || t.byte == '\t') && t.end-t.start == 1
+		if blank || t.byte == '\r' || t.byte == '\n' {
+			between += string(t.byte)
+			continue
 		}
+		t.byte, t.joins = base64Byte(t.byte), lineEnds.MatchString(between)
+		list, between = append(list, t), ""
 	}
 	return list
+}
+
+func folded(text []token, fold func(byte) byte) []token {
+	for i := range text {
+		text[i].byte = fold(text[i].byte)
+	}
+	return text
 }
 
 func unescaped(text string) (list []token) {
@@ -72,8 +92,31 @@ func unescaped(text string) (list []token) {
 		if hexed, err := hex.DecodeString(text[min(i+1, len(text)):min(i+3, len(text))]); b == '%' && err == nil && len(hexed) == 1 {
 			n, b = 3, hexed[0]
 		}
-		list = append(list, token{span{int64(i), int64(i + n)}, urlByte(b), true})
+		list = append(list, token{span{int64(i), int64(i + n)}, b, true})
 		i += n
+	}
+	return list
+}
+
+var slashes = regexp.MustCompile(`^(?:\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[bfnrt]|\\[\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f])`)
+
+func unslashed(text string) (list []token) {
+	for i := 0; i < len(text); {
+		escape, value := slashes.FindString(text[i:]), text[i:i+1]
+		switch {
+		case len(escape) > 2 || escape != "" && strings.Contains("bfnrt", escape[1:]): // Go's is right, too
+			if err := json.Unmarshal([]byte(`"`+escape+`"`), &value); err != nil {
+				panic(err)
+			}
+		case escape != "":
+			value = escape[1:]
+		default:
+			escape = value
+		}
+		for _, b := range []byte(value) {
+			list = append(list, token{span{int64(i), int64(i + len(escape))}, b, true})
+		}
+		i += len(escape)
 	}
 	return list
 }
@@ -96,7 +139,7 @@ func everywhere(text []token, form string) (found []span) {
 func inChunks(t *testing.T, m *masks, text string, sizes ...int) (string, int) {
 	t.Helper()
 	most := 0
-	for _, f := range []*finder{m.plain, m.wrapped, m.escaped} {
+	for _, f := range []*finder{m.plain, m.wrapped, m.escaped, m.slashed} {
 		for _, n := range f.nodes {
 			most = max(most, int(n.depth))
 		}
@@ -111,7 +154,7 @@ func inChunks(t *testing.T, m *masks, text string, sizes ...int) (string, int) {
 			chunk[i] = '#'
 		}
 		text = text[n:]
-		if len(stream.held) > 3*most || len(stream.found) > most {
+		if len(stream.held) > 50*most+12 || len(stream.found) > most {
 			t.Errorf("holds %d bytes and %d spans for forms of %d", len(stream.held), len(stream.found), most)
 		}
 	}
@@ -156,6 +199,36 @@ func TestMasks(t *testing.T) {
 	}
 }
 
+// Forms as other programs wrote them.
+func TestOtherProgramsForms(t *testing.T) {
+	for name, test := range map[string]struct{ value, text, want string }{
+		"trimmed":              {" stray-blanks\t", "[stray-blanks]", "[***]"},
+		"PHP":                  {"a/b/c/d/e", `{"k":"a\/b\/c\/d\/e"}`, `{"k":"***"}`},
+		"Python":               {"käse-und-\U0001f511-brot", `"k\u00e4se-und-\ud83d\udd11-brot"`, `"***"`},
+		".NET":                 {"it's+a+key", `"it\u0027s\u002Ba\u002Bkey"`, `"***"`},
+		"printf %q":            {"it's a $key & more", `it\'s\ a\ \$key\ \&\ more`, "***"},
+		"set -x of dash":       {"it's a key", `+ echo 'it'"'"'s a key'`, "+ echo '***'"},
+		"set -x of bash":       {"it's a key", `+ echo 'it'\''s a key'`, "+ echo '***'"},
+		"base64 in PHP's JSON": {"???>>>???>>>", `"Pz8\/Pj4+Pz8\/Pj4+"`, `"***"`},
+		"base64 in a URL":      {"???>>>???>>>", "?k=Pz8%2FPj4%2BPz8%2FPj4%2B&", "?k=***&"},
+		"base64 in YAML":       {"twelve bytes", "k: |\n    dHdl\n    bHZl\n    IGJ5\n    dGVz\n", "k: |\n    ***\n"},
+		"wrapped, in JSON":     {"twelve bytes", `"dHdlbHZl\nIGJ5dGVz\n"`, `"***\n"`},
+		"XML":                  {`<a&'b'"c">`, `<k v="&lt;a&amp;&apos;b&apos;&quot;c&quot;&gt;"/>`, `<k v="***"/>`},
+		"HTML of Go":           {`<a&'b'"c">`, "&lt;a&amp;&#39;b&#39;&#34;c&#34;&gt;", "***"},
+		"HTML of Python":       {`<a&'b'"c">`, "&lt;a&amp;&#x27;b&#x27;&quot;c&quot;&gt;", "***"},
+		"HTML of PHP":          {`<a&'b'"c">`, "&lt;a&amp;&#039;b&#039;&quot;c&quot;&gt;", "***"},
+		"CRLF":                 {"short\nlines\nof\nit", "short\r\nlines\r\nof\r\nit\r\n", "***\r\n"},
+		"LF":                   {"short\r\nlines\r\nof\r\nit", "short\nlines\nof\nit\n", "***\n"},
+	} {
+		m := newMasks([]string{test.value})
+		for _, size := range []int{1, 3, 1000} {
+			if got, _ := inChunks(t, m, test.text, size); got != test.want {
+				t.Errorf("%s: %q, want %q", name, got, test.want)
+			}
+		}
+	}
+}
+
 // What encoders make of a value leaves nothing of it, whatever its neighbours.
 func TestEncodersAreMasked(t *testing.T) {
 	for _, value := range []string{
@@ -192,9 +265,9 @@ func random(r *rand.Rand, values []string) string {
 	var b strings.Builder
 	for range r.IntN(12) {
 		v := values[r.IntN(len(values))]
-		forms := slices.Concat(plainForms(v), base64Forms(v), []string{url.QueryEscape(v), url.PathEscape(v), escapedAtRandom(r, v)})
+		forms := slices.Concat(plainForms(v), base64Forms(v), []string{url.QueryEscape(v), url.PathEscape(v), escapedAtRandom(r, v), slashedAtRandom(r, v)})
 		form := forms[r.IntN(len(forms))]
-		switch r.IntN(6) {
+		switch r.IntN(8) {
 		case 0:
 			form = form[:r.IntN(len(form)+1)]
 		case 1:
@@ -204,8 +277,10 @@ func random(r *rand.Rand, values []string) string {
 		case 3, 4:
 			for range r.IntN(4) {
 				i := r.IntN(len(form) + 1)
-				form = form[:i] + []string{"\n", "\r\n", "\r", "\n\n"}[r.IntN(4)] + form[i:]
+				form = form[:i] + []string{"\n", "\r\n", "\r", "\n\n", "\n  ", `\n`, "%0a\t", strings.Repeat(" ", 33)}[r.IntN(8)] + form[i:]
 			}
+		case 5:
+			form = []string{escapedAtRandom(r, form), slashedAtRandom(r, form)}[r.IntN(2)]
 		}
 		b.WriteString(form)
 		b.WriteString([]string{"", "", "a", "\n", " = "}[r.IntN(5)])
@@ -220,14 +295,28 @@ func escapedAtRandom(r *rand.Rand, v string) (s string) {
 	return s
 }
 
+func slashedAtRandom(r *rand.Rand, v string) (s string) {
+	for _, c := range v {
+		escape := fmt.Sprintf(`\u%04x`, c)
+		if c > 0xffff {
+			high, low := utf16.EncodeRune(c)
+			escape = fmt.Sprintf(`\u%04x\u%04X`, high, low)
+		}
+		quoted, _ := json.Marshal(string(c))
+		s += []string{string(c), escape, string(quoted[1 : len(quoted)-1]), `\` + string(c), `\`, `\ud83d`}[min(r.IntN(40)/9, 3+r.IntN(3))]
+	}
+	return s
+}
+
 func randomValues(r *rand.Rand) (values []string) {
 	for range 1 + r.IntN(3) {
-		letters := []string{"a", "ab", "ab+/ ", "abcdef0123456789", "a\n", "é%1\"<"}[r.IntN(6)]
+		letters := []string{"a", "ab", "ab+/ ", "abcdef0123456789", "a\n", "é%1\"<", "\\u0041nf/", " \t", "\U0001f511é'&"}[r.IntN(9)]
 		v := make([]byte, minSecret+r.IntN(12))
 		for i := range v {
 			v[i] = letters[r.IntN(len(letters))]
 		}
-		values = append(values, strings.ToValidUTF8(string(v), "?"))
+		valid := strings.ToValidUTF8(string(v), "?")
+		values = append(values, valid+strings.Repeat("?", max(0, minSecret-len(valid))))
 	}
 	return values
 }
@@ -257,7 +346,7 @@ func checkMasker(t *testing.T, values []string, text string, r *rand.Rand) {
 		}
 	}
 	for _, v := range values {
-		for _, form := range slices.Concat(plainForms(v), base64Forms(v)) {
+		for _, form := range slices.Concat(plainForms(v), base64Forms(v), slashForms(v)) {
 			// Of one that has a star, what stands around the mask may make another.
 			if !strings.Contains(form, "*") && strings.Contains(want, form) {
 				t.Fatalf("values %q, text %q: %q is left in %q", values, text, form, want)

@@ -5,18 +5,8 @@ package sandbox
 type tracker struct {
 	*finder
 	state int32
-	ring  []int64 // where the last bytes began
+	ring  []int64 // where the last bytes began: a power of two, as to divide by another takes long
 	seen  int64   // how many there were
-}
-
-func newTracker(f *finder) tracker {
-	size := int32(1) // a power of two, since to divide by another takes long
-	for _, n := range f.nodes {
-		for size < n.depth {
-			size *= 2
-		}
-	}
-	return tracker{finder: f, ring: make([]int64, size)}
 }
 
 // see takes a byte that stands at [start, end).
@@ -24,11 +14,25 @@ func (t *tracker) see(b byte, start, end int64, m *masker) {
 	if t.state = t.step(t.state, b); t.state == 0 {
 		return
 	}
+	n := &t.nodes[t.state]
+	if int(n.depth) > len(t.ring) {
+		t.grow()
+	}
 	t.ring[t.seen&int64(len(t.ring)-1)] = start
 	t.seen++
-	if n := t.nodes[t.state].found; n > 0 {
-		m.match(t.last(n), end)
+	if n.found > 0 {
+		m.match(t.last(n.found), end)
 	}
+}
+
+// grow makes room for twice as many: most streams never need what the longest
+// pattern would.
+func (t *tracker) grow() {
+	ring := make([]int64, max(64, 2*len(t.ring)))
+	for i := max(0, t.seen-int64(len(t.ring))); i < t.seen; i++ {
+		ring[i&int64(len(ring)-1)] = t.ring[i&int64(len(t.ring)-1)]
+	}
+	t.ring = ring
 }
 
 // last is where the n-th last byte began.
@@ -42,11 +46,16 @@ func (t *tracker) open(end int64) int64 {
 	return end
 }
 
+// maxIndent is how many blanks may stand before a line of base64: there must be a
+// bound to what is held back.
+const maxIndent = 32
+
 // unwrapper passes over line ends, \n or \r\n, of which one may stand between two
-// bytes.
+// bytes, and over the blanks after them.
 type unwrapper struct {
 	tracker
 	lineEnd lineEnd // since the last byte
+	indent  int     // blanks since that
 }
 
 // lineEnd is how much of one there was.
@@ -58,68 +67,75 @@ const (
 	wholeLineEnd
 )
 
-func (u *unwrapper) scan(b byte, at int64, m *masker) {
+func (u *unwrapper) scan(b byte, start, end int64, m *masker) {
 	switch {
-	case u.state != 0 && b == '\r' && u.lineEnd == noLineEnd:
+	case u.state == 0:
+	case b == '\r' && u.lineEnd == noLineEnd:
 		u.lineEnd = carriageReturn
 		return
-	case u.state != 0 && b == '\n' && u.lineEnd != wholeLineEnd:
-		u.lineEnd = wholeLineEnd
+	case b == '\n' && u.lineEnd != wholeLineEnd:
+		u.lineEnd, u.indent = wholeLineEnd, 0
+		return
+	case (b == ' ' || b == '\t') && end-start == 1 && u.lineEnd == wholeLineEnd && u.indent < maxIndent:
+		u.indent++
 		return
 	case u.lineEnd == carriageReturn:
 		u.state = 0
 	}
 	u.lineEnd = noLineEnd
-	u.see(base64Byte(b), at, at+1, m)
+	u.see(base64Byte(b), start, end, m)
 }
 
-// unescaper sees %41 as the one byte that it stands for.
+// unescaper sees an escape as what it stands for, and looks for base64 in that, too.
 type unescaper struct {
 	tracker
-	pending int64 // how much of an escape there is so far
-	digit   byte  // its first, once there are two
+	wrapped unwrapper
+	escape
+	fold    func(byte) byte // makes one of bytes that stand for the same
+	pending []byte          // what may be an escape
+	value   []byte
 }
 
 func (u *unescaper) scan(b byte, at int64, m *masker) {
-	_, isHex := unhex(b)
-	switch {
-	case u.pending == 1 && isHex:
-		u.pending, u.digit = 2, b
-		return
-	case u.pending == 2 && isHex:
-		u.pending = 0
-		high, _ := unhex(u.digit)
-		low, _ := unhex(b)
-		u.see(urlByte(high<<4|low), at-2, at+1, m)
+	if len(u.pending) == 0 && b != u.first {
+		u.one(b, at, at+1, m)
 		return
 	}
-	u.end(at, m)
-	if b == '%' {
-		u.pending = 1
-		return
-	}
-	u.see(urlByte(b), at, at+1, m)
+	u.pending = append(u.pending, b)
+	u.tell(at+1, false, m)
 }
 
-// end has what is pending, up to that offset, be no escape.
-func (u *unescaper) end(at int64, m *masker) {
-	if u.pending > 0 {
-		u.see('%', at-u.pending, at-u.pending+1, m)
-	}
-	if u.pending == 2 {
-		u.see(u.digit, at-1, at, m)
-	}
-	u.pending = 0
+func (u *unescaper) one(b byte, start, end int64, m *masker) {
+	u.see(u.fold(b), start, end, m)
+	u.wrapped.scan(b, start, end, m)
 }
 
-func (u *unescaper) open(end int64) int64 { return u.tracker.open(end - u.pending) }
-
-func unhex(b byte) (value byte, ok bool) {
-	switch {
-	case '0' <= b && b <= '9':
-		return b - '0', true
-	case 'a' <= b|0x20 && b|0x20 <= 'f':
-		return b | 0x20 - 'a' + 10, true
+// tell sees what is certain of what is pending, which ends there.
+func (u *unescaper) tell(end int64, last bool, m *masker) {
+	p := u.pending
+	for len(p) > 0 {
+		n := 1
+		if u.value = append(u.value[:0], p[0]); p[0] == u.first {
+			n, u.value = u.decode(u.value[:0], p, last)
+		}
+		if n == 0 {
+			break
+		}
+		start := end - int64(len(p))
+		for _, b := range u.value {
+			u.one(b, start, start+int64(n), m)
+		}
+		p = p[n:]
 	}
-	return 0, false
+	u.pending = append(u.pending[:0], p...)
+}
+
+func (u *unescaper) open(end int64) int64 {
+	end -= int64(len(u.pending))
+	return min(u.tracker.open(end), u.wrapped.open(end))
+}
+
+// quiet tells that nothing has begun.
+func (u *unescaper) quiet() bool {
+	return u.state|u.wrapped.state == 0 && len(u.pending) == 0
 }
