@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -91,10 +92,10 @@ func decodeUnicode(to, p []byte, last bool) (int, []byte) {
 		return size, utf8.AppendRune(to, value)
 	}
 	next := p[size:]
-	if len(next) < 2 && strings.HasPrefix(`\u`, string(next)) && !last {
+	if half := string(next); !last && (half == "" || half == `\`) {
 		return 0, to
 	}
-	if strings.HasPrefix(string(next), `\u`) {
+	if bytes.HasPrefix(next, []byte(`\u`)) {
 		low, n, whole := hexDigits(next[2:], 4)
 		if !whole && 2+n == len(next) && !last {
 			return 0, to

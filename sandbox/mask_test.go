@@ -104,7 +104,7 @@ func unslashed(text string) (list []token) {
 	for i := 0; i < len(text); {
 		escape, value := slashes.FindString(text[i:]), text[i:i+1]
 		switch {
-		case len(escape) > 2 || escape != "" && strings.Contains("bfnrt", escape[1:]): // Go's is right, too
+		case len(escape) > 2 || escape != "" && strings.ContainsAny(escape[1:], "bfnrt"): // Go's is right, too
 			if err := json.Unmarshal([]byte(`"`+escape+`"`), &value); err != nil {
 				panic(err)
 			}
