@@ -136,8 +136,13 @@ func checkParent(name string, about fs.FileInfo) error {
 	return checkMode(name, about)
 }
 
+// checkMode refuses what others may write. A group that has the number of its
+// user is that user's alone, by the convention that goes with an umask of 002.
 func checkMode(name string, about fs.FileInfo) error {
-	if about.Mode().Perm()&0o022 == 0 {
+	mode := about.Mode().Perm()
+	owner, ok := about.Sys().(*syscall.Stat_t)
+	private := ok && int(owner.Uid) == os.Geteuid() && owner.Gid == owner.Uid
+	if mode&0o022 == 0 || mode&0o002 == 0 && private {
 		return nil
 	}
 	return unsafe(name, fmt.Sprintf("can be written by others, who could put another audit there: its mode is %04o", about.Mode().Perm()), "chmod go-w "+name+", or "+nameAnother)

@@ -66,12 +66,13 @@ func TestDirectoriesAbove(t *testing.T) {
 		make func(top, dir string) error // dir's parent is there
 		want string                      // %s is the top; "" is none
 	}{
-		"as made":    {func(_, _ string) error { return nil }, ""},
-		"readable":   {func(top, _ string) error { return os.Chmod(top, 0o755) }, ""},
-		"sticky":     {func(top, _ string) error { return os.Chmod(top, 0o777|os.ModeSticky) }, ""},
-		"of a group": {func(top, _ string) error { return os.Chmod(top, 0o770) }, "can be written by others, who could put another audit there: its mode is 0770 (chmod go-w %s, or name another: "},
-		"of all":     {func(top, _ string) error { return os.Chmod(top, 0o777) }, "its mode is 0777 (chmod go-w %s,"},
-		"another's":  {func(top, _ string) error { return os.Chown(top, nobody, nobody) }, "is on the way to its file, and neither root's nor this user's own (chown root %s,"},
+		"as made":                 {func(_, _ string) error { return nil }, ""},
+		"readable":                {func(top, _ string) error { return os.Chmod(top, 0o755) }, ""},
+		"sticky":                  {func(top, _ string) error { return os.Chmod(top, 0o777|os.ModeSticky) }, ""},
+		"of the user's own group": {func(top, _ string) error { return errors.Join(os.Chown(top, -1, os.Geteuid()), os.Chmod(top, 0o770)) }, ""},
+		"of a group":              {func(top, _ string) error { return errors.Join(os.Chown(top, -1, os.Geteuid()+1), os.Chmod(top, 0o770)) }, "can be written by others, who could put another audit there: its mode is 0770 (chmod go-w %s, or name another: "},
+		"of all":                  {func(top, _ string) error { return os.Chmod(top, 0o777) }, "its mode is 0777 (chmod go-w %s,"},
+		"another's":               {func(top, _ string) error { return os.Chown(top, nobody, nobody) }, "is on the way to its file, and neither root's nor this user's own (chown root %s,"},
 		"sticky, theirs": {func(top, _ string) error {
 			return errors.Join(os.Chmod(top, 0o777|os.ModeSticky), os.Chown(top, nobody, nobody))
 		}, "neither root's nor this user's own"},

@@ -75,7 +75,7 @@ func TestCheckAudit(t *testing.T) {
 	if err := os.Chmod(file, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if f := checkAudit(c); f.Status != verdictFail || !strings.Contains(f.Text, "0666") || f.Fix != "chmod go-w "+file {
+	if f := checkAudit(c); f.Status != verdictFail || !strings.Contains(f.Text, "0666") || f.Fix != "chmod 600 "+file {
 		t.Errorf("%+v", f)
 	}
 	c.Audit.OnError = sandbox.AuditContinue
