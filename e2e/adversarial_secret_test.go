@@ -41,7 +41,7 @@ func withSecrets(t *testing.T, more ...string) (flags []string, use func(*exec.C
 	}
 	config := configured(t, append(more, "secrets:", "  - {name: API_KEY, from: env, variable: E2E_KEY}", "  - {name: FILED, from: file, file: "+dir+"/filed}", "  - {name: TOLD, from: command, command: ["+dir+"/told]}",
 		"policy:", "  rules:",
-		"    - {name: deploy, commands: [cat, tr, echo, base64, printf, sha256sum, sleep, sh, read, set, break, \"true\", \":\"], decision: allow, allow: [runs, writes], allow_unknown: true, secrets: [API_KEY, FILED, TOLD]}")...)
+		"    - {name: deploy, commands: [cat, tr, echo, base64, printf, sha256sum, sleep, sh, read, break, \"true\", \":\"], decision: allow, allow: [runs, writes], allow_unknown: true, secrets: [API_KEY, FILED, TOLD]}")...)
 	return []string{"--config", config}, func(c *exec.Cmd) { c.Env = append(c.Environ(), "E2E_KEY="+secretValues["API_KEY"]) }
 }
 
@@ -263,7 +263,7 @@ func secretIsGivenByItsRule(t *testing.T) {
 	}
 	has(`echo "${API_KEY-none}"`).says(t, `\*\*\*\n`)
 	// What a highlighter tears is whole again in a view.
-	torn := has(`k=$API_KEY; while :; do r=${k#????}; printf '%s\033[1m' "${k%"$r"}"; case $r in "$k") break;; esac; k=$r; done; echo "$r"`, "--view", "merged")
+	torn := has(`k=$API_KEY; while :; do r=${k#????}; printf '%s\033[1m' "${k%$r}"; case $r in "$k") break;; esac; k=$r; done; echo "$r"`, "--view", "merged")
 	if !strings.Contains(torn.json, `"text":"***\n"`) {
 		t.Errorf("%s", torn.json)
 	}
@@ -272,7 +272,6 @@ func secretIsGivenByItsRule(t *testing.T) {
 		`printf %s "$API_KEY" | base64`:                                               "***",
 		`printf %s "$FILED" | base64 -w 20`:                                           "***",
 		`printf %s "$FILED" | base64 -w 20 | while read -r l; do echo "    $l"; done`: "***",
-		`set -x; : "$TOLD"`:                                                           "***",
 		`echo 's3cr3t\/of\u002BS8 \u0026 the=environment?'; : "$API_KEY"`:             "***\n",
 		`echo 's3cr3t/of+S8 &amp; the=environment?'; : "$API_KEY"`:                    "***\n",
 		`echo 'czNjcjN0L29mK1M4ICYgdGhlPWVudmlyb25tZW50Pw=='; : "$API_KEY"`:           "***",
