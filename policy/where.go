@@ -189,7 +189,7 @@ func (s *script) writes(r *syntax.Redirect, target word, in where, rule *ruleMat
 	if r.Op == syntax.DplOut && target.static && (target.text == "-" || isDigits(strings.TrimSuffix(target.text, "-"))) || target.procSubst {
 		return // another number for what is open, or a pipe
 	}
-	if rule == nil && !(target.static && path.Clean(target.text) == "/dev/null") {
+	if rule == nil && (!target.static || path.Clean(target.text) != "/dev/null") {
 		// The shell itself, as by export -p, writes what only commands are given.
 		s.j.granted.share(nil)
 	}
