@@ -95,6 +95,7 @@ const (
 func TestSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
+			hears(t, sig)
 			cmd, stderr := begin(t, "signal")
 			cmd.Process.Signal(sig)
 			if code := exitCode(t, cmd.Wait()); code != exitCanceled {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -179,4 +180,13 @@ func nothing(ts *testscript.TestScript, _ bool, args []string) {
 	if text := ts.ReadFile(args[0]); text != "" {
 		ts.Fatalf("%s has %q", args[0], text)
 	}
+}
+
+// hears sees to it that the belljars of a test hear a signal, also where the
+// suite runs under nohup: what is ignored they would ignore, too.
+func hears(t *testing.T, sig os.Signal) {
+	t.Helper()
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, sig)
+	t.Cleanup(func() { signal.Stop(caught) })
 }

@@ -210,10 +210,11 @@ func TestTerminalIsRestored(t *testing.T) {
 		a.sees("\r\n")
 		a.ends(exitTimeout)
 	})
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		t.Run("after "+signal.String(), func(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		t.Run("after "+sig.String(), func(t *testing.T) {
+			hears(t, sig)
 			a := shell(t)
-			a.cmd.Process.Signal(signal)
+			a.cmd.Process.Signal(sig)
 			a.sees("belljar: canceled by the caller")
 			a.ends(exitCanceled)
 		})
