@@ -50,7 +50,7 @@ var adversarial = []struct{ row, source, scripts string }{
 	{"P15", "Ona", "./ls\x00/w/ls\x00/bin/ls\x00../ls\x00PATH=.:$PATH ls\x00~/bin/ls\x00env ./ls\x00command ./ls"},
 
 	{"S2", "CVE-2026-22708", "BASH_ENV=x ls\x00ENV=x ls\x00IFS=x ls\x00IFS=x; ls\x00GIT_DIR=x git log\x00GIT_SSH_COMMAND=id git log\x00LD_AUDIT=x ls\x00RIPGREP_CONFIG_PATH=x rg y\x00X=1 ls"},
-	{"limits", "Adversa 50-subcommand", strings.Repeat("ls;", 60) + "id\x00" + strings.Repeat("(", 600) + "\x00ls " + strings.Repeat("a", 200_000) + "\x00" + strings.Repeat("env ", 50) + "ls\x00" + strings.Repeat("sh -c '", 3) + "\x00" + strings.Repeat("$(", 200) + "ls" + strings.Repeat(")", 200)},
+	{"limits", "Adversa 50-subcommand", strings.Repeat("ls;", 60) + "id\x00" + strings.Repeat("(", 600) + "\x00ls & " + strings.Repeat("a", 200_000) + "\x00" + strings.Repeat("env ", 50) + "ls\x00" + strings.Repeat("sh -c '", 3) + "\x00" + strings.Repeat("$(", 200) + "ls" + strings.Repeat(")", 200)},
 	{"separators", "gemini-cli#11510", "ls && id\x00ls || id\x00ls; id\x00ls & id\x00ls > f\x00ls\nid\x00ls | id\x00ls;;id\x00ls &&\nid\x00ls |\n id"},
 	{"argument-grammars", "CVE-2025-54795, 58764", "echo \"\\\\\"; id; echo \"\\\\\"\x00echo \\\"; id; echo \\\"\x00echo 'a\\'; id; echo 'b'\x00rg \"a\\\\\"; id; rg \"b\"\x00rg x \\\"; id \\\"\x00rg x --pre=id\x00rg x -- y; id\x00echo -e x | id"},
 	{"hooks", "CVE-2026-26268", "git commit -m x\x00git checkout x\x00git merge x\x00git rebase x\x00git am x\x00git push\x00git config core.hooksPath x\x00git -c core.hooksPath=x log\x00echo x > .git/hooks/pre-commit\x00git init --template=x"},

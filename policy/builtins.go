@@ -21,7 +21,7 @@ func init() { // the rows judge scripts, which look at the rows
 		"eval": eval, "exec": execs, "command": command, "builtin": command, "trap": trap,
 		".": hides, "source": hides, "alias": hides, "unalias": hides, "declare": hides, "typeset": hides, "nameref": hides,
 		"enable": hides, "shopt": shopt, "bind": hides, "complete": hides, "compgen": hides, "compopt": hides, "fc": hides, "history": hides,
-		"mapfile": hides, "readarray": hides, "coproc": hides, "function": hides, "select": hides, "[[": hides, "]]": hides,
+		"mapfile": hides, "readarray": hides, "coproc": hides, "function": hides, "select": hides, "]]": hides,
 		"logout": hides, "suspend": hides, "caller": pass, "time": timeCommand, "ulimit": pass,
 	}
 }
@@ -162,9 +162,10 @@ func (s *script) exported(name string, at Span) {
 	s.j.add(CommandVerdict{Decision: p.rules.Default, Reason: "it sets " + quoteShort(name) + " for all commands, which is not allowed (env)", Span: at})
 }
 
+// unset takes functions away too, in bash where no variable has the name.
 func unset(c *call) {
-	for _, w := range c.words[1:] {
-		if w.is("-v") {
+	for i, w := range c.words[1:] {
+		if i == 0 && w.is("-v") {
 			continue
 		}
 		if !w.static || !isName(w.text) {
@@ -172,6 +173,18 @@ func unset(c *call) {
 			return
 		}
 		c.s.assigned(w.text, c.span())
+		if !c.words[1].is("-v") {
+			c.s.j.names.unset[w.text] = true
+			c.mayBeUnset(w.text)
+		}
+	}
+}
+
+// mayBeUnset judges a name that is called as a function in one place and unset
+// in another, whichever comes first: a loop or another function may turn them round.
+func (c *call) mayBeUnset(name string) {
+	if c.s.j.names.called[name] && c.s.j.names.unset[name] {
+		c.s.hidden("whether "+quoteShort(name)+" is still a function", c.span())
 	}
 }
 
@@ -205,7 +218,7 @@ func assignsOperands(c *call) {
 
 func waits(c *call) {
 	for _, w := range c.words[1:] {
-		if w.static && strings.HasPrefix(w.text, "-") && w.text != "-n" || !w.static && !w.number && w.mayBeOption() && w.splits && !w.tame {
+		if w.static && strings.HasPrefix(w.text, "-") && w.text != "-n" || !w.static && w.mayBeOption() && len(c.words) > 2 {
 			hides(c)
 		}
 	}
@@ -230,10 +243,16 @@ func hash(c *call) {
 }
 
 // testCommand: bash evaluates the subscript in `test -v 'a[$(id)]'`. A word
-// that may hold one must not become more than a string to compare.
+// that may hold one must not become more than a string to compare. After a word
+// that may be -v it is a subscript even if the text itself is known.
 func testCommand(c *call) {
+	mayBeTest := false
 	for i, w := range c.words[1:] {
+		before := mayBeTest
+		mayBeTest = mayBeTest || !w.static && w.mayBeOption()
 		switch {
+		case before && w.static && !w.tame && !c.plainTest():
+			c.s.hidden("what is tested", c.s.span(w.start, w.end))
 		case w.is("-v") || w.is("-R"):
 			next := c.words[1+i:]
 			if len(next) < 2 || !next[1].static || !isName(next[1].text) {

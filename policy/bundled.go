@@ -10,7 +10,9 @@ var sets = []struct {
 	name  string
 	rules func() CommandRules
 }{
-	{"readonly", func() CommandRules { return CommandRules{Rules: []CommandRule{readFiles(), gitReads()}} }},
+	{"readonly", func() CommandRules {
+		return CommandRules{Rules: []CommandRule{readFiles(), gitReads(), readTools(), tellVersions()}}
+	}},
 	{"git-readonly", func() CommandRules { return CommandRules{Rules: []CommandRule{gitReads()}} }},
 	{"build", func() CommandRules {
 		return CommandRules{
@@ -53,12 +55,32 @@ func readFiles() CommandRule {
 		Allow:    []string{Reads},
 		Reason:   "it only reads and prints",
 		Commands: append(strings.Fields(freePrograms),
-			"printf", "command -v", "command -V", "type", "hostname", "zcat", "bzcat", "xzcat", "gzip", "gunzip", "sort", "uniq", "shuf", "date", "file", "tree", "xxd", "rg", "sed", "awk", "find", "gofmt", "env", "cd", "xargs", "timeout"),
+			"printf", "getent", "command -v", "command -V", "type", "hostname", "zcat", "bzcat", "xzcat", "gzip", "gunzip", "sort", "uniq", "shuf", "date", "file", "tree", "xxd", "rg", "sed", "awk", "find", "gofmt", "env", "cd", "xargs", "timeout",
+			"exec", "hash", "jobs", "umask", "ulimit", ":", "pushd", "popd", "dirs", "shopt", "[["),
 	}
 }
 
+// readTools are programs that print in one way and do more in others, which
+// their rows leave out.
+func readTools() CommandRule {
+	return CommandRule{
+		Name:     "read-tools",
+		Decision: Allow,
+		Allow:    []string{Reads},
+		Reason:   "it only prints what there is",
+		Commands: append(readCommandNames(), strings.Fields(`tar unzip xz bzip2 zstd zstdcat tee yq bat batcat eza exa fd fdfind ag zgrep less more
+			ss lsof ip ifconfig arp route mount top dmesg sysctl stty tput lsb_release getconf iconv shfmt bc nm objdump
+			dpkg dpkg-query rpm`)...),
+	}
+}
+
+// tellVersions are the words that many programs have for their version.
+func tellVersions() CommandRule {
+	return CommandRule{Name: "versions", Decision: Allow, Allow: []string{Reads}, Reason: "it only tells its version", Commands: versionCommands()}
+}
+
 func gitReads() CommandRule {
-	rule := CommandRule{Name: "git-reads", Decision: Allow, Allow: []string{Reads}, Reason: "it only reads the repository"}
+	rule := CommandRule{Name: "git-reads", Decision: Allow, Allow: []string{Reads}, Reason: "it only reads the repository", Commands: []string{"git --version"}}
 	for name := range gitCommands {
 		rule.Commands = append(rule.Commands, "git "+name)
 	}

@@ -18,6 +18,7 @@ type call struct {
 
 	byShell   bool // the shell starts it, so that it may be a builtin
 	functions bool // or a function
+	piped     bool // its output goes to another command
 
 	// Rows of the tables set these.
 	subject []word // the words that rules match, without options that come first
@@ -43,6 +44,7 @@ func (s *script) simple(cmd *syntax.CallExpr, redirs []*syntax.Redirect, in wher
 		c.persist(name.text)
 	}
 	c.byShell, c.functions = true, true
+	c.piped = s.piped && pipedOut(redirs)
 	rule := c.judge()
 	s.redirects(redirs, in, rule)
 	return c.moved(in)
@@ -99,6 +101,8 @@ func (c *call) judge() *ruleMatch {
 		return nil
 	}
 	if c.functions && c.s.functions[name.text] && !c.s.j.policy.named[name.text] {
+		c.s.j.names.called[name.text] = true
+		c.mayBeUnset(name.text)
 		for _, env := range c.env { // its commands get them
 			c.s.exported(env, c.span())
 		}
@@ -108,17 +112,33 @@ func (c *call) judge() *ruleMatch {
 	if row := builtins[name.text]; row != nil && c.byShell && (c.s.lang == langBash || !bashBuiltins[name.text]) {
 		c.wrapper = true
 		row(c)
-	} else if row := programs[name.text]; row != nil {
-		c.s.j.roots[name.text] = true
-		row(c)
+	} else if row := programRow(name.text); row != nil {
+		c.s.j.names.roots[name.text] = true
+		if !c.tellsVersion() {
+			row(c)
+		}
 	} else {
-		c.s.j.roots[name.text] = true
-		if row := programs[path.Base(name.text)]; row != nil && path.Base(name.text) != name.text {
+		c.s.j.names.roots[name.text] = true
+		switch row := programs[path.Base(name.text)]; {
+		case row != nil && path.Base(name.text) != name.text:
 			row(c) // it may be that, or anything
 			c.wrapper = false
+		case builtins[name.text] != nil && !c.byShell: // `env jobs -x id` may be a script that has a shell do so
+			c.opaque("is a program by a builtin's name", name, 1)
 		}
 	}
 	return c.decide()
+}
+
+// systemProgram is the name of a program that is called by its path where the
+// image has its programs. Nothing is ever mounted there (containerPaths), and
+// the image is read-only.
+func systemProgram(text string) string {
+	dir, name := path.Split(text)
+	if programs[name] != nil && slices.Contains([]string{"/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/", "/usr/local/bin/"}, dir) {
+		return name
+	}
+	return ""
 }
 
 // decide finds the rule and what it says. Where words that are not known leave
@@ -162,8 +182,8 @@ func (c *call) decide() *ruleMatch {
 		}
 	}
 	verdict.Program = c.words[0].text
-	if found[0] == nil && verdict.Decision == Ask {
-		c.vague()
+	if (found[0] == nil || found[0].leavesToAsk(p)) && verdict.Decision == Ask {
+		c.vague(found[0])
 	}
 	c.s.j.ruled = c.s.j.ruled || !c.wrapper || found[0] != nil
 	c.s.j.add(verdict)
@@ -179,7 +199,11 @@ func (c *call) ask(m *ruleMatch) CommandVerdict {
 	v := CommandVerdict{Span: c.span()}
 	if m == nil {
 		v.Decision = c.s.j.policy.rules.Default
-		v.Reason = fmt.Sprintf("no rule matches %s, and the default is %s", quoteShort(c.words[0].text), v.Decision)
+		name := quoteShort(c.words[0].text)
+		if len(c.subject) > 1 && c.subject[1].static && looksOther(c.subject[1].text) {
+			name += " " + quoteShort(c.subject[1].text)
+		}
+		v.Reason = fmt.Sprintf("no rule matches %s, and the default is %s", name, v.Decision)
 		if c.wrapper {
 			v.Decision = Allow
 		}
@@ -234,7 +258,7 @@ func (c *call) within(text word, dialects []syntax.LangVariant, like script) {
 		c.s.hidden("the script that "+quoteShort(c.words[0].text)+" runs", c.s.span(text.start, text.end))
 		return
 	}
-	if _, what := unreadable(text.text); what != "" {
+	if what := unreadable(text.text); what != "" {
 		c.s.deny(what, c.s.span(text.start, text.end))
 		return
 	}

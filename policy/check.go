@@ -23,8 +23,9 @@ func (r Rules) Hash() string {
 	said := struct {
 		Env      []string    `json:"env,omitempty"`
 		Mounts   []MountRule `json:"mounts,omitempty"`
+		Written  []string    `json:"written,omitempty"`
 		Commands string      `json:"commands,omitempty"`
-	}{Env: r.Env, Mounts: r.Mounts}
+	}{Env: r.Env, Mounts: r.Mounts, Written: r.Written}
 	if r.Commands != nil {
 		said.Commands = cmp.Or(r.Commands.hash, "none")
 	}

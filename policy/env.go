@@ -34,7 +34,18 @@ func (r Rules) AllowEnv(name string) bool {
 	if slices.Contains(r.Env, name) {
 		return true
 	}
-	return matchAny(r.Env, name) && !isDangerous(name)
+	return matchAny(r.Env, name) && !Dangerous(name)
+}
+
+// credentials are further names that values go by which should not leak.
+var credentials = []string{
+	"*PASS*", "*_PWD", "*_AUTH*", "*_PAT", "*_CREDS", "*_KEY_*", "*_KEYS", "*_DSN", "*JWT*", "*BEARER*", "*COOKIE*", "*WEBHOOK*",
+	"*_PROXY", "*DATABASE_URL", "*REDIS_URL", "*MONGO*_UR*", "*AMQP*_UR*", "NETRC", "KUBECONFIG",
+}
+
+// Dangerous says whether no glob lets a variable of that name through.
+func Dangerous(name string) bool {
+	return isDangerous(name) || matchAny(credentials, strings.ToUpper(name))
 }
 
 func isDangerous(name string) bool { return matchAny(dangerous, strings.ToUpper(name)) }

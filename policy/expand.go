@@ -29,7 +29,6 @@ func (s *script) param(p *syntax.ParamExp, quoted bool) word {
 		w.splits = true
 	}
 	if p.Index != nil {
-		s.needBash(p)
 		if sub, ok := p.Index.(*syntax.Word); ok && (sub.Lit() == "@" || sub.Lit() == "*") {
 			w.splits = true
 		} else {
@@ -37,12 +36,10 @@ func (s *script) param(p *syntax.ParamExp, quoted bool) word {
 		}
 	}
 	if p.Slice != nil {
-		s.needBash(p)
 		s.arithm(p.Slice.Offset)
 		s.arithm(p.Slice.Length)
 	}
 	if p.Repl != nil {
-		s.needBash(p)
 		s.word(p.Repl.Orig)
 		s.word(p.Repl.With)
 	}
@@ -54,6 +51,7 @@ func (s *script) param(p *syntax.ParamExp, quoted bool) word {
 		w.number = true
 	}
 	w.tame = plain && (w.number || s.isTame(name))
+	w.undashed = plain && (name == "PWD" || name == "HOME" || s.isUndashed(name, int(p.Pos().Offset()))) // neither is set by scripts
 	return w
 }
 
@@ -65,7 +63,6 @@ func (s *script) expansion(p *syntax.ParamExp, name string) {
 	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
 		s.assigned(name, s.spanOf(p))
 	case syntax.UpperFirst, syntax.UpperAll, syntax.LowerFirst, syntax.LowerAll:
-		s.needBash(p)
 	default: // ${x@P} runs what is in x
 		s.needBash(p)
 		s.hidden("an expansion that evaluates its value", s.spanOf(p))
@@ -202,7 +199,7 @@ func (s *script) assigns(list []*syntax.Assign) {
 
 // assign judges what an assignment evaluates.
 func (s *script) assign(a *syntax.Assign) {
-	if a.Append || a.Index != nil || a.Array != nil {
+	if a.Append || a.Index != nil {
 		s.needBash(a)
 	}
 	if a.Index != nil {

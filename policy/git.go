@@ -1,6 +1,10 @@
 package policy
 
-import "strings"
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // gitGlobal are the options before git's command. Those that name other
 // programs or settings (-c core.pager=…) run what they name.
@@ -31,7 +35,7 @@ var gitCommands = map[string]*grammar{}
 
 func init() {
 	for _, name := range strings.Fields("log diff show whatchanged diff-tree diff-index diff-files rev-list range-diff") {
-		gitCommands[name] = newGrammar(gitShow + " s,summary")
+		gitCommands[name] = newGrammar(gitShow + " s,summary no-commit-id always root r")
 	}
 	gitCommands["shortlog"] = newGrammar(gitShow + " e,email s,summary n,numbered")
 	for name, spec := range map[string]string{
@@ -48,6 +52,7 @@ func init() {
 		"show-ref":      "head heads branches tags d,dereference s,hash? verify exists abbrev? q,quiet",
 		"for-each-ref":  "count: sort: format: color? s,shell p,perl python tcl points-at: merged? no-merged? contains? no-contains? ignore-case omit-empty exclude: include-root-refs",
 		"count-objects": "v,verbose H,human-readable", "check-ignore": "q,quiet v,verbose stdin z n,non-matching no-index", "check-attr": "a,all stdin cached z source:",
+		"help":             "a,all g,guides c,config!o i,info!o m,man!o w,web!o verbose no-verbose user-interfaces developer-interfaces no-external-commands no-aliases",
 		"check-ref-format": "", "var": "", "version": "build-options", "cherry": "v abbrev?", "verify-pack": "v,verbose s,stat-only",
 		"diff-pairs": "z", "show-branch": "r,remotes a,all current topo-order date-order sparse more: list merge-base independent no-name sha1-name topics g,reflog? color? no-color",
 	} {
@@ -55,6 +60,8 @@ func init() {
 	}
 	programs["git"] = git
 }
+
+const gitNames = "abcdefghijklmnopqrstuvwxyz-" // all that names of commands consist of
 
 const stashLists = "show list"
 
@@ -74,6 +81,9 @@ var gitLists = map[string]*struct {
 	"symbolic-ref": {newGrammar("short q,quiet"), "HEAD"},
 }
 
+// gitSignature is of formats: what it prints gpg finds out, or what gpg.program names.
+var gitSignature = regexp.MustCompile(`%[-+ ]?G|%\(\*?signature`)
+
 func git(c *call) {
 	p := c.parse(c.words[1:], gitGlobal)
 	if len(p.operands) == 0 {
@@ -85,8 +95,18 @@ func git(c *call) {
 		c.unknown("which of git's commands it is", sub)
 		return
 	}
+	for i, w := range p.operands[1:] {
+		isFormat := strings.HasPrefix(w.text, "--format") || strings.HasPrefix(w.text, "--pretty") || p.operands[i].is("--format")
+		if gitSignature.MatchString(w.text) || isFormat && !w.static {
+			c.opaque("may run gpg to print a signature", w, 0)
+		}
+	}
 	grammar, list := gitCommands[sub.text], gitLists[sub.text]
 	switch {
+	case sub.text == "help" && slices.ContainsFunc(p.operands[1:], func(w word) bool {
+		return !w.static || strings.Trim(w.text, gitNames) != "" || w.text[:1] != "-" && !c.piped
+	}):
+		c.opaque("shows a page, which on a terminal may run commands", sub, 2) // and man takes what has a slash for a file
 	case grammar != nil:
 		c.parse(p.operands[1:], grammar)
 	case list != nil && c.gitList(p.operands[1:], list.options, list.words):
@@ -110,6 +130,9 @@ func (c *call) gitList(words []word, g *grammar, operands string) bool {
 	c.uses = c.uses[:before]
 	if len(p.operands) == 0 {
 		return lists && operands != stashLists // git stash is git stash push
+	}
+	if c.subject[1].is("config") && len(words) == 1 && words[0].static && strings.Contains(words[0].text, ".") {
+		return true // prints that setting
 	}
 	for _, name := range strings.Fields(operands) {
 		if p.operands[0].is(name) {

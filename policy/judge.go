@@ -15,7 +15,7 @@ import (
 
 // Limits deny: a script past one is not judged in part.
 const (
-	maxScript = 128 << 10 // Linux refuses a longer argument, so sh -c could not run it
+	maxScript = 128 << 10 // of syntax, and of one word that is looked into: Linux takes no longer argument
 	maxSteps  = 50_000    // nodes looked at
 	maxDepth  = 100       // nodes within nodes
 	maxTexts  = 6         // scripts within scripts, which are judged once per dialect
@@ -27,13 +27,14 @@ const (
 // programs are, what files say and where links lead is not known here. It starts
 // in dir, absolute and in the container; any other is unknown.
 func (p *CommandPolicy) Judge(text, dir string) Verdict {
-	if at, what := unreadable(text); what != "" {
-		return p.refuse(text, at, what)
-	}
 	if len(p.matches) == 0 && p.rules.Default == Allow && len(p.rules.Writes) == 0 {
 		return Verdict{Decision: Allow, Reason: "there are no rules, and the default is allow"}
 	}
-	j := &judge{policy: p, src: text, start: startIn(dir), roots: map[string]bool{}}
+	if at, what := tooMuch(text); what != "" {
+		return p.refuse(text, at, what)
+	}
+	j := &judge{policy: p, src: text, start: startIn(dir), names: newNames()}
+	text = veiled(text)
 	j.readings(p.dialects(), func(one *judge, lang syntax.LangVariant) {
 		s := &script{j: one, lang: lang, text: text, onlyBash: p.rules.Shell == ShellBash, outer: true}
 		s.judgeText(j.start)
@@ -59,9 +60,20 @@ type judge struct {
 	steps    int
 	commands []CommandVerdict
 	unknown  []Unknown
-	roots    map[string]bool
+	names    *names
 	ruled    bool // a rule or the default spoke on a command
 	granted  granted
+}
+
+// names are what is gathered of them in all readings and scripts within.
+type names struct {
+	roots  map[string]bool // programs that are run
+	called map[string]bool // functions that are called
+	unset  map[string]bool // what is unset, variables or functions
+}
+
+func newNames() *names {
+	return &names{roots: map[string]bool{}, called: map[string]bool{}, unset: map[string]bool{}}
 }
 
 // readings judges a text in several dialects, of which the shell has one. What
@@ -70,7 +82,7 @@ func (j *judge) readings(dialects []syntax.LangVariant, read func(*judge, syntax
 	var told *judge
 	ruled := true
 	for _, lang := range dialects {
-		one := &judge{policy: j.policy, src: j.src, start: j.start, lines: j.lines, steps: j.steps, roots: j.roots}
+		one := &judge{policy: j.policy, src: j.src, start: j.start, lines: j.lines, steps: j.steps, names: j.names}
 		read(one, lang)
 		j.lines, j.steps = one.lines, one.steps
 		ruled = ruled && one.ruled
@@ -115,7 +127,7 @@ func (j *judge) asksFor(other *judge) {
 }
 
 func (j *judge) verdict() Verdict {
-	v := Verdict{Decision: Allow, Roots: slices.Sorted(maps.Keys(j.roots)), Unknown: j.unknown, Commands: j.commands}
+	v := Verdict{Decision: Allow, Roots: slices.Sorted(maps.Keys(j.names.roots)), Unknown: j.unknown, Commands: j.commands}
 	for i, c := range j.commands {
 		if i == 0 || c.Decision < v.Decision {
 			v.Decision, v.Rule, v.Reason, v.Span = c.Decision, c.Rule, c.Reason, c.Span
@@ -165,21 +177,20 @@ func (p *CommandPolicy) refuse(src string, at int, what string) Verdict {
 	return Verdict{Reason: what, Span: j.span(at, at+1)}
 }
 
-// unreadable finds what shells, parsers and people would not all see alike.
-func unreadable(src string) (at int, what string) {
+// tooMuch finds what is not parsed at all.
+func tooMuch(src string) (at int, what string) {
+	if wordsOnly(src) {
+		return 0, ""
+	}
 	if len(src) > maxScript {
 		return maxScript, fmt.Sprintf("the script is longer than %d bytes", maxScript)
 	}
 	parens := 0
-	for i, r := range src {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(src[i:], "\uFFFD"):
-			return i, "the script is not UTF-8"
-		case isControl(r) && r != '\n' && r != '\t', unicode.Is(unicode.Bidi_Control, r):
-			return i, fmt.Sprintf("the script holds the control character %U", r)
-		case r == '(':
+	for i := range len(src) {
+		switch src[i] {
+		case '(':
 			parens++
-		case r == ')':
+		case ')':
 			parens = max(parens-1, 0)
 		}
 		if parens > maxParens {
@@ -210,6 +221,7 @@ type script struct {
 	vars      *variables
 	lost      bool // what cd does cannot be followed
 	elsewhere bool // it runs in another root, or on another host
+	piped     bool // the command that is judged writes to a pipe
 }
 
 func (s *script) span(start, end int) Span {
@@ -230,14 +242,39 @@ func (s *script) judgeText(in where) where {
 		return lostWhere
 	}
 	file, err := parse(s.text, s.lang)
+	if err != nil && s.lang == syntax.LangPOSIX {
+		if plain := s.standIn(); plain != nil {
+			file, err = plain, nil
+		}
+	}
+	if at := strings.IndexByte(s.text, veil); err != nil && at >= 0 {
+		s.deny(odd(s.j.src[at:]), s.span(at, at+1))
+		return lostWhere
+	}
 	if err != nil {
 		at, what := parseError(err)
-		s.deny("the script does not parse: "+what, s.span(at, at+1))
+		if what = "the script does not parse: " + what; s.onlyBash || !s.parsesAs(s.other()) {
+			s.deny(what, s.span(at, at+1))
+		} else {
+			s.unsure(what, s.span(at, at+1))
+		}
 		return lostWhere
 	}
 	s.file = file
+	if at := unveiled(file, s.text); at >= 0 {
+		s.deny(odd(s.j.src[at:]), s.span(at, at+1))
+		return lostWhere
+	}
 	if at := splitComment(file, s.text); at >= 0 {
 		s.deny("a comment ends in a backslash, which readers take differently", s.span(at, at+1))
+		return lostWhere
+	}
+	if at := hereDocAfter(file, s.text); at >= 0 {
+		s.deny("a here-document of a substitution stands after it, which readers take differently (end the line before the bracket)", s.span(at, at+1))
+		return lostWhere
+	}
+	if at := joinedDollar(file, s.text); at >= 0 {
+		s.deny("a dollar sign goes on in the next line, which readers take differently", s.span(at, at+1))
 		return lostWhere
 	}
 	if inner := s.unwrapped(); inner != nil {
@@ -298,6 +335,16 @@ func splitComment(file *syntax.File, text string) int {
 // deny adds a denial that no rule can lift.
 func (s *script) deny(what string, at Span) {
 	s.j.add(CommandVerdict{Decision: Deny, Reason: what, Span: at})
+}
+
+// unsure is for what shells read differently, where a person who is asked can
+// tell. Without one it is denied.
+func (s *script) unsure(what string, at Span) {
+	if s.j.policy.rules.Default == Ask {
+		s.hidden(what, at)
+		return
+	}
+	s.deny(what, at)
 }
 
 // hidden adds what only the run reveals: it gets what anything could get.

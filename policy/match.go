@@ -63,6 +63,7 @@ func (m *ruleMatch) matchWords(pattern []string, c *call) likely {
 			return no
 		case w.static && (want == "*" && i > 0 || want == w.text):
 		case w.static && i == 0 && m.Decision < Allow && path.Base(w.text) == want: // /bin/rm may be the rm that is denied
+		case w.static && i == 0 && systemProgram(w.text) == want && slices.Contains(m.Allow, Reads):
 		case w.static && i == 0 && want == "*" && !strings.Contains(w.text, "/"):
 		case w.static && i == 0 && m.byBase && path.Base(w.text) == want:
 			result = maybe

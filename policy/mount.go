@@ -15,12 +15,6 @@ var hostPaths = []string{
 	"/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/var/lib/docker", "/var/lib/containerd",
 }
 
-// containerPaths are where a mount would replace what the engine put there, or
-// the programs that every command trusts.
-var containerPaths = []string{
-	"/proc", "/sys", "/dev", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/usr",
-}
-
 // CheckMount refuses a mount that no rule covers, and some that a rule covers.
 // The source must be absolute and free of links. An error is a *sandbox.Error
 // of CauseDenied that names the rule.
@@ -39,7 +33,7 @@ func (r Rules) CheckMount(m sandbox.Mount) error {
 func (r Rules) Writable(dir string) bool {
 	return slices.ContainsFunc(r.Mounts, func(rule MountRule) bool {
 		return rule.Mode == ReadWrite && Within(rule.Source, dir)
-	})
+	}) || slices.ContainsFunc(r.Written, func(written string) bool { return Within(written, dir) })
 }
 
 // Within tells whether p is dir or below it, comparing whole components. Both
@@ -78,13 +72,8 @@ func (r Rules) checkSource(m sandbox.Mount) *refusal {
 }
 
 func checkTarget(m sandbox.Mount) *refusal {
-	if path.Clean(m.Target) == "/" {
-		return &refusal{`rule "protected target /"`, "choose a target such as /work"}
-	}
-	for _, p := range containerPaths {
-		if Within(p, m.Target) {
-			return &refusal{fmt.Sprintf("rule %q", "protected target "+p), "choose a target such as /work"}
-		}
+	if p := sandbox.ProtectedTarget(m.Target); p != "" {
+		return &refusal{fmt.Sprintf("rule %q", "protected target "+p), "choose a target such as /work"}
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 //	R,chroot:!R    !R in another root, which has programs of its own
 //	@numbers       -NUMBER is an option
 //	@ordered       the first operand ends the options
+//	@harmless      no option does anything, so a word that may be one is none
 //	@single        long names have one dash or two, and letters do not cluster
 //
 // An option that is not there is unknown, and so is an abbreviation.
@@ -33,6 +34,7 @@ type grammar struct {
 	numbers bool
 	ordered bool
 	single  bool
+	tame    bool
 }
 
 type option struct {
@@ -52,6 +54,9 @@ func (g *grammar) read() {
 			continue
 		case "@ordered":
 			g.ordered = true
+			continue
+		case "@harmless":
+			g.tame = true
 			continue
 		case "@single":
 			g.single = true
@@ -115,7 +120,9 @@ func (c *call) parse(words []word, g *grammar) *parsed {
 			}
 			p.operands = append(p.operands, w)
 		case !w.static && !knownOption(w):
-			c.unknown("a word that may be an option", w)
+			if !g.tame {
+				c.unknown("a word that may be an option (write -- or ./ before it)", w)
+			}
 			p.operands = append(p.operands, w)
 		case g.numbers && isDigits(w.text[1:]):
 		default:

@@ -20,6 +20,9 @@ type Rules struct {
 	Env    []string    // names of the caller's variables, or globs such as "LC_*"
 	Mounts []MountRule // a mount is allowed where one of them covers it
 
+	// Written are directories that mounts of any profile may let commands write.
+	Written []string
+
 	// Protected are paths of the host that are never mounted, nor what is in
 	// them, nor what holds them.
 	Protected []string

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -11,30 +13,33 @@ import (
 // gzip 1.12, bzip2 1.0.8, xz 5.4 and jq 1.7, each looked through for files and commands.
 const freePrograms = `
 	[ arch b2sum base32 base64 basename basenc cat cksum cmp colrm column comm cut df diff dir dirname du echo egrep
-	expand expr factor fgrep fmt fold free getent grep groups head hexdump id join jq logname ls
+	expand expr factor fgrep fmt fold free grep groups head hexdump id join jq logname ls
 	lsblk lscpu md5sum nl nproc numfmt od paste pathchk pgrep pidof pinky pr printenv ps pwd readlink realpath rev seq
 	sha1sum sha224sum sha256sum sha384sum sha512sum sleep stat strings sum tac tail test tr true false tsort tty uname
 	unexpand uptime users vdir w wc whereis which who whoami zipinfo cal
-	bzcat ipcs netstat pstree xzcat yes zcat`
+	bzcat ipcs netstat pstree xzcat yes zcat
+	arch findmnt hexyl last locale locate lsmem lsmod mpstat iostat readelf shellcheck size vmstat`
 
 // optionRow is a program whose options and operands matter.
 type optionRow struct {
 	names    string
 	spec     string
-	operands byte // which operands it writes: 'w' all, 'l' the last, '2' the second, 'S' many, 0 none; 'z' all unless printed; '+' and '-': none are read, but formats
+	operands byte // which operands it writes: 'w' all, 'l' the last, '2' the second, 'S' many, 0 none; 'z' all unless printed; '+' and '-': none are read, but formats;
+	// 'p' none, and with words that are not known here it does more than print;
+	// so do 'L' without an option of effect L, 'Z' unless printed, '0' with any, '=' with settings, '@' with files of options
 }
 
 // The operands that a program is there to write are its purpose, which a rule
 // that names the program allows, unless it or the set has path rules.
 var optionRows = []optionRow{
 	{"sort", "b,ignore-leading-blanks d,dictionary-order f,ignore-case g,general-numeric-sort i,ignore-nonprinting M,month-sort h,human-numeric-sort n,numeric-sort R,random-sort random-source: r,reverse sort: V,version-sort batch-size: c C check? m,merge o,output:!w S,buffer-size: t,field-separator: T,temporary-directory:!w parallel: u,unique z,zero-terminated debug files0-from: compress-program:!x k,key: s,stable help version", 0},
-	{"uniq", "c,count d,repeated D all-repeated? f,skip-fields: group? i,ignore-case s,skip-chars: u,unique z,zero-terminated w,check-chars: help version", '2'},
+	{"uniq", "@harmless c,count d,repeated D all-repeated? f,skip-fields: group? i,ignore-case s,skip-chars: u,unique z,zero-terminated w,check-chars: help version", '2'},
 	{"shuf", "e,echo i,input-range: n,head-count: o,output:!w random-source: r,repeat z,zero-terminated help version", 0},
 	{"date", "d,date: f,file: I,iso-8601? R,rfc-email rfc-3339: r,reference: u,utc,universal debug help version", '+'},
 	{"hostname", "a,alias A,all-fqdns d,domain f,fqdn,long i,ip-address I,all-ip-addresses s,short y,yp,nis h,help V,version", '-'},
 	{"file", "b,brief c,checking-printout e,exclude: F,separator: f,files-from: h,no-dereference i,mime mime-type mime-encoding k,keep-going L,dereference l,list N,no-pad n,no-buffer p,preserve-date r,raw s,special-files v,version 0,print0 P: E help C,compile!W m,magic-file: z,uncompress!o Z,uncompress-noreport!o", 0},
 	{"tree", "a d l f x L: R!W P: I: ignore-case matchdirs prune noreport charset: filelimit: gitignore o:!w q N Q p u g s h si du D timefmt: F inodes device v t c U r dirsfirst sort: i A S n C X J H: T: nolinks fromfile help version", 0},
-	{"xxd", "@single @ordered a,autoskip b,bits c,cols: e E,EBCDIC g,groupsize: h,help i,include l,len: o: p,ps,plain r,revert s,seek: u,upper v,version d", '2'},
+	{"xxd", "@single @ordered @harmless a,autoskip b,bits c,cols: e E,EBCDIC g,groupsize: h,help i,include l,len: o: p,ps,plain r,revert s,seek: u,upper v,version d", '2'},
 	{"tee", "a,append i,ignore-interrupts p output-error? help version", 'w'},
 	{"touch", "a c,no-create d,date: f h,no-dereference m r,reference: t: time: help version", 'w'},
 	{"mkdir", "m,mode: p,parents v,verbose Z context? help version", 'w'},
@@ -65,6 +70,28 @@ var optionRows = []optionRow{
 	{"curl", "s,silent S,show-error L,location f,fail X,request: H,header: d,data: data-raw: data-binary: json: I,head i,include k,insecure m,max-time: connect-timeout: u,user: A,user-agent: v,verbose G,get compressed retry: w,write-out: b,cookie: url: max-redirs: 4,ipv4 6,ipv6 fail-with-body o,output:!w O,remote-name!W remote-name-all!W J,remote-header-name!W output-dir:!w K,config:!o c,cookie-jar:!w D,dump-header:!w stderr:!w trace:!w trace-ascii:!w libcurl:!w hsts:!w alt-svc:!w engine:!o T,upload-file: F,form: e,referer: x,proxy: p,proxytunnel h,help? V,version", 0},
 	{"wget", "q,quiet v,verbose nv,no-verbose O,output-document:!w o,output-file:!w a,append-output:!w i,input-file: P,directory-prefix:!w S,server-response spider T,timeout: t,tries: c,continue U,user-agent: header: post-data: method: body-data: no-check-certificate use-askpass:!o e,execute:!o", 'W'},
 	{"tar", "t,list f,file: v,verbose z,gzip,gunzip,ungzip j,bzip2 J,xz Z,compress,uncompress a,auto-compress lzip lzma zstd O,to-stdout C,directory: exclude: strip-components: wildcards no-wildcards anchored n,seek R,block-number totals? p,preserve-permissions,same-permissions same-owner no-same-owner x,extract,get!W c,create r,append u,update A,catenate,concatenate delete!W d,diff,compare T,files-from:!o X,exclude-from: h,dereference k,keep-old-files m,touch numeric-owner owner: group: mode: mtime: s sort: transform,xform:!o to-command:!X checkpoint? checkpoint-action:!o I,use-compress-program:!x F,info-script,new-volume-script:!x rsh-command:!x rmt-command:!x index-file:!w g,listed-incremental:!w one-file-system exclude-vcs ignore-failed-read remove-files!W utc full-time help version", 'T'},
+	{"xz", "c,stdout,to-stdout d,decompress,uncompress f,force h,help k,keep l,list q,quiet t,test v,verbose V,version T,threads: @numbers", 'Z'},
+	{"bzip2", "c,stdout,to-stdout d,decompress f,force h,help k,keep q,quiet t,test v,verbose V,version s,small @numbers", 'Z'},
+	{"zstd", "c,stdout,to-stdout d,decompress,uncompress f,force h,help k,keep l,list q,quiet t,test v,verbose V,version o:!w rm!W @numbers", 'Z'},
+	{"zstdcat", "q,quiet v,verbose f,force o:!w rm!W h,help V,version", 'p'},
+	{"dpkg", "l,list!L L,listfiles!L s,status!L S,search!L p,print-avail!L C,audit!L V,verify!L get-selections!L print-architecture!L print-foreign-architectures!L compare-versions!L", 'L'},
+	{"dpkg-query", "l,list!L L,listfiles!L s,status!L S,search!L p,print-avail!L W,show!L f,showformat: no-pager version!L", 'L'},
+	{"rpm", "q,query!L a,all l,list i,info f,file R,requires c,configfiles d,docfiles s,state provides conflicts obsoletes changelog scripts last whatprovides whatrequires", 'L'},
+	{"top", "b,batch,batch-mode!L n,iterations: d,delay: p,pid: u,filter-only-euser: U,filter-any-user: o,sort-override: c,cmdline-toggle i,idle-toggle H,threads-show E,scale-summary-mem: e,scale-task-mem: S,accum-time-toggle 1,single-cpu-toggle v,V,version!L h,help!L", 'L'},
+	{"ss", "h,help V,version n,numeric r,resolve a,all l,listening o,options e,extended m,memory p,processes T,threads i,info s,summary tos cgroup b,bpf E,events Z,context z,contexts 4,ipv4 6,ipv6 0,packet t,tcp M,mptcp S,sctp u,udp d,dccp w,raw x,unix tipc vsock xdp inet-sockopt f,family: A,query,socket: H,no-header O,oneline Q,no-queues D,diag:!w K,kill!o F,filter:!o N,net:!o", 'p'},
+	{"nm", "A,o,print-file-name a,debug-syms B C,demangle? no-demangle D,dynamic defined-only e f,format: g,extern-only ifunc-chars: j l,line-numbers n,numeric-sort p,no-sort P,portability r,reverse-sort S,print-size s,print-armap size-sort special-syms synthetic t,radix: u,undefined-only U,unicode: X: W,no-weak with-symbol-versions without-symbol-versions plugin:!o V,version H,h,help", '@'},
+	{"objdump", "a,archive-headers f,file-headers p,private-headers h,headers,section-headers x,all-headers d,disassemble? D,disassemble-all S,source s,full-contents g,debugging e,debugging-tags G,stabs t,syms T,dynamic-syms r,reloc R,dynamic-reloc j,section: M,disassembler-options: m,architecture: b,target: l,line-numbers F,file-offsets C,demangle? w,wide z,disassemble-zeroes start-address: stop-address: no-addresses prefix-addresses show-raw-insn no-show-raw-insn insn-width: v,version i,info H,help plugin:!o", '@'},
+	{"fd", "H,hidden I,no-ignore u,unrestricted s,case-sensitive i,ignore-case g,glob regex F,fixed-strings and: a,absolute-path L,follow p,full-path 0,print0 d,max-depth,maxdepth: min-depth: exact-depth: t,type: e,extension: S,size: changed-within: changed-before: o,owner: E,exclude: prune ignore-file: c,color: j,threads: max-results: 1 q,quiet base-directory: path-separator: search-path: one-file-system,mount no-ignore-vcs no-ignore-parent h,help V,version x,exec:!o X,exec-batch:!o l,list-details!o", 'p'},
+	{"ag", "i,ignore-case s,case-sensitive S,smart-case l,files-with-matches L,files-without-matches c,count G,file-search-regex: g: A,after: B,before: C,context: w,word-regexp v,invert-match Q,literal F,fixed-strings f,follow hidden u,unrestricted a,all-types t,all-text U,skip-vcs-ignores p,path-to-ignore: ignore: ignore-dir: m,max-count: o,only-matching nocolor color nogroup group nobreak break noheading heading H column numbers nonumbers stats vimgrep depth: silent 0,null nopager pager:!o V,version", 'p'},
+	{"sysctl", "a,all A n,values e,ignore N,names b,binary r,pattern: h,help V,version", '='},
+	{"dmesg", "T,ctime t,notime x,decode k,kernel u,userspace l,level: f,facility: r,raw e,reltime d,show-delta color? L? P,nopager J,json S,syslog s,buffer-size: since: until: time-format: h,help V,version H,human!o w,follow", 'p'},
+	{"iconv", "f,from-code: t,to-code: l,list c s,silent o,output:!w verbose h,help usage V,version", 'p'},
+	{"getconf", "@ordered a v:!o", 'p'},
+	{"lsb_release", "a,all i,id d,description r,release c,codename s,short h,help v,version", 'p'},
+	{"bc", "l,mathlib q,quiet s,standard w,warn h,help v,version", '0'},
+	{"shfmt", "d,diff l,list i,indent: bn ci sr kp fn s,simplify mn ln,language-dialect: p,posix version tojson w,write!W", 'p'},
+	{"exa", "1,oneline l,long a,all R,recurse T,tree L,level: h,header git icons s,sort: r,reverse D,only-dirs", 'p'},
+	{"stty", "a,all g,save", '0'}, {"mount", "l,show-labels h,help V,version", '0'}, {"arp", "a,all e n,numeric v,verbose", '0'}, {"route", "n,numeric e,extend v,verbose 4 6", '0'}, {"ifconfig", "a s v", '0'},
 	{"zip", "r,recurse-paths q,quiet @numbers x,exclude: i,include: j,junk-paths u,update d,delete m,move!W T,test!o TT,unzip-command:!x e,encrypt y,symlinks v,verbose", 'w'},
 	{"unzip", "l p v,verbose Z q t c z x: o!W n!W d:!w j a C L U b B f!W u!W K M", 'U'},
 	{"ffmpeg", "@single y!W i:", 'w'}, {"ffprobe", "@single v: show_format show_streams of,print_format: i: hide_banner show_entries: select_streams:", 0},
@@ -79,6 +106,8 @@ func init() {
 		programs[row.names] = func(c *call) { row.judge(c, grammar) }
 	}
 	programs["printf"] = printf
+	programs["[["] = func(*call) {} // to a shell that has no [[ …]] of its own, test by another name
+	programs["fdfind"], programs["batcat"] = programs["fd"], programs["bat"]
 	tree := programs["tree"]
 	programs["tree"] = func(c *call) { c.valuesApart("LPIHTo"); tree(c) }
 }
@@ -97,10 +126,18 @@ func (c *call) valuesApart(letters string) {
 }
 
 func (row optionRow) judge(c *call, g *grammar) {
-	p := c.parse(c.words[1:], g)
+	before, words := len(c.uses), c.words[1:]
+	if row.names == "tar" {
+		words = dashed(words, g)
+	}
+	p := c.parse(words, g)
 	switch row.operands {
 	case 'z':
-		if p.has("to-stdout") || p.has("list") || p.has("test") {
+		if first := c.first(g); first.printed() { // no option takes that back
+			c.uses = c.uses[:before]
+			return
+		}
+		if p.printed() {
 			return
 		}
 		fallthrough
@@ -129,9 +166,45 @@ func (row optionRow) judge(c *call, g *grammar) {
 			}
 		}
 	case 'W', 'U', 'T':
-		row.archive(c, p)
+		row.archive(c, p, words)
+	case 'p', 'L', 'Z', '0', '=', '@':
+		if len(c.uses) > before || row.names == "ss" && !c.asksNobody(p.operands) || !row.prints(c, p) {
+			c.uses = c.uses[:before]
+			c.opaque("may do more than print", c.words[0], 1)
+		}
 	}
 }
+
+// prints tells whether the program does no more, of those that change the
+// system or run others when they are asked in another way.
+func (row optionRow) prints(c *call, p *parsed) bool {
+	switch row.operands {
+	case 'L':
+		macro := func(w word) bool { return strings.Contains(w.text, "%") || !w.static && row.names == "rpm" }
+		return slices.ContainsFunc(p.options, func(o given) bool { return o.effect == 'L' }) && !slices.ContainsFunc(p.operands, macro)
+	case 'Z':
+		// Of -t, -l and -d the last counts, but to gzip.
+		mode := slices.ContainsFunc(p.options, func(o given) bool { return o.name == "uncompress" || o.name == "decompress" })
+		return p.has("to-stdout") || p.printed() && !mode
+	case '0':
+		return len(p.operands) == 0
+	case '=', '@':
+		return !slices.ContainsFunc(c.words[1:], func(w word) bool {
+			return strings.Contains(w.text, string(row.operands)) || !w.static && (row.operands == '=' || !w.undashed)
+		})
+	}
+	return true
+}
+
+// first is the call as if its first word were all of it.
+func (c *call) first(g *grammar) *parsed {
+	probe := *c
+	probe.uses = nil
+	return probe.parse(c.words[1:min(2, len(c.words))], g)
+}
+
+// printed tells whether a compressor only prints.
+func (p *parsed) printed() bool { return p.has("to-stdout") || p.has("list") || p.has("test") }
 
 // copiesGit sees `cp -r x/.git .`, which writes settings that git runs.
 func (c *call) copiesGit(operands []word) {
@@ -143,14 +216,19 @@ func (c *call) copiesGit(operands []word) {
 }
 
 // archive judges programs that write files which only their input names.
-func (row optionRow) archive(c *call, p *parsed) {
+func (row optionRow) archive(c *call, p *parsed, words []word) {
 	switch {
+	case row.operands == 'U' && len(words) > 0 && words[0].static && strings.HasPrefix(words[0].text, "-Z"): // is zipinfo
+		c.uses = nil
 	case row.operands == 'W' && !p.has("output-document") && !p.has("spider"),
-		row.operands == 'U' && !p.has("l") && !p.has("p") && !p.has("t") && !p.has("Z") && !p.has("z"):
+		row.operands == 'U' && !p.has("l") && !p.has("p") && !p.has("c") && !p.has("verbose") && !p.has("t") && !p.has("Z") && !p.has("z"):
 		c.writeSomewhere("writes files", c.words[0], 1)
 	case row.operands == 'T':
-		if len(p.operands) > 0 && (len(p.options) == 0 || c.words[1].static && !strings.HasPrefix(c.words[1].text, "-")) {
-			c.unknown("options without a dash", c.words[1])
+		if len(words) > 0 && !strings.HasPrefix(words[0].text, "-") {
+			c.unknown("options without a dash", words[0])
+		}
+		if len(p.options) == 0 {
+			c.unknown("what tar does", c.words[0])
 		}
 		for _, o := range p.options {
 			if o.name == "file" && mayBeElsewhere(o.value) {
@@ -164,16 +242,69 @@ func (row optionRow) archive(c *call, p *parsed) {
 	}
 }
 
+// dashed writes tar's old style anew: the first word is letters, whose values
+// are the words after it, in turn.
+func dashed(words []word, g *grammar) []word {
+	g.once.Do(g.read)
+	if len(words) == 0 || !words[0].static || words[0].text == "" || words[0].text[0] == '-' {
+		return words
+	}
+	var out []word
+	letters, values := words[0], words[1:]
+	for _, letter := range []byte(letters.text) {
+		if letter >= 128 || g.short[letter] == nil {
+			return words
+		}
+		option := letters
+		option.text, option.inner = "-"+string(letter), -1
+		out = append(out, option)
+		if g.short[letter].value == ':' {
+			if len(values) == 0 {
+				return words
+			}
+			out, values = append(out, values[0]), values[1:]
+		}
+	}
+	return append(out, values...)
+}
+
 // mayBeElsewhere tells whether a colon is, or may be, before the first slash.
 func mayBeElsewhere(archive word) bool {
 	i := strings.IndexAny(archive.text, ":/")
 	return i >= 0 && archive.text[i] == ':' || i < 0 && !archive.static && !archive.path && !archive.number
 }
 
-// printf -v sets a variable in bash.
+var countFormat = regexp.MustCompile(`%[-+ #0-9.*hjlLqtz\']*n`)
+
+// printf -v sets a variable in bash, and so does %n, the one that an argument names.
 func printf(c *call) {
-	if len(c.words) < 2 || !c.words[1].mayBeOption() || c.words[1].is("--") {
+	words := c.words[1:]
+	switch {
+	case len(words) > 1 && words[0].is("--"):
+		words = words[1:]
+	case len(words) < 2 && (len(words) == 0 || !words[0].mayBeOption()):
+		return
+	case words[0].mayBeOption():
+		c.s.hidden("which variable printf sets", c.span())
 		return
 	}
-	c.s.hidden("which variable printf sets", c.span())
+	if !mayCount(words[0]) {
+		return
+	}
+	for _, w := range words[1:] {
+		switch {
+		case w.static && isName(w.text):
+			c.s.assigned(w.text, c.span())
+		case !w.static && !w.number:
+			c.s.hidden("which variable printf sets", c.span())
+		}
+	}
+}
+
+// mayCount tells whether the format may hold a %n.
+func mayCount(format word) bool {
+	if format.static {
+		return countFormat.MatchString(format.text)
+	}
+	return format.form == "" || countFormat.MatchString(strings.ReplaceAll(format.form, "\x00", "7"))
 }

@@ -7,7 +7,9 @@
 // what a file holds is not in it.
 //
 // The one rule: what cannot be known is denied. A script is parsed, and every
-// command in it judged, however deep; the strictest decision counts.
+// command in it judged, however deep; the strictest decision counts. Where the
+// default allows, rules that deny are advice only: there are more programs that
+// start others than the tables know.
 //
 //	rules, _ := policy.Bundled("readonly")
 //	p, err := rules.Compile()
@@ -33,7 +35,8 @@
 // sh may be dash, busybox or bash. A script for sh is read as POSIX and as
 // bash, and denied where bash's reading needs what POSIX has not: a shell
 // between the two could see a third. Where the parser itself differs from the
-// shells (found by TestShellsAgree) the text is denied.
+// shells (found by TestShellsAgree) the text is denied. So it is with awk and sed,
+// of which each implementation must read a program alike (TestLanguagesAgree).
 package policy
 
 import "belljar/sandbox"

@@ -228,14 +228,14 @@ func TestRecordsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// Both readings count, whichever is told: what is [[ to one is a command to the
+// Both readings count, whichever is told: what is (( to one is a command to the
 // other.
 func TestReadingsOfAScriptWithin(t *testing.T) {
 	p := compile(t, CommandRules{Rules: []CommandRule{
 		granting("a", Allow, "a|[[|bash", Grant{Timeout: 5e9}), granting("b", Allow, "b", Grant{Timeout: 1e9}),
 	}})
 	for script, want := range map[string]Decision{
-		"bash -c 'sh -c \"[[ a && b ]]\"'": Deny, "bash -c 'sh -c \"a\"'": Allow, "dash -c 'a $(b)'": Allow, "dash -c 'a &> /dev/null x'": Deny,
+		"bash -c 'sh -c \"((a))\"'": Deny, "bash -c 'sh -c \"a\"'": Allow, "dash -c 'a $(b)'": Allow, "dash -c 'a &> /dev/null x'": Deny,
 	} {
 		if v := p.Judge(script, ""); v.Decision != want {
 			t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)

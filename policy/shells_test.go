@@ -98,7 +98,7 @@ func soupTime(t *testing.T) (random *rand.Rand, more func() bool) {
 
 func trapPolicy(t *testing.T, shell string) *CommandPolicy {
 	return compile(t, CommandRules{Shell: shell, Rules: []CommandRule{{
-		Name: "reads", Commands: strings.Fields("ls cat echo printf test [ env xargs sed find awk"), Decision: Allow, Allow: []string{Reads},
+		Name: "reads", Commands: strings.Fields("ls cat echo printf test [ [[ env xargs sed find awk"), Decision: Allow, Allow: []string{Reads},
 	}}})
 }
 
@@ -108,13 +108,17 @@ func trapPath(t *testing.T) string {
 	if err := os.Mkdir(filepath.Join(dir, "work"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{evil, "if", "a", "x", "E", "1", "[[", "{", "}", "function", "coproc", "select", "let"} {
+	for _, name := range []string{evil, "if", "a", "x", "E", "1", "{", "}", "function", "coproc", "select", "let"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n: > \"$MARK\"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"ls", "cat", "sed", "find", "awk", "env", "xargs"} {
-		if found, err := exec.LookPath(name); err == nil {
+	for _, name := range []string{"ls", "cat", "sed", "find", "awk", "env", "xargs", "[["} {
+		program := name
+		if name == "[[" {
+			program = "test" // as busybox has it
+		}
+		if found, err := exec.LookPath(program); err == nil {
 			if err := os.Symlink(found, filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
@@ -134,13 +138,15 @@ func marks(dir string, argv []string, script string) bool {
 	return os.Remove(mark) == nil
 }
 
-var tokens = strings.Split(`ls|echo|cat|evil|evil|evil|a|x|E|1|test|[|]|env|xargs|sed|find .|-exec|{}|;|\;|+| | | | |`+"\n|\n|\t"+`|'|'|"|"|\|\\|`+"`|\\`|\\\n"+`|$|$(|$((|)|))|${|}|${x:-|${x|$x|"$x"|$'|$"|#| #|&|&&|bar|{|{ |; }|(|)|!|<|<<E|<<'E'|<<-E|<<\E|`+"\nE\n|\n\tE\n"+`|<(|>(|<<<|<&|2>&1|>&2|>/dev/null|&>/dev/null|=|x=|x=1|a=|a[|[[|]]|((|if |then |; fi|for x in |; do |; done|case x in |esac|;;|x)|*|?|~|{a,evil}|,|..|[a|-v|-n|eq|function |ls() |time |coproc |let |select |do|done|in`, "|")
+var tokens = strings.Split(`ls|echo|cat|evil|evil|evil|a|x|E|1|test|[|]|env|xargs|sed|find .|-exec|{}|;|\;|+| | | | |`+"\n|\n|\t"+`|'|'|"|"|\|\\|`+"`|\\`|\\\n"+`|$|$(|$((|)|))|${|}|${x:-|${x|$x|"$x"|$'|$"|#| #|&|&&|bar|{|{ |; }|(|)|!|<|<<E|<<'E'|<<-E|<<\E|`+"\nE\n|\n\tE\n"+`|<(|>(|<<<|<&|2>&1|>&2|>/dev/null|&>/dev/null|=|x=|x=1|a=|a[|[[|]]|((|if |then |; fi|for x in |; do |; done|case x in |esac|;;|x)|*|?|~|{a,evil}|,|..|[a|-v|-n|eq|function |ls() |time |coproc |let |select |do|done|in|a=(|${x//a/b}|${x:0:1}|${x^^}|${#a[@]}|for ((i=0;i<1;i++)); do |&>/dev/null |&>>|-f|== |=~ |$`, "|")
 
 // nestings hide a command in each other's quotes and expansions.
 var nestings = []string{
 	"\"@\"", "'@'", "${x:-@}", "${x+@}", "${x#@}", "${x%%@}", "${x:=@}", "$(echo @)", "`echo @`", "\\@", "\\\\@", "\\\n@", "cat <<E\n@\nE\n", "cat <<'E'\n@\nE\n",
 	"cat <<-E\n\t@\n\tE\n", "$((@))", "$((1+@))", "a@", "@a", "# @\n", "#@", "a#@", "a #@\n", "$'@'", "$\"@\"", "{@,a}", "x=@; ", "x=@ ls", "case @ in a) ;; esac", "case a in @) ;; esac",
 	"[ @ ]", "[[ @ ]]", "[[ a =~ @ ]]", "for x in @; do :; done", "(@)", "{ @; }", "if @; then :; fi", "! @", "@ &", "@ | cat", "f() { @; }; f", "<(@)", "< @", "> @", "<<< @", "${x/@/a}", "${x:@}", "${x[@]}", "a=(@)", "((@))",
+	"[[ @ == a ]] && ls", "[[ -f @ ]] || ls", "[[ a =~ @ ]]", "cat <(@)", "cat < <(@)", "cat <<< @", "cat <<< \"@\" | ls", "read y <<< @", "a=(x @)", "a=('@' x)", "echo ${a[@]}", "for ((@)); do ls; done", "for ((i=0; i<1; i++)); do @; done",
+	"@ |& cat", "ls |& @", "@ &>/dev/null", "@ &>/dev/null | ls", "${x//@/a}", "${x//a/@}", "${x:@:1}", "${x^^@}", "ls &>/dev/null; @", "<<< x @", "cat <<< x<(@)",
 	"eval @", "eval '@'", "sh -c @", "sh -c '@'", "env @", "xargs @", "trap @ EXIT", "trap '@' 0", "awk @", "awk 'BEGIN { @ }'", "awk 'BEGIN { x = \"@\" }'", "sed @", "sed 's/@/a/'", "find . @", "find . -exec @ ';'", "echo @", "echo '@' @", "echo \"@\" '@'", "ls\n@", "ls; @", "@; ls",
 	"test @", "printf @", "system(\"@\")", "\"@\" | getline", "-exec @ ;", "s/x/@/e", "1e @", "@ #'", "@ '", "@ \"", "' @", "\" @", "} @", ") @", "` @", "E\n@", "; @", "\n@",
 }

@@ -63,15 +63,16 @@ func (c *call) askEnv(m *ruleMatch, v *CommandVerdict) {
 
 // vague says what is not known of a program that the default asks about: who
 // approves it for longer must know which it is, and what it runs. A rule allows
-// neither by itself.
-func (c *call) vague() {
+// neither by itself. What a rule on reading leaves to the default is never
+// approved for longer: the next may write elsewhere.
+func (c *call) vague(m *ruleMatch) {
 	for _, name := range c.env {
 		if changesCommands(name) && !c.s.j.policy.maySet(name, nil) {
 			c.s.j.unknown = append(c.s.j.unknown, Unknown{What: fmt.Sprintf("what %s is where %s is set", quoteShort(c.words[0].text), quoteShort(name)), Span: c.span()})
 		}
 	}
 	for _, u := range c.uses {
-		if u.kind == useRuns {
+		if u.kind == useRuns || u.kind == useWrites && m != nil {
 			c.s.j.unknown = append(c.s.j.unknown, Unknown{What: quoteShort(c.words[0].text) + " " + u.what, Span: u.at})
 		}
 	}
@@ -107,7 +108,17 @@ func (c *call) askUse(m *ruleMatch, u use, base Decision) (Decision, string) {
 	if allowed {
 		return base, ""
 	}
-	return Deny, fmt.Sprintf("%s %s, which rule %q does not allow (it has no %s)", program, u.what, m.Name, add)
+	d := Deny
+	if m.leavesToAsk(p) {
+		d = min(base, Ask)
+	}
+	return d, fmt.Sprintf("%s %s, which rule %q does not allow (it has no %s)", program, u.what, m.Name, add)
+}
+
+// leavesToAsk tells whether the rule is on nothing but reading, so that a person
+// is asked about the rest, as about what no rule is on.
+func (m *ruleMatch) leavesToAsk(p *CommandPolicy) bool {
+	return m != nil && m.Decision == Allow && slices.Contains(m.Allow, Reads) && p.rules.Default == Ask
 }
 
 // What rows say of a call.

@@ -10,13 +10,22 @@ import (
 // stmts judges a list. Functions declared at the top are known from there on.
 func (s *script) stmts(list []*syntax.Stmt, in where, top bool) where {
 	for _, stmt := range list {
-		if f, ok := stmt.Cmd.(*syntax.FuncDecl); ok && top && !stmt.Background && !stmt.Negated && f.Name != nil {
+		if f, ok := stmt.Cmd.(*syntax.FuncDecl); ok && top && !stmt.Background && !stmt.Negated && f.Name != nil && hasOwnBody(f) {
 			s.functions[f.Name.Value] = true
 		}
 		ok, fail := s.stmt(stmt, in)
 		in = ok.or(fail)
 	}
 	return in
+}
+
+// hasOwnBody tells whether the function is declared in this shell: of
+// `f() { ls; } | cat` the parser makes a body with a pipe, where shells make a
+// pipe with a declaration, which is lost with its end.
+func hasOwnBody(f *syntax.FuncDecl) bool {
+	_, block := f.Body.Cmd.(*syntax.Block)
+	_, subshell := f.Body.Cmd.(*syntax.Subshell)
+	return (block || subshell) && !f.Body.Background && !f.Body.Negated
 }
 
 // stmt judges a statement that starts in one of the directories, and tells
@@ -90,10 +99,15 @@ func (s *script) bashOnly(cmd syntax.Command, in where) (ok, fail where) {
 		}
 		return s.stmt(clause.Stmt, in)
 	}
+	if test, isTest := cmd.(*syntax.TestClause); isTest {
+		s.testExpr(test.X)
+		c := &call{s: s, words: []word{{text: "[[", static: true, inner: -1, start: int(test.Left.Offset()), end: int(test.End().Offset())}}, in: in, wrapper: true}
+		c.subject = c.words
+		c.decide()
+		return in, in
+	}
 	s.needBash(cmd)
 	switch cmd := cmd.(type) {
-	case *syntax.TestClause:
-		s.testExpr(cmd.X)
 	case *syntax.ArithmCmd:
 		s.arithm(cmd.X)
 	case *syntax.LetClause:
@@ -103,6 +117,7 @@ func (s *script) bashOnly(cmd syntax.Command, in where) (ok, fail where) {
 	case *syntax.CoprocClause:
 		if cmd.Name != nil {
 			s.word(cmd.Name)
+			s.assigned(cmd.Name.Lit(), s.spanOf(cmd.Name))
 		}
 		s.stmt(cmd.Stmt, in)
 	default:
@@ -116,7 +131,7 @@ func (s *script) bashOnly(cmd syntax.Command, in where) (ok, fail where) {
 // nor the bash reading has: `[[ a && id ]]` behind a $'\”.
 func (s *script) needBash(n syntax.Node) {
 	if !s.onlyBash {
-		s.deny("only bash reads this so, and sh may be another shell", s.spanOf(n))
+		s.unsure("only bash reads this so, and sh may be another shell", s.spanOf(n))
 	}
 }
 
@@ -130,16 +145,30 @@ func (s *script) binary(cmd *syntax.BinaryCmd, in where) (ok, fail where) {
 		ok, fail = s.stmt(cmd.X, in)
 		ok2, fail2 := s.stmt(cmd.Y, fail)
 		return ok.or(ok2), fail2
-	case syntax.PipeAll:
-		s.needBash(cmd)
-		fallthrough
-	case syntax.Pipe:
-		s.stmt(cmd.X, in)
+	case syntax.Pipe, syntax.PipeAll:
+		s.toPipe(cmd.X, in)
 		s.stmt(cmd.Y, in)
 		return in, in
 	}
 	s.deny("an operator that is not known here", s.spanOf(cmd))
 	return in, in
+}
+
+// toPipe judges the left of a pipe, which may be one itself. What is within
+// anything else may have its output elsewhere.
+func (s *script) toPipe(stmt *syntax.Stmt, in where) {
+	left, isBinary := stmt.Cmd.(*syntax.BinaryCmd)
+	switch _, isCall := stmt.Cmd.(*syntax.CallExpr); {
+	case isCall:
+		s.piped = true
+	case isBinary && left.Op == syntax.Pipe && len(stmt.Redirs) == 0 && s.enter(stmt):
+		s.toPipe(left.X, in)
+		s.toPipe(left.Y, in)
+		s.leave()
+		return
+	}
+	s.stmt(stmt, in)
+	s.piped = false
 }
 
 func (s *script) ifClause(cmd *syntax.IfClause, in where) where {
@@ -163,7 +192,6 @@ func (s *script) forClause(cmd *syntax.ForClause, in where) where {
 			s.word(item)
 		}
 	case *syntax.CStyleLoop:
-		s.needBash(loop)
 		for _, x := range []syntax.ArithmExpr{loop.Init, loop.Cond, loop.Post} {
 			s.arithm(x)
 		}
@@ -232,8 +260,10 @@ func moves(stmt *syntax.Stmt) (yes bool) {
 					yes = true // c\d
 				}
 				switch n.Args[0].Lit() {
-				case "", "cd", "pushd", "popd", "eval", ".", "source", "command", "builtin":
+				case "", "cd", "pushd", "popd", "eval", ".", "source", "builtin":
 					yes = true
+				case "command":
+					yes = len(n.Args) < 2 || n.Args[1].Lit() != "-v" && n.Args[1].Lit() != "-V"
 				}
 			}
 		}

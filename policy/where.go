@@ -169,19 +169,25 @@ func (s *script) redirect(r *syntax.Redirect, in where, rule *ruleMatch) {
 	case syntax.Hdoc, syntax.DashHdoc:
 		s.hereDoc(r)
 	case syntax.WordHdoc:
-		s.needBash(r)
-	case syntax.RdrIn, syntax.DplIn:
-		// bash opens a connection for /dev/tcp/HOST/PORT.
-		if strings.HasPrefix(target.text, "/dev/") && (!target.static || path.Clean(target.text) != "/dev/null") {
-			s.redirected("reads from "+target.show(), r, target, Runs, rule)
-		}
-	case syntax.RdrOut, syntax.AppOut, syntax.RdrInOut, syntax.RdrClob, syntax.DplOut:
-		s.writes(r, target, in, rule)
-	case syntax.RdrAll, syntax.AppAll:
-		s.needBash(r)
+	case syntax.DplIn: // of a number; shells refuse a name
+	case syntax.RdrIn:
+		s.connects(r, target, rule)
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrInOut, syntax.RdrClob, syntax.DplOut, syntax.RdrAll, syntax.AppAll:
+		s.connects(r, target, rule)
 		s.writes(r, target, in, rule)
 	default:
 		s.deny("a redirection that is not known here", s.spanOf(r))
+	}
+}
+
+// connects judges a name that may be a connection's, which needs what running
+// does: a rule on paths speaks of files.
+func (s *script) connects(r *syntax.Redirect, target word, rule *ruleMatch) {
+	switch {
+	case s.lang != langBash, target.number, target.procSubst, target.static && !target.connects(), s.keepsAway(r.Word):
+	case !target.static && rule != nil && rule.AllowUnknown:
+	default:
+		s.redirected("may open a connection, as bash does for a file below /dev/tcp (begin its name with ./)", r, target, Runs, rule)
 	}
 }
 
@@ -209,7 +215,10 @@ func (s *script) redirected(what string, r *syntax.Redirect, target word, use st
 		s.j.unknown = append(s.j.unknown, Unknown{What: "where a redirection leads", Span: s.spanOf(r)})
 	}
 	c := CommandVerdict{Reason: "a redirection " + what + ", which no path rule allows", Span: s.spanOf(r)}
-	if len(p.rules.Writes) == 0 {
+	if use == Runs {
+		c.Reason = "a redirection " + what
+	}
+	if use == Runs || len(p.rules.Writes) == 0 {
 		c.Decision = p.rules.Default
 		s.j.ruled = true
 	}

@@ -10,12 +10,15 @@ import (
 type word struct {
 	text      string // all of it if static, else what each field that it becomes starts with
 	static    bool
-	splits    bool // may become none or several fields, of which only the first starts with text
-	globs     bool // may become several fields, all of which start with text
-	number    bool // consists of digits, whatever they are
-	tame      bool // holds no bracket, so no subscript that bash would evaluate
-	path      bool // starts with a slash
-	dotted    bool // holds a dot or slash that is not in brackets; each field does, unless it splits
+	splits    bool   // may become none or several fields, of which only the first starts with text
+	globs     bool   // may become several fields, all of which start with text
+	number    bool   // consists of digits, whatever they are
+	tame      bool   // holds no bracket, so no subscript that bash would evaluate
+	path      bool   // starts with a slash
+	undashed  bool   // is empty or starts with what is no dash
+	form      string // of a word whose only unknown parts are numbers: all of it, with a NUL for each
+	away      bool   // no field is the name of a connection, see connections
+	dotted    bool   // holds a dot or slash that is not in brackets; each field does, unless it splits
 	procSubst bool
 	start     int // in its script's text
 	end       int
@@ -34,21 +37,13 @@ func (w word) mayBeOption() bool {
 	switch {
 	case w.static:
 		return len(w.text) > 1 && w.text[0] == '-'
-	case w.number, w.path && !w.splits:
+	case w.number, (w.path || w.undashed) && !w.splits:
 		return false
 	}
 	return w.splits || w.text == "" || w.text[0] == '-'
 }
 
 func (w word) is(text string) bool { return w.static && w.text == text }
-
-func quoteShort(text string) string {
-	text = oneLine(text)
-	if len(text) > 60 {
-		text = strings.ToValidUTF8(text[:57], "") + "…"
-	}
-	return "\"" + text + "\""
-}
 
 // words resolves words as the shell would, and judges what they run.
 func (s *script) words(list []*syntax.Word) []word {
@@ -68,9 +63,10 @@ func (s *script) word(w *syntax.Word) word {
 	out.inner = s.verbatim(w, out)
 	if s.lang == langBash && bracesIn(w) {
 		// What is before the brace is the same in every field.
-		out.static, out.number, out.globs, out.dotted = false, false, true, false
+		out.static, out.number, out.globs, out.dotted, out.form = false, false, true, false, ""
 		out.text, _, _ = strings.Cut(out.text, "{")
 	}
+	out.away = !out.static && !out.splits && s.keepsAway(w)
 	return out
 }
 
@@ -92,28 +88,50 @@ func (s *script) verbatim(w *syntax.Word, out word) int {
 // resolver puts a word together from its parts.
 type resolver struct {
 	word
-	b       strings.Builder
-	bracket bool // one was opened, so that what follows may be in it
+	b        strings.Builder
+	form     strings.Builder
+	formless bool // it has unknown parts that are no numbers
+	bracket  bool // one was opened, so that what follows may be in it
+	decided  bool // what it starts with is known, or cannot be
+}
+
+// begins notes what the word starts with, unless what is before it is not
+// empty.
+func (r *resolver) begins(undashed bool) {
+	r.undashed = r.undashed && (r.decided || undashed)
+	r.decided = true
 }
 
 // unknown ends the text that is known.
 func (r *resolver) unknown() {
 	if r.static {
 		r.text, r.static = r.b.String(), false
+		r.form.WriteString(r.text)
+	}
+	r.formless = true
+}
+
+// write adds text that is known.
+func (r *resolver) write(text string) {
+	switch {
+	case r.static:
+		r.b.WriteString(text)
+	case !r.formless:
+		r.form.WriteString(text)
 	}
 }
 
 func (s *script) parts(parts []syntax.WordPart, quoted bool) word {
-	r := &resolver{word: word{static: true, tame: true, inner: -1}}
+	r := &resolver{word: word{static: true, tame: true, inner: -1, undashed: true}}
 	if len(parts) == 1 { // the usual cases
 		switch part := parts[0].(type) {
 		case *syntax.Lit:
-			if !quoted && !strings.Contains(part.Value, "(") && (part.Value == "[" || !strings.ContainsAny(part.Value, "\\*?[~")) {
+			if !quoted && !strings.Contains(part.Value, "(") && (part.Value == "[" || part.Value == "[[" || !strings.ContainsAny(part.Value, "\\*?[~")) {
 				r.text = part.Value
 				return r.word
 			}
 		case *syntax.SglQuoted:
-			if !part.Dollar {
+			if !part.Dollar && !unread(part.Value) {
 				r.text, r.tame = part.Value, !strings.ContainsAny(part.Value, "[`$")
 				return r.word
 			}
@@ -129,6 +147,8 @@ func (s *script) parts(parts []syntax.WordPart, quoted bool) word {
 	}
 	if r.static {
 		r.text = r.b.String()
+	} else if !r.formless {
+		r.word.form = r.form.String()
 	}
 	r.number = r.number && !r.static && r.b.Len() == 0 && len(parts) == 1
 	r.path = r.path && (r.static || r.b.Len() == 0 || r.text == "")
@@ -139,7 +159,7 @@ func (s *script) part(r *resolver, part syntax.WordPart, first, quoted bool) {
 	switch part := part.(type) {
 	case *syntax.Lit:
 		if !quoted && (strings.Contains(part.Value, "<(") || strings.Contains(part.Value, ">(")) {
-			s.deny("a process substitution that only some shells see", s.spanOf(part)) // busybox does in ${x:-<(id)}
+			s.unsure("a process substitution that only some shells see", s.spanOf(part)) // busybox does in ${x:-<(id)}
 		}
 		s.literal(r, part.Value, first, quoted)
 	case *syntax.SglQuoted:
@@ -148,6 +168,7 @@ func (s *script) part(r *resolver, part syntax.WordPart, first, quoted bool) {
 		if part.Dollar {
 			s.needBash(part)
 			r.unknown() // translated
+			r.begins(false)
 		}
 		inner := s.parts(part.Parts, true)
 		r.take(inner, len(part.Parts) == 1 && first)
@@ -161,17 +182,16 @@ func (s *script) part(r *resolver, part syntax.WordPart, first, quoted bool) {
 			s.backquotes(part)
 		}
 		s.stmts(part.Stmts, lostWhere, false)
-		r.take(word{splits: !quoted, number: numericOutput(part)}, first)
+		r.take(word{splits: !quoted, number: numericOutput(part), undashed: undashedOutput(part)}, first)
 	case *syntax.ArithmExp:
 		if part.Bracket || part.Unsigned {
 			s.needBash(part)
 		}
 		s.arithm(part.X)
-		r.take(word{tame: true}, first)
+		r.take(word{tame: true, form: "\x00"}, first)
 	case *syntax.ProcSubst:
-		s.needBash(part)
 		s.stmts(part.Stmts, lostWhere, false)
-		r.take(word{path: true, procSubst: true, tame: true}, first)
+		r.take(word{path: true, procSubst: true, tame: true, undashed: true}, first)
 	case *syntax.ExtGlob:
 		s.needBash(part)
 		s.hidden("an extended pattern", s.spanOf(part))
@@ -202,17 +222,26 @@ func (s *script) source(n syntax.Node) string {
 // take appends a part that was resolved.
 func (r *resolver) take(w word, first bool) {
 	r.dotted = r.dotted || w.dotted && !r.bracket
+	if !w.undashed || w.static && w.text != "" || w.path {
+		r.begins(w.undashed || w.path || w.static && w.text[0] != '-')
+	}
 	if w.static {
-		if r.static {
-			r.b.WriteString(w.text)
-		}
+		r.write(w.text)
 		r.tame = r.tame && w.tame
 		return
 	}
+	if w.number && w.form == "" {
+		w.form = "\x00"
+	}
 	if r.static {
 		r.b.WriteString(w.text)
+		w.form = strings.TrimPrefix(w.form, w.text) // unknown takes the text along
 	}
+	formless := r.formless || w.form == ""
 	r.unknown()
+	if r.formless = formless; !formless {
+		r.form.WriteString(w.form)
+	}
 	r.splits, r.globs = r.splits || w.splits, r.globs || w.globs
 	r.tame = r.tame && (w.tame || w.number)
 	if first {
@@ -224,6 +253,11 @@ func (r *resolver) take(w word, first bool) {
 func (s *script) literal(r *resolver, text string, first, quoted bool) {
 	if !quoted && first && strings.HasPrefix(text, "~") {
 		r.unknown()
+		if len(text) > 1 && strings.IndexByte("-+0123456789", text[1]) >= 0 {
+			r.begins(false) // ~- is $OLDPWD
+			return
+		}
+		r.begins(true)
 		r.path = true // a home directory; HOME is not set by scripts
 		return
 	}
@@ -238,6 +272,7 @@ func (s *script) literal(r *resolver, text string, first, quoted bool) {
 			c = text[i]
 		case !quoted && (c == '*' || c == '?' || c == '['):
 			r.unknown()
+			r.begins(false)
 			r.globs, r.tame = true, r.tame && c != '['
 			r.bracket = r.bracket || c == '['
 		case c == '.' || c == '/':
@@ -246,9 +281,8 @@ func (s *script) literal(r *resolver, text string, first, quoted bool) {
 		if c == '[' || c == '`' || c == '$' {
 			r.tame = false
 		}
-		if r.static {
-			r.b.WriteByte(c)
-		}
+		r.begins(c != '-' && c != '{')
+		r.write(text[i : i+1])
 	}
 }
 
@@ -260,18 +294,24 @@ func (s *script) single(r *resolver, q *syntax.SglQuoted) {
 			text = ansiC.Replace(text)
 			if strings.Contains(text, "\\") {
 				r.unknown()
+				r.begins(false)
 				r.tame = false
 				return
 			}
 		}
 	}
+	if text != "" {
+		r.begins(text[0] != '-' && text[0] != veil)
+	}
 	if strings.ContainsAny(text, "[`$") {
 		r.tame = false
 	}
-	r.dotted = r.dotted || !r.bracket && strings.ContainsAny(text, "./")
-	if r.static {
-		r.b.WriteString(text)
+	if unread(text) {
+		r.write(text[:max(0, strings.IndexByte(text, veil))])
+		r.unknown()
 	}
+	r.dotted = r.dotted || !r.bracket && strings.ContainsAny(text, "./")
+	r.write(text)
 }
 
 // ansiC are the escapes of $'…' that are read here. With others the word is

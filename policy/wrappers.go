@@ -49,11 +49,9 @@ var wrapperRows = []wrapperRow{
 	{"strace", "f,follow-forks F q quiet? c C T syscall-times? t absolute-timestamps? r relative-timestamps? v,no-abbrev y,decode-fds? i s,string-limit: e,trace: E:!o o,output:!w p,attach: u,user: S: P: b: I: h V", 0, true},
 	{"ltrace", "f c C t r S T i e: o,output:!w p: u: s: n: l: x: F:!o", 0, true},
 	{"valgrind", "@single tool: leak-check: q,quiet v,verbose log-file:!w error-exitcode: track-origins: show-leak-kinds:", 0, true},
-	{"catchsegv", "", 0, true}, {"faketime", "f m p:", 1, true}, {"firejail", "", 0, true}, {"bwrap", "", 0, true},
-	{"systemd-run", "", 0, true}, {"cpulimit", "l: p: e: b z i v q", 0, true}, {"torsocks", "", 0, true}, {"proxychains", "q f:!o", 0, true},
-	{"proxychains4", "q f:!o", 0, true}, {"fakeroot", "u", 0, true}, {"dbus-run-session", "", 0, true}, {"xvfb-run", "a,auto-servernum", 0, true},
-	{"rlwrap", "", 0, true}, {"ld.so", "", 0, true}, {"start-stop-daemon", "", 0, true}, {"daemon", "", 0, true},
-	{"coverage", "", 0, true}, {"dotenv", "", 0, true}, {"direnv", "", 0, true}, {"with-contenv", "", 0, true}, {"su-exec", "", 1, true}, {"gosu", "", 1, true},
+	{"catchsegv", "", 0, true}, {"faketime", "f m p:", 1, true},
+	{"cpulimit", "l: p: e: b z i v q", 0, true}, {"torsocks", "", 0, true}, {"proxychains", "q f:!o", 0, true},
+	{"proxychains4", "q f:!o", 0, true}, {"su-exec", "", 1, true}, {"gosu", "", 1, true},
 }
 
 func init() {
@@ -62,6 +60,7 @@ func init() {
 		programs[row.name] = func(c *call) {
 			p := c.parse(c.words[1:], grammar)
 			operands := p.operands
+			unknown := slices.ContainsFunc(c.uses, func(u use) bool { return u.kind == useUnknown }) // an option, which may take a word
 			c.wrapper = !row.does
 			if p.has("login") {
 				c.in = lostWhere // another's home
@@ -72,6 +71,10 @@ func init() {
 			}
 			if row.skip > 0 && !row.does && len(operands) > 0 && !isCount(operands[0]) {
 				c.unknown("whether "+row.name+" takes the word for a number or a command", c.words[0])
+			}
+			if unknown {
+				c.runAny(operands)
+				return
 			}
 			c.run(operands[min(row.skip, len(operands)):])
 		}
@@ -150,7 +153,7 @@ func (s *script) unwrapped() *script {
 	if !bash && (s.onlyBash || !slices.Contains([]string{"sh", "dash", "ash"}, name)) {
 		return nil
 	}
-	probe := &script{j: &judge{policy: s.j.policy, src: s.j.src, start: s.j.start, roots: map[string]bool{}}, lang: s.lang, text: s.text, onlyBash: s.onlyBash}
+	probe := &script{j: &judge{policy: s.j.policy, src: s.j.src, start: s.j.start, names: newNames()}, lang: s.lang, text: s.text, onlyBash: s.onlyBash}
 	c := &call{s: probe, words: probe.words(cmd.Args)}
 	for _, w := range c.words {
 		if !w.static {
@@ -161,7 +164,7 @@ func (s *script) unwrapped() *script {
 	if !p.has("c") || len(p.operands) == 0 || len(c.uses) > 0 || len(probe.j.commands) > 0 {
 		return nil
 	}
-	if _, what := unreadable(p.operands[0].text); what != "" {
+	if unreadable(p.operands[0].text) != "" {
 		return nil
 	}
 	inner := s.nest(p.operands[0], s.lang)
@@ -241,12 +244,12 @@ func substitute(words []word, mark, prefix string) []word {
 	words = slices.Clone(words)
 	for i, w := range words {
 		if !w.static { // the mark may be in what is not known, too
-			words[i].tame = false
+			words[i].tame, words[i].away, words[i].undashed, words[i].form = false, false, false, ""
 			words[i].number = w.number && !isDigits(mark[:1])
 			words[i].path = w.path && mark[0] != '/'
 		}
 		if at := markIn(w, mark); at >= 0 {
-			words[i].static, words[i].tame, words[i].inner = false, false, -1
+			words[i].static, words[i].tame, words[i].away, words[i].undashed, words[i].form, words[i].inner = false, false, false, false, "", -1
 			if words[i].text = w.text[:at]; at == 0 {
 				words[i].text = prefix
 			}
@@ -330,8 +333,14 @@ func chroot(c *call) {
 	}
 }
 
-// parallel makes a shell line of its words and its input, which are unknown.
-func parallel(c *call) { c.opaque("has a shell run its words and its input", c.words[0], 1) }
+// parallel makes a shell line of its words and its input, which are unknown. A
+// rule that names it allows that, and a denial of what it names counts.
+func parallel(c *call) {
+	c.opaque("has a shell run its words and its input", c.words[0], 1)
+	if c.s.j.policy.rules.Default > Deny {
+		c.runAny(c.words[1:])
+	}
+}
 
 var sshOptions = newGrammar("4 6 A a C f G g K k M N n q s T t V v X x Y y B: b: c: D: E:!w e: F:!o I:!o i: J: L: l: m: O: o:!o p: Q: R: S:!o W: w: @ordered")
 

@@ -1,0 +1,32 @@
+package policy
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// quoteShort quotes a name, and shows beside it which characters are no ASCII:
+// some look like others.
+func quoteShort(text string) string {
+	text = oneLine(text)
+	more := ""
+	if len(text) > 60 {
+		text, more = strings.ToValidUTF8(text[:57], ""), "…"
+	}
+	quoted := "\"" + text + more + "\""
+	if strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) {
+		quoted += " (" + strconv.QuoteToASCII(text) + ")"
+	}
+	return quoted
+}
+
+// looksOther tells of a name with letters that may pass for others in it.
+func looksOther(text string) bool {
+	isASCII := func(r rune) bool { return r <= unicode.MaxASCII && unicode.IsLetter(r) }
+	isOther := func(r rune) bool { return r > unicode.MaxASCII && unicode.IsLetter(r) && !isAccented(r) }
+	return strings.ContainsFunc(text, isASCII) && strings.ContainsFunc(text, isOther)
+}
+
+// isAccented tells of é and its like, up to the end of Latin Extended-A.
+func isAccented(r rune) bool { return r >= 0xC0 && r < 0x180 }

@@ -1,0 +1,95 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// versionWords are the words with which a program tells its version, or its
+// options, and does nothing else, where nothing follows. They are each program's
+// own: with `ruby -v x` and `perl -v x` more is done. Left out are programs that
+// run what the working directory holds before they look at the word: yarn, pnpm,
+// mvn, gradle, pytest, tox, flake8.
+var versionWords = map[string][]string{}
+
+const versionRows = `
+	python python2 python3: --version -V --help -h
+	node nodejs: --version -v --help -h
+	npm npx: --version -v
+	deno bun: --version
+	ruby perl: --version -v
+	php: --version -v
+	lua: -v
+	java: --version -version
+	javac: --version -version
+	cargo rustc rustup: --version -V
+	gcc g++ cc c++ clang clang++ ld as gdb: --version
+	make gmake: --version -v
+	cmake ctest ninja: --version
+	pip pip3: --version -V
+	uv ruff black: --version
+	tsc: --version -v
+	dotnet: --version
+	docker podman: --version -v
+	kubectl: version@--client
+	gh: --version
+	bash: --version
+	curl: --version -V --help -h
+	wget: --version -V --help
+	tar zip: --version
+	ssh: -V
+	rsync: --version
+	openssl: version version@-a
+	psql mysql: --version
+	redis-cli: --version
+	vim: --version
+	ffmpeg ffprobe: -version
+	gpg: --version
+	tmux: -V
+	systemctl: --version
+	apt apt-get apt-cache dpkg rpm: --version
+`
+
+func init() {
+	for _, line := range strings.Split(strings.TrimSpace(versionRows), "\n") {
+		names, words, _ := strings.Cut(line, ":")
+		for _, name := range strings.Fields(names) {
+			versionWords[name] = strings.Fields(words)
+		}
+	}
+}
+
+// versionCommands are rules' commands for all of them.
+func versionCommands() (commands []string) {
+	for name, words := range versionWords {
+		for _, word := range words {
+			commands = append(commands, name+" "+strings.ReplaceAll(word, "@", " "))
+		}
+	}
+	slices.Sort(commands)
+	return commands
+}
+
+// tellsVersion tells whether the words do nothing but that. Where they begin
+// so, what follows may be run all the same.
+func (c *call) tellsVersion() bool {
+	phrases := versionWords[c.words[0].text]
+	if len(phrases) == 0 || len(c.words) == 1 {
+		return false
+	}
+	var words []string
+	for _, w := range c.words[1:] {
+		words = append(words, w.text)
+		if !w.static {
+			words = append(words, "") // which no phrase has
+		}
+	}
+	begins := func(phrase string) bool { return strings.HasPrefix(phrase+"@", words[0]+"@") }
+	switch {
+	case slices.Contains(phrases, strings.Join(words, "@")):
+		return true
+	case slices.ContainsFunc(phrases, begins):
+		c.opaque("may do more than tell its version", c.words[1], 1)
+	}
+	return false
+}
