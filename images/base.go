@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -39,6 +40,11 @@ func (s *Store) buildBase(ctx context.Context, tag string, candidates ...string)
 	applets, err := listApplets(ctx, busybox)
 	if err != nil {
 		return sandbox.Image{}, refuse(err, busyboxHint, "listing the applets of %q", busybox)
+	}
+	// Debian 12's wget crashes whenever it is given -T. Every other applet was
+	// tried with each of its options.
+	if crashes(ctx, busybox, "wget", "-T", "1") {
+		binary, applets = withoutApplet(binary, applets, "wget")
 	}
 	tree, err := baseTree(binary, applets)
 	if err != nil {
@@ -100,4 +106,31 @@ func listApplets(ctx context.Context, busybox string) ([]string, error) {
 	applets = slices.DeleteFunc(applets, func(name string) bool { return name == "busybox" })
 	slices.Sort(applets)
 	return slices.Compact(applets), nil
+}
+
+// withoutApplet removes an applet from sorted ones, and hides its name in the
+// table of the program, which its shell asks before PATH.
+func withoutApplet(busybox []byte, applets []string, name string) ([]byte, []string) {
+	i := slices.Index(applets, name)
+	if i < 0 {
+		return busybox, applets
+	}
+	from := "\x00" + name + "\x00"
+	if i+1 < len(applets) {
+		from += applets[i+1] + "\x00"
+	}
+	hidden := from[:len(name)] + "-" + from[len(name)+1:] // as long, and in the same order
+	return bytes.Replace(busybox, []byte(from), []byte(hidden), 1), slices.Delete(slices.Clone(applets), i, i+1)
+}
+
+// crashes reports whether a command ends by a signal of its own.
+func crashes(ctx context.Context, command ...string) bool {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	// It lacks operands, so that it does nothing and fails.
+	exit, ok := errors.AsType[*exec.ExitError](cmd.Run())
+	if !ok || ctx.Err() != nil {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
 }

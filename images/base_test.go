@@ -49,6 +49,34 @@ func TestBaseRuns(t *testing.T) {
 	}
 }
 
+// Debian 12's busybox has a wget that crashes with -T. The image has one that
+// works, or none.
+func TestBaseHasNoWgetThatCrashes(t *testing.T) {
+	store, docker := realEngine(t)
+	tag := uniqueName(t, docker)
+	if _, err := store.buildBase(t.Context(), tag, hostBusybox(t)); err != nil {
+		t.Fatal(err)
+	}
+	script := "wget -T 1; case $? in 1|127) echo no crash; esac"
+	out, err := exec.Command("docker", "run", "--rm", "--network=none", tag, "sh", "-c", script).Output()
+	if err != nil || string(out) != "no crash\n" {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+func TestWithoutApplet(t *testing.T) {
+	program, applets := withoutApplet([]byte("wget\x00usage: wget\x00wc\x00wget\x00which\x00"), []string{"wc", "wget", "which"}, "wget")
+	if string(program) != "wget\x00usage: wget\x00wc\x00wge-\x00which\x00" || strings.Join(applets, " ") != "wc which" {
+		t.Errorf("%q, %q", program, applets)
+	}
+}
+
+func TestCrashes(t *testing.T) {
+	if !crashes(t.Context(), "sh", "-c", "kill -SEGV $$") || crashes(t.Context(), "sh", "-c", "exit 139") || crashes(t.Context(), "/none") {
+		t.Error("a crash is a signal of its own")
+	}
+}
+
 func TestBaseIsReproducible(t *testing.T) {
 	store, docker := realEngine(t)
 	content, err := os.ReadFile(hostBusybox(t))

@@ -2,11 +2,14 @@ package images
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"belljar/sandbox"
@@ -42,16 +45,20 @@ func (s *Store) BuildDebian(ctx context.Context, d Debian) (sandbox.Image, error
 	if err := d.check(); err != nil {
 		return sandbox.Image{}, err
 	}
-	tmp, err := os.MkdirTemp("", "belljar-debian-")
+	work, err := newWorkdir()
 	if err != nil {
-		return sandbox.Image{}, fmt.Errorf("making a build directory: %w", err)
-	}
-	defer os.RemoveAll(tmp)
-	file := filepath.Join(tmp, "layer.tar")
-	if err := s.bootstrap(ctx, d, tmp, file); err != nil {
 		return sandbox.Image{}, err
 	}
-	layer, err := newTreeLayer(file)
+	defer work.Close()
+	tree, err := newSpool()
+	if err != nil {
+		return sandbox.Image{}, err
+	}
+	defer tree.Close()
+	if err := s.bootstrap(ctx, d, work, tree); err != nil {
+		return sandbox.Image{}, err
+	}
+	layer, err := newTreeLayer(tree)
 	if err != nil {
 		return sandbox.Image{}, fmt.Errorf("reading the built tree: %w", err)
 	}
@@ -70,27 +77,53 @@ func (d Debian) check() error {
 	return nil
 }
 
-// bootstrap writes d's tree to file, as a tar.
-func (s *Store) bootstrap(ctx context.Context, d Debian, tmp, file string) error {
-	layer, err := os.Create(file)
-	if err != nil {
-		return fmt.Errorf("making a build file: %w", err)
-	}
-	defer layer.Close()
-	steps, err := d.steps(filepath.Join(tmp, "tree"))
+// bootstrap writes d's tree to a file, as a tar.
+func (s *Store) bootstrap(ctx context.Context, d Debian, work *workdir, tree *os.File) error {
+	steps, err := d.steps(filepath.Join(work.path, "tree"))
 	if err != nil {
 		return err
 	}
 	last := len(steps) - 1
 	for _, step := range steps[:last] {
-		if err := s.runStep(ctx, s.progress(), step); err != nil { // debootstrap chats on stdout
-			return err
+		if err := s.runStep(ctx, work, nil, step); err != nil { // debootstrap chats on stdout
+			return d.explain(err)
 		}
 	}
-	if err := s.runStep(ctx, layer, steps[last]); err != nil {
+	return d.explain(s.runStep(ctx, work, tree, steps[last]))
+}
+
+// explain names what the archive lacks, where that is why a tool failed.
+func (d Debian) explain(err error) error {
+	failed, ok := errors.AsType[*errTool](err)
+	if !ok {
 		return err
 	}
-	return layer.Close()
+	if missing := missingPackages(failed.said); len(missing) > 0 {
+		return refuse(nil, "look for its name with `apt-cache search WORD` or at https://packages.debian.org; only the section main is searched",
+			"Debian %s has no package %s", d.Suite, strings.Join(missing, ", "))
+	}
+	if noRelease.MatchString(failed.said) {
+		return refuse(nil, "name a release with --suite, such as bookworm", "Debian's archive has no suite %q", d.Suite)
+	}
+	return refuse(quoted{failed}, "check the network and the suite; it takes root, and Debian's archive", "building Debian %s", d.Suite)
+}
+
+var (
+	// As apt-get and debootstrap say it.
+	noPackage = regexp.MustCompile(`(?m)^E: (?:Unable to locate package |Package '|Couldn't find these debs: )([a-z0-9+. -]+)(?:' has no installation candidate)?$`)
+	noRelease = regexp.MustCompile(`(?m)^E: (?:The repository '.*' does not have a Release file|No such script: )`)
+)
+
+// missingPackages are those that a tool said it cannot find, quoted.
+func missingPackages(said string) []string {
+	var missing []string
+	for _, match := range noPackage.FindAllStringSubmatch(said, -1) {
+		for _, name := range strings.Fields(match[1]) {
+			missing = append(missing, strconv.Quote(name))
+		}
+	}
+	slices.Sort(missing)
+	return slices.Compact(missing)
 }
 
 // steps are the commands that make d, the last of which writes its tar.

@@ -51,9 +51,35 @@ func TestBuildDebianSaysWhatTheToolSaid(t *testing.T) {
 	standIn(t, "echo E: no such package >&2; exit 25")
 	var progress bytes.Buffer
 	_, err := (&Store{Progress: &progress}).BuildDebian(t.Context(), Debian{Packages: []string{"nosuch"}})
-	wantCause(t, err, sandbox.CauseImage, "exit status 25", "E: no such package")
+	wantCause(t, err, sandbox.CauseImage, "exit status 25: no such package")
 	if progress.String() != "E: no such package\n" {
 		t.Errorf("progress %q", progress.String())
+	}
+}
+
+// What mmdebstrap and debootstrap say is told in a sentence, with what to do.
+func TestBuildDebianNamesWhatTheArchiveLacks(t *testing.T) {
+	for _, c := range []struct {
+		say  string // the tool's
+		want []string
+	}{
+		{
+			"I: installing remaining packages\nE: Unable to locate package nosuch\nE: Unable to locate package g++-99\nE: setup failed: E: apt-get -o Dir::Bin failed\nI: removing tempdir /tmp/x",
+			[]string{`Debian bookworm has no package "g++-99", "nosuch" (`, "apt-cache search"},
+		},
+		{"E: Package 'nosuch' has no installation candidate", []string{`no package "nosuch" (`}},
+		{"E: Couldn't find these debs: nosuch other", []string{`no package "nosuch", "other" (`}},
+		{"E: The repository 'http://deb.debian.org/debian bookworm Release' does not have a Release file.", []string{`no suite "bookworm"`, "--suite"}},
+		{"E: No such script: /usr/share/debootstrap/scripts/bookworm", []string{`no suite "bookworm"`}},
+		{"one\ntwo\nE: the disk is full\nE: giving up\nI: bye", []string{"building Debian bookworm: mmdebstrap: exit status 25: the disk is full; giving up ("}},
+		{"1\n2\n3\n4\n5", []string{"exit status 25: 2; 3; 4; 5 ("}},
+	} {
+		standIn(t, "cat >&2 <<'END'\n"+c.say+"\nEND\nexit 25")
+		_, err := (&Store{}).BuildDebian(t.Context(), Debian{Suite: "bookworm", Packages: []string{"nosuch"}})
+		wantCause(t, err, sandbox.CauseImage, c.want...)
+		if strings.Contains(err.Error(), "tempdir") {
+			t.Error(err)
+		}
 	}
 }
 
@@ -125,4 +151,14 @@ func onlyTool(t *testing.T, tool string) {
 		}
 	}
 	t.Setenv("PATH", dir)
+}
+
+func TestBuildDebianWithoutSuchAPackage(t *testing.T) {
+	if os.Getenv("CI") == "" {
+		t.Skip("NOT TESTED: set CI=true to ask Debian's archive")
+	}
+	onlyTool(t, "debootstrap") // mmdebstrap looks for it last, after a minute and a half
+	t.Setenv("TMPDIR", t.TempDir())
+	_, err := (&Store{}).BuildDebian(t.Context(), Debian{Packages: []string{"no-such-package"}})
+	wantCause(t, err, sandbox.CauseImage, `has no package "no-such-package" (`)
 }

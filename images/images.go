@@ -47,6 +47,8 @@ type Store struct {
 	// Progress shows pulls, loads and builds, with bars where it is a
 	// terminal. Nil shows nothing.
 	Progress io.Writer
+
+	bounds bounds // of imports; none are defaultBounds
 }
 
 // Listed is one name of an image, or an image without any.

@@ -1,17 +1,15 @@
 package images
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/distribution/reference"
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"belljar/sandbox"
 )
@@ -23,7 +21,8 @@ const importHint = "belljar imports an archive of `docker save`, an OCI layout (
 // Import loads the images of a file: a docker archive, an OCI layout or a tar
 // of a root file system. A docker archive's images keep their names where tag
 // is empty; everything else takes a tag. Of an OCI layout for several platforms
-// this machine's is taken.
+// this machine's is taken. All of it is read before anything is loaded: what is
+// too much, or may not be in a container's root, is refused or left out.
 func (s *Store) Import(ctx context.Context, file, tag string) ([]sandbox.Image, error) {
 	var chosen reference.NamedTagged
 	if tag != "" {
@@ -32,109 +31,133 @@ func (s *Store) Import(ctx context.Context, file, tag string) ([]sandbox.Image, 
 			return nil, err
 		}
 	}
-	tmp, err := os.MkdirTemp("", "belljar-import-")
-	if err != nil {
-		return nil, fmt.Errorf("making a directory to unpack to: %w", err)
+	info, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return nil, refuse(quoted{err}, importHint, "reading %q", file)
+	case info.IsDir():
+		return s.importDir(ctx, file, chosen)
+	default:
+		return s.importFile(ctx, file, chosen)
 	}
-	defer os.RemoveAll(tmp)
-	images, err := open(ctx, file, chosen, tmp)
+}
+
+func (s *Store) importDir(ctx context.Context, dir string, tag reference.NamedTagged) ([]sandbox.Image, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, refuse(quoted{err}, importHint, "reading %q", dir)
+	}
+	defer root.Close()
+	found := newLayers(dirOpener(root), s.importBounds(), 0)
+	images, err := found.openLayout(ctx, tag)
+	return s.loadImport(ctx, dir, found, images, err)
+}
+
+func (s *Store) importFile(ctx context.Context, file string, tag reference.NamedTagged) ([]sandbox.Image, error) {
+	plain, err := openSource(ctx, file, s.importBounds())
+	if err != nil {
+		return s.loadImport(ctx, file, nil, nil, err)
+	}
+	defer plain.Close()
+	var found *layers
+	var images tagged
+	held, err := scan(ctx, plain, s.importBounds())
+	if err == nil {
+		found = newLayers(held.opener(plain), s.importBounds(), plain.file)
+		images, err = found.openKind(ctx, held, plain, tag)
+	}
+	return s.loadImport(ctx, file, found, images, err)
+}
+
+func (s *Store) importBounds() bounds { return cmp.Or(s.bounds, defaultBounds) }
+
+// loadImport loads what was read of a file, or says why it was not.
+func (s *Store) loadImport(ctx context.Context, file string, found *layers, images tagged, err error) ([]sandbox.Image, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("reading %q: %w", file, ctx.Err())
 	}
 	if err != nil {
 		return nil, refuse(quoted{err}, importHint, "reading %q", file)
 	}
+	found.report(s.progress())
 	return s.load(ctx, file, images)
 }
 
-// open finds the images in a file and their names. They are read from it, or
-// from tmp, when they are loaded.
-func open(ctx context.Context, file string, tag reference.NamedTagged, tmp string) (tagged, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return openLayout(file, tag)
-	}
-	plain, err := decompress(ctx, file, filepath.Join(tmp, "plain.tar"))
-	if err != nil {
-		return nil, err
-	}
-	found, err := scan(plain)
+// openKind finds the images in a tar of any kind.
+func (l *layers) openKind(ctx context.Context, held contents, plain *source, tag reference.NamedTagged) (tagged, error) {
+	image := held.has("manifest.json") || held.has("index.json")
 	switch {
-	case err != nil:
-		return nil, err
-	case found.manifest: // a docker archive, or both kinds in one as docker 25 writes
-		return openArchive(plain, tag)
-	case found.layout:
-		dir := filepath.Join(tmp, "layout")
-		if err := unpackLayout(plain, dir); err != nil {
-			return nil, err
-		}
-		return openLayout(dir, tag)
-	case found.shell:
-		return openTree(plain, tag)
+	case image && held.full():
+		return nil, fmt.Errorf("it is an image with more than %d files", maxMembers)
+	case held.has("manifest.json"): // a docker archive, or both kinds in one as docker 25 writes
+		return l.openArchive(ctx, tag)
+	case image:
+		return l.openLayout(ctx, tag)
+	case held.shell:
+		return l.openTree(ctx, plain, tag)
 	default:
 		return nil, errors.New("it has no manifest.json, no index.json and no bin/sh: neither an image nor a root file system")
 	}
 }
 
-func openArchive(file string, tag reference.NamedTagged) (tagged, error) {
-	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(file) })
+func (l *layers) openArchive(ctx context.Context, tag reference.NamedTagged) (tagged, error) {
+	all, err := readManifest(l.open)
 	if err != nil {
-		return nil, fmt.Errorf("reading manifest.json: %w", err)
+		return nil, err
 	}
-	if len(manifest) == 0 {
-		return nil, errors.New("it holds no image")
-	}
-	if len(manifest) == 1 && (tag != nil || len(manifest[0].RepoTags) == 0) {
-		image, err := tarball.ImageFromPath(file, nil)
+	if len(all) == 1 && (tag != nil || len(all[0].RepoTags) == 0) {
+		image, err := l.archived(ctx, all[0])
 		return named(image, err, tag)
 	}
 	if tag != nil {
-		return nil, fmt.Errorf("it holds %d images, and one name is no name for all: import it without --tag", len(manifest))
+		return nil, fmt.Errorf("it holds %d images, and one name is no name for all: import it without --tag", len(all))
 	}
 	images := tagged{}
-	for _, described := range manifest {
-		if err := images.addArchived(file, described.RepoTags); err != nil {
+	for _, described := range all {
+		if err := l.addArchived(ctx, images, described); err != nil {
 			return nil, err
 		}
 	}
 	return images, nil
 }
 
-// addArchived adds the archive's image that has those names.
-func (t tagged) addArchived(file string, names []string) error {
-	if len(names) == 0 {
+// archived is one image of a docker archive.
+func (l *layers) archived(ctx context.Context, d described) (v1.Image, error) {
+	config, err := l.open.metadata(d.Config)
+	if err != nil {
+		return nil, err
+	}
+	return l.assemble(ctx, config, d.Layers)
+}
+
+// addArchived adds an image under the names it has.
+func (l *layers) addArchived(ctx context.Context, images tagged, d described) error {
+	if len(d.RepoTags) == 0 {
 		return errors.New("one of its images has no name: save it with one, `docker save NAME`")
 	}
-	tag, err := name.NewTag(names[0])
+	image, err := l.archived(ctx, d)
 	if err != nil {
 		return err
 	}
-	image, err := tarball.ImageFromPath(file, &tag)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
+	for _, name := range d.RepoTags {
 		ref, err := parseTag(name)
 		if err != nil {
 			return err
 		}
-		if err := t.add(ref, image); err != nil {
+		if err := images.add(ref, image); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func openTree(file string, tag reference.NamedTagged) (tagged, error) {
-	layer, err := newTreeLayer(file)
+func (l *layers) openTree(ctx context.Context, plain *source, tag reference.NamedTagged) (tagged, error) {
+	l.open = func(string) (blob, error) { return blob{plain.section(0, plain.size), io.NopCloser(nil)}, nil }
+	layer, err := l.layer(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	image, err := imageOf(layer)
+	image, err := imageOf(layer.treeLayer)
 	return named(image, err, tag)
 }
 

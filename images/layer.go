@@ -1,12 +1,18 @@
 package images
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"runtime"
 	"time"
 
+	"github.com/docker/go-units"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -33,27 +39,137 @@ func imageOf(layer v1.Layer) (v1.Image, error) {
 	return image, nil
 }
 
-// treeLayer is a layer that is a tar file and stays one: go-containerregistry's
-// own would be compressed twice, only for the engine to unpack it again.
+// treeLayer is a layer that is a tar and stays one: go-containerregistry's own
+// would be compressed twice, only for the engine to unpack it again.
 type treeLayer struct {
-	path string
+	open func() (io.ReadCloser, error)
 	hash v1.Hash
 	size int64
 }
 
-func newTreeLayer(path string) (v1.Layer, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	hash, size, err := v1.SHA256(f)
-	return treeLayer{path, hash, size}, err
+// newTreeLayer is the layer in a file, which stays open.
+func newTreeLayer(f *os.File) (treeLayer, error) {
+	hash, size, err := v1.SHA256(io.NewSectionReader(f, 0, 1<<62))
+	return treeLayer{func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(f, 0, size)), nil }, hash, size}, err
 }
 
 func (l treeLayer) Digest() (v1.Hash, error)             { return l.hash, nil }
 func (l treeLayer) DiffID() (v1.Hash, error)             { return l.hash, nil }
-func (l treeLayer) Compressed() (io.ReadCloser, error)   { return os.Open(l.path) }
-func (l treeLayer) Uncompressed() (io.ReadCloser, error) { return os.Open(l.path) }
+func (l treeLayer) Compressed() (io.ReadCloser, error)   { return l.open() }
+func (l treeLayer) Uncompressed() (io.ReadCloser, error) { return l.open() }
 func (l treeLayer) Size() (int64, error)                 { return l.size, nil }
 func (l treeLayer) MediaType() (types.MediaType, error)  { return types.DockerUncompressedLayer, nil }
+
+// imported is a layer of an import, as it is loaded.
+type imported struct {
+	treeLayer
+	diffID  v1.Hash // of the layer that was read
+	changed bool    // the one that is loaded lacks something of it
+}
+
+// layers are those of one import, by the files they are in. All that they hold
+// is within the bounds together.
+type layers struct {
+	open opener
+	meter
+	cleaner
+	unpacked, cleaned int64
+	stored            int64           // of what the engine has to unpack
+	chains            map[string]bool // see store
+	read              map[string]imported
+}
+
+func newLayers(open opener, b bounds, file int64) *layers {
+	return &layers{open: open, meter: meter{bounds: b, source: file}, cleaner: cleaner{entries: b.entries}, read: map[string]imported{}, chains: map[string]bool{}}
+}
+
+// layer reads a layer through, before anything of it is loaded.
+func (l *layers) layer(ctx context.Context, name string) (imported, error) {
+	if found, ok := l.read[name]; ok {
+		return found, nil
+	}
+	f, err := l.open(name)
+	if err != nil {
+		return imported{}, err
+	}
+	defer f.Close()
+	plain, _, err := decompress(l.input(ctx, f))
+	if err != nil {
+		return imported{}, err
+	}
+	defer plain.Close()
+	unpacked, cleaned := l.unpacked, l.cleaned
+	before, after := sha256.New(), sha256.New()
+	tar := io.TeeReader(l.output(&l.unpacked, plain), before)
+	changed, err := l.clean(tar, l.written(&l.cleaned, after))
+	if err != nil {
+		return imported{}, err
+	}
+	if _, err := io.Copy(io.Discard, tar); err != nil { // what follows its end
+		return imported{}, err
+	}
+	layer := imported{treeLayer{l.unpack(name), sum(before), l.unpacked - unpacked}, sum(before), changed}
+	if changed {
+		layer.treeLayer = treeLayer{l.cleanCopy(name), sum(after), l.cleaned - cleaned}
+	}
+	l.read[name] = layer
+	return layer, nil
+}
+
+// store counts what the engine unpacks. A layer that is named often is read once,
+// and unpacked each time that it is on others.
+func (l *layers) store(chain string, size int64) error {
+	if !l.chains[chain] {
+		l.chains[chain] = true
+		l.stored += size
+	}
+	if l.stored > l.bytes {
+		return errBeyond{fmt.Errorf("the engine would unpack more than the %s that belljar imports", units.BytesSize(float64(l.bytes)))}
+	}
+	return nil
+}
+
+func sum(h hash.Hash) v1.Hash {
+	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(h.Sum(nil))}
+}
+
+// unpack opens a layer as it is.
+func (l *layers) unpack(name string) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) {
+		f, err := l.open(name)
+		if err != nil {
+			return nil, err
+		}
+		plain, _, err := decompress(f)
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		return &closing{plain, func() error { return errors.Join(plain.Close(), f.Close()) }}, nil
+	}
+}
+
+// cleanCopy opens a layer without what is dropped of it.
+func (l *layers) cleanCopy(name string) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) {
+		plain, err := l.unpack(name)()
+		if err != nil {
+			return nil, err
+		}
+		r, w := io.Pipe()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			again := cleaner{entries: l.entries}
+			_, err := again.clean(plain, w)
+			w.CloseWithError(err)
+		}()
+		return &closing{r, func() error { r.Close(); <-done; return plain.Close() }}, nil
+	}
+}
+
+type closing struct {
+	io.Reader
+	close func() error
+}
+
+func (c *closing) Close() error { return c.close() }

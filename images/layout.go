@@ -1,6 +1,8 @@
 package images
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -8,86 +10,134 @@ import (
 
 	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// maxIndexes bounds how deep indexes may hold indexes: builders write two.
-const maxIndexes = 4
+const (
+	maxIndexes = 4   // how deep indexes may hold indexes: builders write two
+	maxImages  = 256 // entries of all of them: platforms, and an attestation each
+)
 
-// openLayout takes the image for this machine from an OCI layout's directory.
-// An OCI layout has no dependable place for a name: tag is it.
-func openLayout(dir string, tag reference.NamedTagged) (tagged, error) {
-	index, err := layout.ImageIndexFromPath(dir)
+// openLayout takes the image for this machine from an OCI layout. An OCI layout
+// has no dependable place for a name: tag is it.
+func (l *layers) openLayout(ctx context.Context, tag reference.NamedTagged) (tagged, error) {
+	content, err := l.open.metadata("index.json")
 	if err != nil {
 		return nil, fmt.Errorf("it is no OCI layout: %w", err)
 	}
-	found, err := candidates(index, maxIndexes)
+	images := catalog{open: l.open}
+	if err := images.add(content, maxIndexes); err != nil {
+		return nil, err
+	}
+	chosen, err := choose(images.found)
 	if err != nil {
 		return nil, err
 	}
-	chosen, err := choose(found)
+	manifest, config, err := readImage(l.open, chosen.digest)
 	if err != nil {
 		return nil, err
 	}
-	image, err := chosen.index.Image(chosen.digest)
+	files := make([]string, len(manifest.Layers))
+	for i, layer := range manifest.Layers {
+		files[i] = blobName(layer.Digest)
+	}
+	image, err := l.assemble(ctx, config, files)
 	return named(image, err, tag)
+}
+
+func blobName(digest v1.Hash) string { return "blobs/" + digest.Algorithm + "/" + digest.Hex }
+
+// readBlob reads a layout's manifest, index or configuration.
+func readBlob(open opener, digest v1.Hash) ([]byte, error) {
+	content, err := open.metadata(blobName(digest))
+	if err != nil {
+		return nil, err
+	}
+	if got, _, err := v1.SHA256(bytes.NewReader(content)); err != nil || got != digest {
+		return nil, fmt.Errorf("its file %q is %s", blobName(digest), got)
+	}
+	return content, nil
+}
+
+// readImage reads an image's manifest and configuration.
+func readImage(open opener, digest v1.Hash) (*v1.Manifest, []byte, error) {
+	content, err := readBlob(open, digest)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading an image: %w", err)
+	}
+	manifest, err := v1.ParseManifest(bytes.NewReader(content))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading an image: %w", err)
+	}
+	config, err := readBlob(open, manifest.Config.Digest)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading an image's configuration: %w", err)
+	}
+	return manifest, config, nil
 }
 
 // candidate is an image in an index, and what it says it runs on. It is read
 // only when chosen: layouts may leave out the other platforms' content.
 type candidate struct {
 	platform string // "linux/amd64"
-	index    v1.ImageIndex
 	digest   v1.Hash
 }
 
-// candidates finds the images in an index and the indexes it holds.
-func candidates(index v1.ImageIndex, depth int) ([]candidate, error) {
-	if depth == 0 {
-		return nil, errors.New("its indexes are nested too deep")
-	}
-	manifest, err := index.IndexManifest()
-	if err != nil {
-		return nil, fmt.Errorf("reading an index: %w", err)
-	}
-	var all []candidate
-	for _, entry := range manifest.Manifests {
-		found, err := candidatesIn(index, entry, depth)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-	}
-	return all, nil
+// catalog is what a layout's indexes list.
+type catalog struct {
+	open  opener
+	found []candidate
+	read  int // entries
 }
 
-func candidatesIn(index v1.ImageIndex, entry v1.Descriptor, depth int) ([]candidate, error) {
+// add reads an index and the indexes it holds.
+func (c *catalog) add(index []byte, depth int) error {
+	if depth == 0 {
+		return errors.New("its indexes are nested too deep")
+	}
+	manifest, err := v1.ParseIndexManifest(bytes.NewReader(index))
+	if err != nil {
+		return fmt.Errorf("reading an index: %w", err)
+	}
+	for _, entry := range manifest.Manifests {
+		// Small indexes that list one another many times have no end.
+		if c.read++; c.read > maxImages {
+			return fmt.Errorf("its indexes list more than %d images", maxImages)
+		}
+		if err := c.addEntry(entry, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *catalog) addEntry(entry v1.Descriptor, depth int) error {
 	switch {
 	case entry.MediaType.IsIndex():
-		inner, err := index.ImageIndex(entry.Digest)
+		inner, err := readBlob(c.open, entry.Digest)
 		if err != nil {
-			return nil, fmt.Errorf("reading an index: %w", err)
+			return fmt.Errorf("reading an index: %w", err)
 		}
-		return candidates(inner, depth-1)
+		return c.add(inner, depth-1)
 	case entry.MediaType.IsImage():
-		platform, err := platformOf(index, entry)
-		return []candidate{{platform, index, entry.Digest}}, err
+		platform, err := platformOf(c.open, entry)
+		c.found = append(c.found, candidate{platform, entry.Digest})
+		return err
 	default:
-		return nil, nil
+		return nil
 	}
 }
 
 // platformOf asks an entry, or the image's configuration where the entry does
 // not say.
-func platformOf(index v1.ImageIndex, entry v1.Descriptor) (string, error) {
+func platformOf(open opener, entry v1.Descriptor) (string, error) {
 	if p := entry.Platform; p != nil && p.OS != "" {
 		return p.OS + "/" + p.Architecture, nil
 	}
-	image, err := index.Image(entry.Digest)
+	_, content, err := readImage(open, entry.Digest)
 	if err != nil {
-		return "", fmt.Errorf("reading an image: %w", err)
+		return "", err
 	}
-	config, err := image.ConfigFile()
+	config, err := v1.ParseConfigFile(bytes.NewReader(content))
 	if err != nil {
 		return "", fmt.Errorf("reading an image's configuration: %w", err)
 	}

@@ -18,8 +18,7 @@ import (
 const (
 	maxEnv     = 256
 	maxVolumes = 64
-	maxEnvName = 256  // bytes
-	maxPath    = 4096 // bytes, as PATH_MAX
+	maxEnvName = 256 // bytes
 )
 
 // pin makes a sandbox.Image of what the engine says, and refuses what cannot

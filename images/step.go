@@ -2,12 +2,13 @@ package images
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -16,21 +17,30 @@ const (
 	// stepGrace is what a cancelled tool gets to clean up.
 	stepGrace = 20 * time.Second
 
-	tailSize = 600 // bytes, a few lines
+	tailSize = 8 << 10 // bytes
+	maxLines = 4       // of a tool's errors
 )
 
-// runStep runs one tool with its output going to stdout, and its last words in
-// the error.
-func (s *Store) runStep(ctx context.Context, stdout io.Writer, args []string) error {
+// runStep runs one tool in a work directory. Its output goes to stdout, or,
+// where that is nil, it is messages only. Its failure is an *errTool.
+func (s *Store) runStep(ctx context.Context, work *workdir, stdout io.Writer, args []string) error {
 	var last tail
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Stdout = stdout
-	cmd.Stderr = io.MultiWriter(&last, s.progress())
+	cmd.Stdout, cmd.Stderr = stdout, io.MultiWriter(&last, s.progress())
+	if stdout == nil {
+		cmd.Stdout = cmd.Stderr
+	}
 	// Clamps the times in the tree, so that equal packages give equal trees.
-	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=0", "LC_ALL=C.UTF-8")
+	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=0", "LC_ALL=C.UTF-8", "TMPDIR="+work.path)
+	cmd.ExtraFiles = []*os.File{work.lock} // held for as long as one of its processes lives
 	// Killed outright, it would leave mounts behind; and mmdebstrap, told
 	// alone, waits for what it started to finish in its own time.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS // its mounts go with it, whatever ends it
+	}
+	runtime.LockOSThread() // it is this thread's death that the tool is told of
+	defer runtime.UnlockOSThread()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = stepGrace
 	err := cmd.Run()
@@ -40,9 +50,45 @@ func (s *Store) runStep(ctx context.Context, stdout io.Writer, args []string) er
 	case ctx.Err() != nil:
 		return fmt.Errorf("running %q: %w", filepath.Base(args[0]), ctx.Err())
 	default:
-		return refuse(quoted{errors.Join(err, errors.New(last.String()))},
-			"check the packages and the suite; it takes root and the network", "running %q", filepath.Base(args[0]))
+		return &errTool{filepath.Base(args[0]), last.String(), err}
 	}
+}
+
+// errTool is a tool's failure.
+type errTool struct {
+	tool string
+	said string // its last words
+	err  error
+}
+
+func (e *errTool) Unwrap() error { return e.err }
+
+func (e *errTool) Error() string {
+	text := fmt.Sprintf("%s: %v", e.tool, e.err)
+	if lines := errorLines(e.said); len(lines) > 0 {
+		text += ": " + strings.Join(lines, "; ")
+	}
+	return text
+}
+
+// errorLines are the first that apt, dpkg and debootstrap mark as errors, or
+// else the last ones. What follows an error is how they gave up on it.
+func errorLines(said string) []string {
+	var all, marked []string
+	for line := range strings.Lines(said) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		all = append(all, line)
+		if text, ok := strings.CutPrefix(line, "E: "); ok {
+			marked = append(marked, text)
+		}
+	}
+	if len(marked) > 0 {
+		return marked[:min(len(marked), maxLines)]
+	}
+	return all[max(0, len(all)-maxLines):]
 }
 
 // tail keeps the last tailSize bytes written to it.
