@@ -136,7 +136,7 @@ func TestLongRecord(t *testing.T) {
 	l.Script = true
 	long := strings.Repeat("\x01", 1<<13)
 	r := entry("a")
-	r.Script, r.Description, r.Dir = strings.Repeat("\x01", sandbox.MaxScript), long, long
+	r.Script, r.Description, r.Dir = strings.Repeat("\x01", sandbox.MaxArgument), long, long
 	r.Decision.Reason, r.Decision.Image, r.Decision.Env, r.Decision.Mounts = long, long, slices.Repeat([]string{long}, 200), slices.Repeat([]string{long}, 200)
 	if err := l.Record(r); err != nil {
 		t.Fatal(err)
@@ -145,11 +145,11 @@ func TestLongRecord(t *testing.T) {
 		t.Errorf("%d bytes", len(text))
 	}
 	r = entry("b")
-	r.Script = strings.Repeat("\x01", sandbox.MaxScript)
+	r.Script = strings.Repeat("\x01", sandbox.MaxArgument)
 	if err := l.Record(r); err != nil {
 		t.Fatal(err)
 	}
-	if text := read(t, l.File); bytes.Count(text, []byte(`\u0001`)) < sandbox.MaxScript {
+	if text := read(t, l.File); bytes.Count(text, []byte(`\u0001`)) < sandbox.MaxArgument {
 		t.Error("the longest script was left out")
 	}
 	wantRecords(t, l, 2)

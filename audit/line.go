@@ -18,7 +18,7 @@ import (
 	"belljar/sandbox"
 )
 
-// maxLine bounds a line, without its end. A script of sandbox.MaxScript fits,
+// maxLine bounds a line, without its end. A script of sandbox.MaxArgument fits,
 // with each byte escaped.
 const maxLine = 1 << 20
 

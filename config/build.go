@@ -45,6 +45,7 @@ func build(s sources, merged map[string]settings, own ownPaths, env map[string]s
 	limits := own.rules(top, theirs[sandbox.DefaultProfile])
 	limits.Fixed = append(limits.Fixed, programs(all, env["PATH"])...)
 	limits.Protected = append(limits.Protected, secretFiles(all)...)
+	limits.Written = written(all)
 	for name, v := range typed {
 		rules := limits
 		if rules.Commands, err = v.Policy.compile(); err != nil {
@@ -53,6 +54,19 @@ func build(s sources, merged map[string]settings, own ownPaths, env map[string]s
 		c.Profiles[name] = v.profile(rules)
 	}
 	return c, nil
+}
+
+// written are the directories that a profile lets commands write.
+func written(profiles []values) []string {
+	dirs := map[string]bool{}
+	for _, v := range profiles {
+		for _, m := range v.Mounts.Allow {
+			if m.Mode == policy.ReadWrite {
+				dirs[m.Source] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(dirs))
 }
 
 func decodeAll(profiles map[string]settings) (map[string]values, error) {
@@ -80,6 +94,7 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 		IdleTimeout:   v.IdleTimeout,
 		MaxTimeout:    v.MaxTimeout,
 		Workdir:       v.Workdir,
+		Tmpfs:         v.Tmpfs,
 		User:          v.User,
 		Env:           v.Env.Set,
 		Secrets:       v.Secrets,

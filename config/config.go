@@ -108,7 +108,8 @@ func Load(o Options) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if problems = append(problems, checkTogether(merged)...); len(problems) > 0 {
+	problems = append(problems, checkTogether(merged)...)
+	if problems = append(problems, unknownVariables(env, merged)...); len(problems) > 0 {
 		return nil, problems.tidy()
 	}
 	return build(s, merged, belljarPaths(first.path, own.path, env), env)

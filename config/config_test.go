@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 	want := sandbox.Profile{
 		Image: "belljar/base", Pull: sandbox.PullMissing,
 		Timeout: 10 * time.Minute, IdleTimeout: 3 * time.Minute, MaxTimeout: time.Hour,
-		Workdir: "/work", User: sandbox.User{UID: 65534, GID: 65534}, Env: []string{"LANG=C.UTF-8"}, Secrets: []sandbox.Secret{},
+		Workdir: "/work", Tmpfs: []string{}, User: sandbox.User{UID: 65534, GID: 65534}, Env: []string{"LANG=C.UTF-8"}, Secrets: []sandbox.Secret{},
 		Limits:  sandbox.Limits{Memory: 512 << 20, CPUs: 1, Pids: 128, Output: 16 << 20, Tmp: 64 << 20, Files: 1024},
 		Network: "none", OnOutputLimit: sandbox.OutputTruncate, OnTimeout: sandbox.EndContainer,
 		Pool: sandbox.PoolSize{Min: 2, Max: 8, MaxAge: 10 * time.Minute}, Session: sandbox.SessionLife{Idle: 30 * time.Minute, Max: 8 * time.Hour},
@@ -113,7 +113,7 @@ limits: {memory: 1GiB, pids: 64}
 profiles:
   quick: {timeout: 5s, idle_timeout: 0, limits: {pids: 32}, env: {set: [C=3]}, on_timeout: command}
   empty: {}
-`, Options{})
+`, Options{Path: fileName})
 	top, quick := c.Profiles["default"], c.Profiles["quick"]
 	if d := cmp.Diff(top, c.Profiles["empty"]); d != "" {
 		t.Error(d)

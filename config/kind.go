@@ -35,7 +35,7 @@ const (
 
 const second = time.Second
 
-var bareNumber = regexp.MustCompile(`^[0-9.]+$`)
+var bareNumber = regexp.MustCompile(`^[0-9.]{1,15}$`)
 
 func duration(least time.Duration) kind { return durationTo(least, math.MaxInt64, "") }
 
@@ -50,7 +50,7 @@ func durationTo(least, most time.Duration, mostText string) kind {
 			}
 			d, err := time.ParseDuration(text)
 			if err != nil {
-				return nil, wrong("write 30s, 10m or 1h30m", "%q is not a duration", text)
+				return nil, wrong("write 30s, 10m or 1h30m", "%s is not a duration", said(text))
 			}
 			switch {
 			case d < least:
@@ -98,7 +98,7 @@ func sizeTo(least int64, leastText string, most int64, mostText string) kind {
 				return nil, wrong("write "+withUnit(text), "%s has no unit", text)
 			}
 			if !sizePattern.MatchString(text) {
-				return nil, wrong("write 512MiB or 2GiB", "%q is not a size", text)
+				return nil, wrong("write 512MiB or 2GiB", "%s is not a size", said(text))
 			}
 			n, err := units.RAMInBytes(text)
 			switch {
@@ -127,7 +127,7 @@ func integer(least, most int64) kind {
 		scalar: func(text, _ string) (any, *Problem) {
 			n, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
-				return nil, wrong(fmt.Sprintf("write a whole number, at least %d", least), "%q is not a number", text)
+				return nil, wrong(fmt.Sprintf("write a whole number, at least %d", least), "%s is not a number", said(text))
 			}
 			if n < least || n > most {
 				return nil, wrong(bounds(float64(least), float64(most)), "%d is out of range", n)
@@ -144,7 +144,7 @@ func number(least, most float64) kind {
 		scalar: func(text, _ string) (any, *Problem) {
 			f, err := strconv.ParseFloat(text, 64)
 			if err != nil {
-				return nil, wrong("write a number such as 1 or 0.5", "%q is not a number", text)
+				return nil, wrong("write a number such as 1 or 0.5", "%s is not a number", said(text))
 			}
 			if math.IsNaN(f) || f < least || f > most {
 				return nil, wrong(bounds(least, most), "%s is out of range", text)
@@ -167,7 +167,7 @@ func enum(values ...string) kind {
 		tags:   []string{tagString},
 		scalar: func(text, _ string) (any, *Problem) {
 			if !slices.Contains(values, text) {
-				return nil, wrong("write "+strings.Join(values, ", "), "%q is not one of its values", text)
+				return nil, wrong("write "+strings.Join(values, ", "), "%s is not one of its values", said(text))
 			}
 			return text, nil
 		},
@@ -179,7 +179,7 @@ var boolean = kind{
 	tags:   []string{tagBool},
 	scalar: func(text, _ string) (any, *Problem) {
 		if text != "true" && text != "false" {
-			return nil, wrong("write true or false", "%q is neither", text)
+			return nil, wrong("write true or false", "%s is neither", said(text))
 		}
 		return text == "true", nil
 	},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"belljar/policy"
+	"belljar/sandbox"
 )
 
 var (
@@ -35,13 +37,34 @@ func stringList(re *regexp.Regexp, what, hint string) kind {
 					continue
 				}
 				if !re.MatchString(n.Value) || strings.ContainsRune(n.Value, 0) {
-					r.report(item, n, wrong(hint, "%q is not %s", n.Value, what))
+					r.report(item, n, wrong(hint, "%s is not %s", said(n.Value), what))
+					continue
 				}
 				list = append(list, n.Value)
 			}
 			return list
 		},
 	}
+}
+
+// tmpfs is a list of directories in the container.
+var tmpfs = kind{
+	schema: map[string]any{"type": "array", "items": map[string]any{"type": "string", "pattern": "^/"}},
+	list: func(r *reader, name string, items []*yaml.Node) any {
+		list := make([]string, 0, len(items))
+		for i, n := range items {
+			item := fmt.Sprintf("%s[%d]", name, i)
+			if !r.isString(n, item) {
+				continue
+			}
+			if err, ok := errors.AsType[*sandbox.Error](sandbox.CheckTmpfs(n.Value)); ok {
+				r.report(item, n, wrong(err.Hint, "%s cannot be a directory in memory", said(n.Value)))
+				continue
+			}
+			list = append(list, n.Value)
+		}
+		return list
+	},
 }
 
 // mountRule is a rule and its source before links were resolved.
@@ -75,7 +98,7 @@ func (r *reader) mount(n *yaml.Node, name string) (mountRule, bool) {
 	before := len(r.problems)
 	for _, f := range r.fields(n, name) {
 		if !slices.Contains([]string{"source", "target", "mode"}, f.name) {
-			r.report(f.path, f.key, wrong("a mount has source, target and mode", "unknown key"))
+			r.report(f.path, f.key, misspeltField("a mount", f.name, "source", "target", "mode"))
 		} else if r.isString(f.value, f.path) {
 			if problem := rule.set(f.name, f.value.Value, r.dir); problem != nil {
 				r.report(f.path, f.value, problem)
@@ -86,7 +109,7 @@ func (r *reader) mount(n *yaml.Node, name string) (mountRule, bool) {
 		r.report(name, n, wrong("write {source: ./, target: /work, mode: ro}", "the source is missing"))
 	}
 	if rule.Source == "/" && r.from != "default" {
-		r.report(name, n, wrong("name the directories that commands need", "%q allows the whole host", rule.written))
+		r.report(name, n, wrong("name the directories that commands need", "the source / allows the whole host"))
 	}
 	// The default, ./, allows nothing where that is the root directory.
 	return rule, len(r.problems) == before && rule.Source != "/"
@@ -102,12 +125,12 @@ func (m *mountRule) set(field, text, dir string) *Problem {
 		m.written, m.Source = source, resolve(source)
 	case "target":
 		if text != "" && (!path.IsAbs(text) || strings.ContainsAny(text, "\x00:")) {
-			return wrong("it is a path inside the container, such as /work", "%q is not absolute", text)
+			return wrong("it is a path inside the container, such as /work", "%s is not absolute", said(text))
 		}
 		m.Target = text
 	case "mode":
 		if text != policy.ReadOnly && text != policy.ReadWrite {
-			return wrong("write ro or rw", "%q is not a mode", text)
+			return wrong("write ro or rw", "%s is not a mode", said(text))
 		}
 		m.Mode = text
 	}

@@ -22,7 +22,8 @@ type sources struct {
 	env      layer
 	flags    layer
 
-	kept map[string]keeper // the keys that file has no say in, by their names
+	kept         map[string]keeper // the keys that file has no say in, by their names
+	strangersDir string            // where a stranger's file is, resolved
 }
 
 // readSources reads everything, and says all that is wrong with it.
@@ -55,6 +56,7 @@ func readSources(o Options, env map[string]string, first, own found) (sources, P
 		}
 	}
 	if first.stranger {
+		s.strangersDir = resolve(filepath.Dir(first.path))
 		problems = append(problems, s.keep()...)
 	}
 	return s, problems
@@ -115,6 +117,7 @@ type values struct {
 	OnTimeout     sandbox.TimeoutAction `mapstructure:"on_timeout"`
 	OnOutputLimit sandbox.OutputAction  `mapstructure:"on_output_limit"`
 	Workdir       string
+	Tmpfs         []string
 	User          sandbox.User
 	Env           struct{ Set, Allow []string }
 	Secrets       []sandbox.Secret

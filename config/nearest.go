@@ -48,27 +48,44 @@ func nearest(table []key, name string) string {
 	return table[i].name
 }
 
-// distance is how many letters are to be added, left out or replaced to make b
-// of a (Levenshtein). A key of a hostile length is simply far off.
+// misspeltField is of an unknown field of a list's item, which has these.
+func misspeltField(what, name string, fields ...string) *Problem {
+	has := what + " has " + strings.Join(fields[:len(fields)-1], ", ") + " and " + fields[len(fields)-1]
+	table := make([]key, len(fields))
+	for i, field := range fields {
+		table[i].name = field
+	}
+	if nearest := nearest(table, name); slices.Contains(fields, nearest) {
+		return wrong("did you mean "+nearest+"? "+has, "unknown key")
+	}
+	return wrong(has, "unknown key")
+}
+
+// distance is how many letters are to be added, left out, replaced or swapped with
+// the next to make b of a (optimal string alignment). A key of a hostile length is
+// simply far off.
 func distance(a, b string) int {
 	if len(b) > 64 {
 		return len(b)
 	}
-	row := make([]int, len(b)+1)
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
+			cost := row[j]
 			if a[i] != b[j] {
 				cost++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+			next[j+1] = min(cost, next[j]+1, row[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
 		}
+		before, row = row, next
 	}
 	return row[len(b)]
 }

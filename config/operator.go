@@ -18,20 +18,22 @@ var (
 		next: "put it into belljar/sandbox.yaml of your XDG config folder or of /etc, or name this file with --config or BELLJAR_CONFIG"}
 	policyKeeper = keeper{what: "the policy is the operator's, which a file found in the working directory may not change",
 		next: "name this file with --config or BELLJAR_CONFIG to use its own policy"}
+	judgedKeeper = keeper{what: "the operator has a policy, and a file found in the working directory may not choose what its rules' commands are",
+		next: trustIt}
 	secretKeeper = keeper{what: "there are secrets, and a file found in the working directory may not choose where they go",
-		next: "name this file with --config or BELLJAR_CONFIG, if it may"}
+		next: trustIt}
 )
 
 // judging are the keys that make a policy: one that is not the default is one.
 var judging = []string{"policy.default", "policy.set", "policy.shell", "policy.rules"}
 
-// diverting are the keys that say what a command is that a rule gives a secret
-// to, and whom it can tell. Of mounts.allow, targets are checked.
-var diverting = []string{"engine.host", "engine.runtime", "image", "network", "user", "workdir", "env.set", "env.allow"}
+// diverting are the keys that say what a command is that a rule names, and whom
+// it can tell what it is given. Of mounts.allow, targets are checked.
+var diverting = []string{"image", "pull", "network", "user", "workdir", "tmpfs", "env.set", "env.allow"}
 
 // keepers are the keys that stay the operator's where the file is a stranger's:
-// those of the host, the policy if the operator has one, and if there are
-// secrets, where these go.
+// those of the host, the policy if the operator has one, and what leads astray
+// what is judged, or where secrets go.
 func (s sources) keepers() map[string]keeper {
 	kept := map[string]keeper{}
 	keep := func(k keeper, place string, names ...string) {
@@ -45,11 +47,12 @@ func (s sources) keepers() map[string]keeper {
 			keep(hostKeeper, "", k.name)
 		}
 	}
-	if v, ok := s.decided("secrets"); ok {
-		keep(secretKeeper, v.place, diverting...)
-	}
 	if v, ok := s.decided(judging...); ok {
 		keep(policyKeeper, v.place, append(judging, "policy.ask_timeout")...)
+		keep(judgedKeeper, v.place, diverting...)
+	}
+	if v, ok := s.decided("secrets"); ok {
+		keep(secretKeeper, v.place, diverting...)
 	}
 	return kept
 }
@@ -77,6 +80,7 @@ func (s *sources) keep() Problems {
 	s.kept = s.keepers()
 	var problems Problems
 	take := func(profile string, from layer) {
+		problems = append(problems, s.bounded(profile, from)...)
 		for name, k := range s.kept {
 			v, set := from[name].(value)
 			own := s.own(profile, name)

@@ -40,6 +40,16 @@ func sourceOf(c *Config, key string) string {
 // A stranger's file reset the operator's keys to their defaults by being there.
 func TestStrangersFileResetsNothing(t *testing.T) {
 	of := map[string]string{
+		"engine.host":       "tcp://mine:2375",
+		"engine.runtime":    "runsc",
+		"max_running":       "3",
+		"queue.length":      "3",
+		"queue.wait":        "3m",
+		"pool.min":          "1",
+		"pool.max":          "9",
+		"pool.max_age":      "3m",
+		"serve.listen":      "unix:///run/mine",
+		"serve.token_file":  "/srv/token",
 		"secrets":           "[{name: API_KEY, from: env}]",
 		"summarize.command": "[/bin/sum]",
 		"spool.total":       "2GiB",
@@ -178,8 +188,11 @@ profiles:
 	if err := os.WriteFile(dir+"/conf/real.yaml", []byte(operators), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const strangers = "mounts: {allow: [{source: DIR, target: /work, mode: rw}]}\nprofiles: {a: {}}"
-	c, err := load(t, strings.ReplaceAll(strangers, "DIR", dir), Options{Env: []string{"HOME=" + home, "BELLJAR_AUDIT_FILE=/srv/other/a.jsonl"}})
+	const strangers = "mounts: {allow: [{source: ., target: /work, mode: rw}]}\nprofiles: {a: {}}"
+	if err := os.WriteFile(filepath.Join(dir, fileName), []byte(strangers), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(Options{Workdir: dir, Env: []string{"HOME=" + home, "BELLJAR_AUDIT_FILE=/srv/other/a.jsonl"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,47 +251,55 @@ func TestStrangersFileLoosensNoPolicy(t *testing.T) {
 	}
 }
 
-// Whoever chooses the image, or the network, is told the secrets that are given.
-func TestStrangersFileDivertsNoSecrets(t *testing.T) {
-	const operators = "image: mine\nsecrets: [{name: API_KEY, from: env}]\npolicy: {rules: [{name: r, commands: [curl], decision: allow, secrets: [API_KEY]}]}"
-	c, _, err := beside(t, operators, "timeout: 5m\nmounts: {allow: [{source: ., target: /work/x, mode: rw}]}\nprofiles: {a: {limits: {pids: 32}}}", Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for profile, p := range c.Profiles {
-		if p.Image != "mine" || p.Timeout != 5*time.Minute || len(p.Secrets) != 1 {
-			t.Errorf("%s: %+v", profile, p)
-		}
-	}
-	for strangers, key := range map[string]string{
-		"image: evil":                                            "image",
-		"image: belljar/base":                                    "image", // the operator's is another
-		"network: bridge":                                        "network",
-		"user: 1000":                                             "user",
-		"workdir: /usr/local/bin":                                "workdir",
-		"env: {set: [LD_PRELOAD=/work/x]}":                       "env.set",
-		"env: {allow: [LD_PRELOAD]}":                             "env.allow",
-		"engine: {host: tcp://evil:2375}":                        "engine.host",
-		"engine: {runtime: evil}":                                "engine.runtime",
-		"mounts: {allow: [{source: .}]}":                         "mounts.allow",
-		"mounts: {allow: [{source: ., target: /usr/local/bin}]}": "mounts.allow",
-		"profiles: {a: {image: evil}}":                           "profiles.a.image",
+// Whoever chooses the image, or the network, is told the secrets that are given,
+// and says what the commands are that the operator's rules name.
+func TestStrangersFileDivertsNothing(t *testing.T) {
+	const top = "image: mine\n"
+	for what, more := range map[string]string{
+		secretKeeper.what: "secrets: [{name: API_KEY, from: env}]",
+		judgedKeeper.what: "policy: {default: deny, set: readonly}",
 	} {
-		for own, options := range map[string]Options{operators: {}, "image: mine": {Env: []string{"BELLJAR_SECRETS=[{name: API_KEY, from: env}]"}}} {
-			_, place, err := beside(t, own, strangers, options)
-			if len(options.Env) > 0 {
-				place = "BELLJAR_SECRETS"
+		operators := top + more
+		c, _, err := beside(t, operators, "timeout: 5m\nmounts: {allow: [{source: ., target: /work/x, mode: rw}]}\nprofiles: {a: {limits: {pids: 32}}}", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for profile, p := range c.Profiles {
+			if p.Image != "mine" || p.Timeout != 5*time.Minute {
+				t.Errorf("%s: %+v", profile, p)
 			}
-			text := errorText(err)
-			if !strings.HasPrefix(text, "sandbox.yaml:1: "+key+": ") || !strings.Contains(text, secretKeeper.what+": see "+place) {
+		}
+		name, value, _ := strings.Cut(more, ": ")
+		variable := "BELLJAR_" + strings.ToUpper(name) + "=" + value
+		if name == "policy" {
+			variable = "BELLJAR_POLICY_DEFAULT=deny"
+		}
+		place, _, _ := strings.Cut(variable, "=")
+		for strangers, key := range map[string]string{
+			"image: evil":                       "image",
+			"image: belljar/base":               "image", // the operator's is another
+			"pull: always":                      "pull",
+			"network: bridge":                   "network",
+			"user: 1000":                        "user",
+			"workdir: /usr/local/bin":           "workdir",
+			"env: {set: [PATH=/work/bin:/bin]}": "env.set",
+			"env: {allow: [LD_PRELOAD]}":        "env.allow",
+			"mounts: {allow: [{source: .}]}":    "mounts.allow[0].target",
+			"mounts: {allow: [{source: ., target: /usr/local/bin}]}": "mounts.allow[0].target",
+			"profiles: {a: {image: evil}}":                           "profiles.a.image",
+			"profiles: {a: {env: {set: [PATH=/work/bin]}}}":          "profiles.a.env.set",
+		} {
+			_, file, err := beside(t, operators, strangers, Options{})
+			if text := errorText(err); !strings.HasPrefix(text, "sandbox.yaml:1: "+key+": ") || !strings.Contains(text, what+": see "+file) {
 				t.Errorf("%s: %v", strangers, err)
 			}
-		}
-		if _, _, err := beside(t, "image: mine", strangers, Options{}); err != nil {
-			t.Errorf("%s, without secrets: %v", strangers, err)
-		}
-		if _, _, err := beside(t, operators, strangers, Options{Path: fileName}); err != nil {
-			t.Errorf("%s, named: %v", strangers, err)
+			_, _, err = beside(t, top, strangers, Options{Env: []string{variable}})
+			if text := errorText(err); !strings.HasPrefix(text, "sandbox.yaml:1: "+key+": ") || !strings.Contains(text, what+": see "+place) {
+				t.Errorf("%s, %s: %v", strangers, variable, err)
+			}
+			if _, _, err := beside(t, operators, strangers, Options{Path: fileName}); err != nil {
+				t.Errorf("%s, named: %v", strangers, err)
+			}
 		}
 	}
 }

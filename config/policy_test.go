@@ -35,8 +35,8 @@ func TestPolicy(t *testing.T) {
 		{"policy: {default: deny, rules: [{name: e, commands: [echo], decision: allow, allow_unknown: true, writes: [/work/**], env: [A]}]}", `A=1 echo "$X" > /work/x`, "allow", "e"},
 		{"policy: {default: deny, rules: [{name: e, commands: [echo], decision: allow, writes: [/work/**]}]}", "echo > /etc/x", "deny", ""},
 		{"policy: {default: deny, rules: [{name: e, commands: [mk], decision: ask, allow: [runs]}]}", "mk x", "ask", "e"},
-		{"policy: {default: deny, set: readonly}", "[[ -f x ]] && cat x", "deny", ""},
-		{"policy: {default: deny, set: readonly, shell: bash}", "[[ -f x ]] && cat x", "allow", "read-files"},
+		{"policy: {default: deny, set: readonly}", "cat $'x'", "deny", ""},
+		{"policy: {default: deny, set: readonly, shell: bash}", "cat $'x'", "allow", "read-files"},
 	} {
 		v := rulesOf(t, mustLoad(t, test.file, Options{}), "default").JudgeScript(test.script, "")
 		if v.Decision.String() != test.decision || v.Rule != test.rule && test.decision != "deny" {
@@ -84,7 +84,7 @@ func TestBadPolicy(t *testing.T) {
 		"[a]":   "[0]: must be a mapping, not a string (`belljar config schema` says what it is)",
 		"[{}]":  "[0]: the name is missing (write {name: no-push, commands: [git push], decision: deny})",
 		"[{x}]": "[0].x: unknown key (a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes, env, grant and secrets)",
-		"[{name: a, commands: [b], decision: deny, grants: {}}]":                                "[0].grants: unknown key (a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes, env, grant and secrets)",
+		"[{name: a, commands: [b], decision: deny, grants: {}}]":                                "[0].grants: unknown key (did you mean grant? a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes, env, grant and secrets)",
 		"[{name: a, commands: [b], decision: allow, grant: [1m]}]":                              "[0].grant: must be a mapping, not a list (`belljar config schema` says what it is)",
 		"[{name: a, commands: [b], decision: allow, grant: {timeot: 1m}}]":                      "[0].grant.timeot: unknown key (did you mean timeout?)",
 		"[{name: a, commands: [b], decision: allow, grant: {limits.pids: 5}}]":                  "[0].grant.\"limits.pids\": unknown key (did you mean limits.pids?)",
@@ -94,13 +94,13 @@ func TestBadPolicy(t *testing.T) {
 		"[{name: a, commands: [b], decision: allow, grant: {limits: {memory: 1MiB}}}]":          "[0].grant.limits.memory: 1MiB is too small (at least 6MiB)",
 		"[{name: a, commands: [b], decision: allow, grant: {limits: {pids: a}}}]":               "[0].grant.limits.pids: must be a number, not a string (write one such as 32)",
 		"[{name: a, commands: [b], decision: allow, grant: {limits: {pids: 5, pids: 6}}}]":      "[0].grant.limits.pids: duplicate key, first on line 1 (remove one of them)",
-		"[{name: a, commands: [b], decision: allow, grant: {network: bridge}}]":                 `[0].grant.network: "bridge" is not one of its values (write none)`,
-		"[{name: a, commands: [b], decision: allow, grant: {mounts: rw}}]":                      `[0].grant.mounts: "rw" is not one of its values (write ro, none)`,
+		"[{name: a, commands: [b], decision: allow, grant: {network: bridge}}]":                 `[0].grant.network: the value is not one of its values (write none)`,
+		"[{name: a, commands: [b], decision: allow, grant: {mounts: rw}}]":                      `[0].grant.mounts: the value is not one of its values (write ro, none)`,
 		"[{name: a, commands: [b], decision: allow, grant: {secrets: [A]}}]":                    "[0].grant.secrets: unknown key (`belljar config schema` lists the keys)",
 		"[{name: a, commands: [b], decision: allow, secrets: A}]":                               "[0].secrets: must be a list, not a string (`belljar config schema` says what it is)",
 		"[{name: a, commands: [b], decision: allow, secrets: [A-B]}]":                           `[0].secrets: "A-B": write a variable's name, such as API_KEY`,
 		"[{name: a, commands: [b]}]":                                                            "[0]: the decision is missing (write {name: no-push, commands: [git push], decision: deny})",
-		"[{name: a, commands: [b], decision: no}]":                                              `[0].decision: "no" is not a decision (write allow, ask or deny)`,
+		"[{name: a, commands: [b], decision: no}]":                                              `[0].decision: the value is not a decision (write allow, ask or deny)`,
 		"[{name: a, commands: b, decision: deny}]":                                              "[0].commands: must be a list, not a string (`belljar config schema` says what it is)",
 		"[{name: a, commands: [5], decision: deny}]":                                            "[0].commands[0]: must be a string, not a number (write it in quotes)",
 		"[{name: a, commands: [], decision: deny}]":                                             "[0].commands: name at least one",
@@ -129,7 +129,7 @@ func TestSetNeedsADefault(t *testing.T) {
 	if err == nil || err.Error() != "sandbox.yaml:2: policy.set: readonly says what is allowed, and the default is to allow everything else (set policy.default to deny or ask)" {
 		t.Error(err)
 	}
-	if _, err := load(t, "policy: {set: all}", Options{}); err == nil || !strings.Contains(err.Error(), `"all" is not one of its values (write readonly, git-readonly, build)`) {
+	if _, err := load(t, "policy: {set: all}", Options{}); err == nil || !strings.Contains(err.Error(), `the value is not one of its values (write readonly, git-readonly, build)`) {
 		t.Error(err)
 	}
 }

@@ -93,7 +93,7 @@ func (r *reader) policyTestField(test *PolicyTest, f field) {
 		}
 	case "dir":
 		if !path.IsAbs(*text) {
-			r.report(f.path, f.value, wrong("it is a path inside the container, such as /work/sub", "%q is not absolute", *text))
+			r.report(f.path, f.value, wrong("it is a path inside the container, such as /work/sub", "%s is not absolute", said(*text)))
 		}
 	case "rule":
 		test.Rule = text

@@ -44,13 +44,13 @@ func TestBadPolicyTests(t *testing.T) {
 		"tests:\n- {script: ls\n":    "t.yaml:1: did not find expected ',' or '}' (look at the indentation, colons and quotes there)",
 		"tests: [{script: ls, decision: allow}]\n---\na: b": "t.yaml:2: a second YAML document (keep one document in the file)",
 		"tests:\n- {script: ls, decision: allow, rules: a}": "t.yaml:2: tests[0].rules: unknown key (a test has script, decision, rule and dir)",
-		"tests:\n- {script: ls, decision: Allow}":           `t.yaml:2: tests[0].decision: "Allow" is not a decision (write allow, ask or deny)`,
+		"tests:\n- {script: ls, decision: Allow}":           `t.yaml:2: tests[0].decision: the value is not a decision (write allow, ask or deny)`,
 		"tests:\n- {script: ls, decision: 5}":               "t.yaml:2: tests[0].decision: must be a string, not a number (write it in quotes)",
 		"tests:\n- {script: ls, script: id, decision: ask}": "t.yaml:2: tests[0].script: duplicate key, first on line 2 (remove one of them)",
 		"tests:\n- {script: ' ', decision: ask}":            "t.yaml:2: tests[0].script: is empty (write one such as git status)",
 		"tests:\n- {script: 5, decision: ask}":              "t.yaml:2: tests[0].script: must be a string, not a number (write it in quotes)",
-		"tests:\n- {script: ls, decision: ask, dir: sub}":   `t.yaml:2: tests[0].dir: "sub" is not absolute (it is a path inside the container, such as /work/sub)`,
-		"tests:\n- &a {script: ls, decision: ask}\n- *a":    "t.yaml:3: alias *a: aliases are not read (write the value out)",
+		"tests:\n- {script: ls, decision: ask, dir: sub}":   `t.yaml:2: tests[0].dir: the value is not absolute (it is a path inside the container, such as /work/sub)`,
+		"tests:\n- &a {script: ls, decision: ask}\n- *a":    "t.yaml:3: aliases are not read (write the value out)",
 		"tests: []\ntests: []":                              "t.yaml:2: tests: duplicate key, first on line 1 (remove one of them)",
 	} {
 		if _, err := ReadPolicyTests("t.yaml", []byte(file)); err == nil || err.Error() != want {

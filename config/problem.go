@@ -3,7 +3,9 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -14,6 +16,8 @@ type Problem struct {
 	Key     string // "limits.memory"; empty where it is about the whole file
 	Message string
 	Hint    string // the next step
+
+	discreet string // the message without the value; until it is known where that was written
 }
 
 func (p *Problem) Error() string {
@@ -47,9 +51,25 @@ func (ps Problems) tidy() Problems {
 	return slices.CompactFunc(ps, func(a, b *Problem) bool { return *a == *b })
 }
 
+// said is a value as it was written. Whoever runs belljar sees the command line in
+// any case. What a file or a variable has may be a secret that went astray, and
+// messages end in logs: it is told only where it can be nothing but a number.
+type said string
+
+var harmless = regexp.MustCompile(`^-?[0-9.]{1,12}[A-Za-z]{0,3}$`)
+
 // wrong is a Problem whose place is filled in by who knows it.
 func wrong(hint, format string, args ...any) *Problem {
-	return &Problem{Message: fmt.Sprintf(format, args...), Hint: hint}
+	loud, discreet := slices.Clone(args), slices.Clone(args)
+	for i, arg := range args {
+		if text, ok := arg.(said); ok {
+			loud[i], discreet[i] = strconv.Quote(string(text)), "the value"
+			if harmless.MatchString(string(text)) {
+				discreet[i] = loud[i]
+			}
+		}
+	}
+	return &Problem{Message: fmt.Sprintf(format, loud...), Hint: hint, discreet: fmt.Sprintf(format, discreet...)}
 }
 
 func position(place string, line int) string {

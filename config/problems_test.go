@@ -28,7 +28,7 @@ func TestBadFiles(t *testing.T) {
 		{"unknown key like no other", "foo: blue", "1: foo: unknown key (`belljar config schema` lists the keys)"},
 		{"key in another case", "Timeout: 30s", "1: Timeout: unknown key (did you mean timeout?)"},
 		{"key with a dot", "limits.memory: 1g", `1: "limits.memory": a key with a dot (write the group, and below it the key)`},
-		{"key that is shown quoted", `"a\e[31m": 1`, "1: \"a\\x1b[31m\": unknown key (`belljar config schema` lists the keys)"},
+		{"key that is shown quoted", `"a\e[31m": 1`, "1: \"…\": unknown key (`belljar config schema` lists the keys)"},
 		{"merge key", "<<: {timeout: 3s}", "1: \"<<\": unknown key (`belljar config schema` lists the keys)"},
 		{"duplicate key", "timeout: 3s\n\ntimeout: 4s", "3: timeout: duplicate key, first on line 1 (remove one of them)"},
 		{"duplicate key below", "limits: {pids: 4, pids: 5}", "1: limits.pids: duplicate key, first on line 1 (remove one of them)"},
@@ -51,29 +51,30 @@ func TestBadFiles(t *testing.T) {
 		{"string for a group", "limits: 5g", "1: limits: must be a mapping, not a string (`belljar config schema` says what it is)"},
 		{"no value", "timeout:", "1: timeout: has no value (give it a value, or remove the key)"},
 		{"list at the top", "- a", "1: must be a mapping, not a list (`belljar config schema` says what it is)"},
-		{"another tag", "timeout: !me 3s", `1: timeout: must be a string, not "!me" (write one such as 10m)`},
+		{"another tag", "timeout: !me 3s", `1: timeout: must be a string, not a value with a tag (write one such as 10m)`},
 
 		{"version", "version: 2", "1: version: 2 is out of range (write 1)"},
-		{"pull policy", "pull: allways", `1: pull: "allways" is not one of its values (write always, missing, never)`},
+		{"pull policy", "pull: allways", `1: pull: the value is not one of its values (write always, missing, never)`},
 		{"least memory", "limits: {memory: 5MiB}", "1: limits.memory: 5MiB is too small (at least 6MiB)"},
 		{"least pids", "limits: {pids: 3}", "1: limits.pids: 3 is out of range (from 4 to 4194304)"},
 		{"no processor", "limits: {cpus: 0}", "1: limits.cpus: 0 is out of range (from 0.01 to 4096)"},
 		{"processors, not a number", "limits: {cpus: .nan}", `1: limits.cpus: ".nan" is not a number (write a number such as 1 or 0.5)`},
-		{"root", "user: 0:5", `1: user: "0:5" is root (give a UID above 0, such as 65534:65534)`},
-		{"user by name", "user: nobody", `1: user: "nobody" is not UID:GID (write numbers, such as 65534:65534: the image decides what a name means)`},
-		{"relative workdir", "workdir: work", `1: workdir: "work" is not absolute (it is a path inside the container, such as /work)`},
-		{"workdir of the kernel", "workdir: /work/../proc/self/fd/8", `1: workdir: "/work/../proc/self/fd/8" is in the kernel's own file systems (choose one such as /work)`},
-		{"host network", "network: host", `1: network: "host" shares a namespace with others (use none, bridge or a network of the engine's)`},
-		{"container's network", "network: container:x", `1: network: "container:x" shares a namespace with others (use none, bridge or a network of the engine's)`},
-		{"variable without a value", "env:\n  set: [A=1, B]", `2: env.set[1]: "B" is not NAME=value (write NAME=value, where NAME is letters, digits and _)`},
-		{"variable with a NUL", `env: {set: ["A=\0"]}`, `1: env.set[0]: "A=\x00" is not NAME=value (write NAME=value, where NAME is letters, digits and _)`},
+		{"root", "user: 0:5", `1: user: the value is root (give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image)`},
+		{"tmpfs", "tmpfs: [/var/tmp, \"/etc/x\", var]", "1: tmpfs[1]: the value cannot be a directory in memory (choose one such as /var/tmp)\n1: tmpfs[2]: the value cannot be a directory in memory (write a path inside the container alone, such as /var/tmp: its size is limits.tmp)"},
+		{"user by name", "user: nobody", `1: user: the value is not UID:GID (write numbers, such as 65534:65534: the image decides what a name means)`},
+		{"relative workdir", "workdir: work", `1: workdir: the value is not absolute (it is a path inside the container, such as /work)`},
+		{"workdir of the kernel", "workdir: /work/../proc/self/fd/8", `1: workdir: the value is in the kernel's own file systems (choose one such as /work)`},
+		{"host network", "network: host", `1: network: the value shares a namespace with others (use none, bridge or a network of the engine's)`},
+		{"container's network", "network: container:x", `1: network: the value shares a namespace with others (use none, bridge or a network of the engine's)`},
+		{"variable without a value", "env:\n  set: [A=1, B]", `2: env.set[1]: the value is not NAME=value (write NAME=value, where NAME is letters, digits and _)`},
+		{"variable with a NUL", `env: {set: ["A=\0"]}`, `1: env.set[0]: the value is not NAME=value (write NAME=value, where NAME is letters, digits and _)`},
 		{"variables as a mapping", "env: {set: {A: 1}}", "1: env.set: must be a list, not a mapping (`belljar config schema` says what it is)"},
-		{"socket's address", "serve: {listen: unix://run/x}", `1: serve.listen: "unix://run/x" is not a socket's address (write unix:// and an absolute path)`},
+		{"socket's address", "serve: {listen: unix://run/x}", `1: serve.listen: the value is not a socket's address (write unix:// and an absolute path)`},
 
-		{"home", "mounts: {allow: [{source: ~/x}]}", `1: mounts.allow[0].source: "~/x": ~ is not expanded (write the whole path)`},
-		{"everything", "mounts: {allow: [{source: /}]}", `1: mounts.allow[0]: "/" allows the whole host (name the directories that commands need)`},
+		{"home", "mounts: {allow: [{source: ~/x}]}", `1: mounts.allow[0].source: the value begins with ~, which is not expanded (write the whole path)`},
+		{"everything", "mounts: {allow: [{source: /}]}", `1: mounts.allow[0]: the source / allows the whole host (name the directories that commands need)`},
 		{"mount without a source", "mounts: {allow: [{mode: ro}]}", "1: mounts.allow[0]: the source is missing (write {source: ./, target: /work, mode: ro})"},
-		{"mount of an unknown mode", "mounts: {allow: [{source: ., mode: w}]}", `1: mounts.allow[0].mode: "w" is not a mode (write ro or rw)`},
+		{"mount of an unknown mode", "mounts: {allow: [{source: ., mode: w}]}", `1: mounts.allow[0].mode: the value is not a mode (write ro or rw)`},
 		{"mount with an unknown key", "mounts: {allow: [{source: ., readonly: true}]}", "1: mounts.allow[0].readonly: unknown key (a mount has source, target and mode)"},
 
 		{"list without an end", "env: {allow: [" + strings.Repeat("A,", 101) + "]}", "1: env.allow: 101 are too many (at most 100)"},
@@ -83,13 +84,13 @@ func TestBadFiles(t *testing.T) {
 		{"profile with a global key", "profiles: {a: {queue: {length: 3}}}", "1: profiles.a.queue: a profile cannot set this key (set it at the top level)"},
 		{"profile's value", "profiles:\n  a:\n    limits:\n      tmp: 1", "4: profiles.a.limits.tmp: 1 has no unit (write 1MiB)"},
 
-		{"view's mode", "view: {mode: both}", `1: view.mode: "both" is not one of its values (write none, separate, merged)`},
+		{"view's mode", "view: {mode: both}", `1: view.mode: the value is not one of its values (write none, separate, merged)`},
 		{"view without a unit", "view:\n  bytes: 100000", "2: view.bytes: 100000 has no unit (write 100000B)"},
 		{"view of a book", "view: {bytes: 1GiB}", "1: view.bytes: 1GiB is too large (at most 64MiB)"},
 		{"view of no line", "view: {lines: 0}", "1: view.lines: 0 is out of range (from 1 to 1000000)"},
 		{"view of a word a line", "view: {line_chars: 5}", "1: view.line_chars: 5 is out of range (from 16 to 1000000)"},
-		{"charset", "view: {charset: latin-9000}", `1: view.charset: "latin-9000" is not a known charset (write one as IANA names it, such as iso-8859-1 or shift_jis)`},
-		{"charset that is refused everywhere", "view: {charset: iso-2022-kr}", `1: view.charset: "iso-2022-kr" is not a known charset (write one as IANA names it, such as iso-8859-1 or shift_jis)`},
+		{"charset", "view: {charset: latin-9000}", `1: view.charset: the value is not a known charset (write one as IANA names it, such as iso-8859-1 or shift_jis)`},
+		{"charset that is refused everywhere", "view: {charset: iso-2022-kr}", `1: view.charset: the value is not a known charset (write one as IANA names it, such as iso-8859-1 or shift_jis)`},
 		{"live views in a hurry", "view: {every: 99ms}", "1: view.every: 99ms is too short (at least 100ms)"},
 		{"live views by a number", "view: {every: 1}", "1: view.every: 1 has no unit (write 1s)"},
 		{"key of a view", "view: {line_char: 5}", "1: view.line_char: unknown key (did you mean view.line_chars?)"},
@@ -97,7 +98,7 @@ func TestBadFiles(t *testing.T) {
 		{"spool of everything", "spool: {total: 17TiB}", "1: spool.total: 17TiB is too large (at most 16TiB)"},
 		{"spool for ever", "spool: {age: 721h}", "1: spool.age: 721h is too long (at most 720h)"},
 		{"spool for a moment", "spool: {age: 5ms}", "1: spool.age: 5ms is too short (at least 1s, or 0 for none)"},
-		{"spool's failure", "spool: {on_error: stop}", `1: spool.on_error: "stop" is not one of its values (write continue, end)`},
+		{"spool's failure", "spool: {on_error: stop}", `1: spool.on_error: the value is not one of its values (write continue, end)`},
 		{"spool of a profile", "profiles: {a: {spool: {age: 0}}}", "1: profiles.a.spool: a profile cannot set this key (set it at the top level)"},
 		{"summaries of all", "summarize: {over: 100B}", "1: summarize.over: 100B is too small (at least 1KiB)"},
 		{"patience", "summarize: {timeout: 11m}", "1: summarize.timeout: 11m is too long (at most 10m)"},
@@ -108,16 +109,16 @@ func TestBadFiles(t *testing.T) {
 		{"pool", "pool: {min: 9}", "1: pool.min: pool.min 9 is over pool.max 8 (raise the one or lower the other)"},
 
 		{"second document", "timeout: 3s\n---\ntimeout: 4s", "2: a second YAML document (keep one document in the file)"},
-		{"alias", "image: &a x\nworkdir: *a", "2: alias *a: aliases are not read (write the value out)"},
+		{"alias", "image: &a x\nworkdir: *a", "2: aliases are not read (write the value out)"},
 		{"syntax", "timeout: 3s\nimage: [", "2: did not find expected node content (look at the indentation, colons and quotes there)"},
 
 		{"all at once, by line", "user: root\nlimits: {memory: 1}\ntiemout: 3s",
-			`1: user: "root" is not UID:GID (write numbers, such as 65534:65534: the image decides what a name means)
+			`1: user: the value is root (give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image)
 2: limits.memory: 1 has no unit (write 1MiB)
 3: tiemout: unknown key (did you mean timeout?)`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := load(t, test.file, Options{})
+			_, err := load(t, test.file, Options{Path: fileName})
 			want := "sandbox.yaml:" + strings.ReplaceAll(test.want, "\n", "\nsandbox.yaml:")
 			if err == nil {
 				t.Fatalf("no error, want %s", want)
@@ -131,15 +132,33 @@ func TestBadFiles(t *testing.T) {
 
 func TestBadEnvironmentAndFlags(t *testing.T) {
 	_, err := load(t, "", Options{
-		Env:   []string{"BELLJAR_TIMEOUT=30", "BELLJAR_ENV_ALLOW=CI", "BELLJAR_HOST=x", "BELLJAR_VERSION=9", "BELLJAR_OTHER=1"},
+		Env:   []string{"BELLJAR_TIMEOUT=30", "BELLJAR_ENV_ALLOW=CI", "BELLJAR_HOST=x", "BELLJAR_VERSION=9", "BELLJAR_TIMOUT=5s", "BELLJAR_LIMITS_MEMROY=1GiB", "BELLJAR_FOO=1", "BELLJAR_EMPTY=", "BELLJAR_PORT_80_TCP=x", "BELLJAR_SERVICE_HOST=x", "XBELLJAR_X=1"},
 		Flags: map[string]string{"limits.pids": "many", "nothing": "1"},
 	})
 	want := `--pids-limit: limits.pids: "many" is not a number (write a whole number, at least 4)
 BELLJAR_ENV_ALLOW: env.allow: must be a list, not a string (` + "`belljar config schema`" + ` says what it is)
+BELLJAR_FOO: no key of sandbox.yaml has that variable (unset it; ` + "`belljar config schema`" + ` lists the keys, and BELLJAR_LIMITS_MEMORY sets limits.memory)
+BELLJAR_LIMITS_MEMROY: no key of sandbox.yaml has that variable (did you mean BELLJAR_LIMITS_MEMORY?)
 BELLJAR_TIMEOUT: timeout: 30 has no unit (write 30s)
+BELLJAR_TIMOUT: no key of sandbox.yaml has that variable (did you mean BELLJAR_TIMEOUT?)
 flag: nothing: no key has that name`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+// Whoever says where a secret comes from names that as he likes.
+func TestSecretsVariable(t *testing.T) {
+	file := "version: 1\nsecrets: [{name: TOKEN, from: env, variable: BELLJAR_TOKEN}]\n"
+	path := filepath.Join(t.TempDir(), "own.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(Options{Path: path, Workdir: t.TempDir(), Env: []string{"BELLJAR_TOKEN=x"}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := Load(Options{Path: path, Workdir: t.TempDir(), Env: []string{"BELLJAR_TOKENS=x"}}); err == nil {
+		t.Error("another is taken")
 	}
 }
 
@@ -160,7 +179,7 @@ func TestSourceThatLeadsOutOfAWritableFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := "profiles: {a: {mounts: {allow: [{source: " + dir + "/out, mode: rw}]}}}\nmounts: {allow: [{source: " + dir + "/out/link}]}"
-	_, err := load(t, text, Options{})
+	_, err := load(t, text, Options{Path: fileName})
 	problems, ok := errors.AsType[Problems](err)
 	if !ok || len(problems) != 1 || !strings.Contains(err.Error(), "sandbox.yaml:2: mounts.allow: source ") || !strings.Contains(err.Error(), `by a link to "/usr"`) {
 		t.Error(err)

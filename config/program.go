@@ -28,9 +28,9 @@ func (r *reader) program(name string, items []*yaml.Node) []string {
 		}
 		switch {
 		case strings.ContainsRune(n.Value, 0):
-			r.report(item, n, wrong("remove it", "%q has a NUL byte", n.Value))
+			r.report(item, n, wrong("remove it", "has a NUL byte"))
 		case i == 0 && (n.Value == "" || strings.ContainsRune(n.Value, '/') && !filepath.IsAbs(n.Value)):
-			r.report(item, n, wrong("write its absolute path, or the name of one in PATH", "%q is not a program", n.Value))
+			r.report(item, n, wrong("write its absolute path, or the name of one in PATH", "%s is not a program", said(n.Value)))
 		}
 		list = append(list, n.Value)
 	}

@@ -57,10 +57,10 @@ profiles:
 func TestBadProgram(t *testing.T) {
 	for command, want := range map[string]string{
 		"sum":             "named.yaml:1: summarize.command: must be a list, not a string (`belljar config schema` says what it is)",
-		"[./sum]":         `named.yaml:1: summarize.command[0]: "./sum" is not a program (write its absolute path, or the name of one in PATH)`,
-		"[~/sum]":         `named.yaml:1: summarize.command[0]: "~/sum" is not a program (write its absolute path, or the name of one in PATH)`,
-		`[""]`:            `named.yaml:1: summarize.command[0]: "" is not a program (write its absolute path, or the name of one in PATH)`,
-		`[sum, "a\0b"]`:   `named.yaml:1: summarize.command[1]: "a\x00b" has a NUL byte (remove it)`,
+		"[./sum]":         `named.yaml:1: summarize.command[0]: the value is not a program (write its absolute path, or the name of one in PATH)`,
+		"[~/sum]":         `named.yaml:1: summarize.command[0]: the value is not a program (write its absolute path, or the name of one in PATH)`,
+		`[""]`:            `named.yaml:1: summarize.command[0]: the value is not a program (write its absolute path, or the name of one in PATH)`,
+		`[sum, "a\0b"]`:   `named.yaml:1: summarize.command[1]: has a NUL byte (remove it)`,
 		"[sum, {a: b}]":   "named.yaml:1: summarize.command[1]: must be a string, not a mapping (`belljar config schema` says what it is)",
 		"[head, -n, 100]": "named.yaml:1: summarize.command[2]: must be a string, not a number (write it in quotes)",
 	} {
@@ -86,7 +86,7 @@ func TestWorkingDirectoryIsAStrangers(t *testing.T) {
 		"summarize: {command: [], command: [touch]}":                    "sandbox.yaml:1: summarize.command: duplicate key, first on line 1 (remove one of them)",
 		"profiles: {default: {summarize: {command: [touch]}}}":          "sandbox.yaml:1: profiles.default: the default profile is the top level (set its keys at the top level)",
 		"profiles: {a: {<<: {summarize: {command: [touch]}}}}":          `sandbox.yaml:1: profiles.a."<<": unknown key (` + "`belljar config schema`" + ` lists the keys)`,
-		"env: {allow: &a [touch]}\nsummarize: {command: *a}":            "sandbox.yaml:2: alias *a: aliases are not read (write the value out)",
+		"env: {allow: &a [touch]}\nsummarize: {command: *a}":            "sandbox.yaml:2: aliases are not read (write the value out)",
 		"summarize: {command: touch}":                                   "sandbox.yaml:1: summarize.command: must be a list, not a string (`belljar config schema` says what it is)",
 		"summarize: {command: [], over: 1MiB, timeout: 1s}\nversion: 1": "",
 		"spool: {age: 2h}":                                              "sandbox.yaml:1: spool.age: " + refused,

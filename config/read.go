@@ -52,6 +52,10 @@ func (r *reader) at(n *yaml.Node) origin {
 func (r *reader) report(key string, n *yaml.Node, p *Problem) {
 	o := r.at(n)
 	p.Place, p.Line, p.Key = o.place, o.line, key
+	if r.from != "flag" && p.discreet != "" {
+		p.Message = p.discreet
+	}
+	p.discreet = ""
 	r.problems = append(r.problems, p)
 }
 
@@ -63,7 +67,7 @@ func (r *reader) text(k key, text string) value {
 	}
 	n, problem := parse([]byte(text))
 	if problem != nil || n == nil {
-		r.report(k.name, &yaml.Node{}, wrong("write "+k.def, "%q is not a list", text))
+		r.report(k.name, &yaml.Node{}, wrong("write "+k.def, "%s is not a list", said(text)))
 		return value{}
 	}
 	r.refuseAliases(n)

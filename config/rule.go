@@ -147,13 +147,13 @@ func (r *reader) ruleField(rule *commandRule, f field) {
 			rule.Decision = r.decision(f)
 		}
 	default:
-		r.report(f.path, f.key, wrong("a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes, env, grant and secrets", "unknown key"))
+		r.report(f.path, f.key, misspeltField("a rule", f.name, "name", "commands", "args", "deny", "decision", "reason", "allow_unknown", "allow", "writes", "env", "grant", "secrets"))
 	}
 }
 
 func (r *reader) decision(f field) (d policy.Decision) {
 	if d.UnmarshalText([]byte(f.value.Value)) != nil {
-		r.report(f.path, f.value, wrong("write allow, ask or deny", "%q is not a decision", f.value.Value))
+		r.report(f.path, f.value, wrong("write allow, ask or deny", "%s is not a decision", said(f.value.Value)))
 	}
 	return d
 }

@@ -73,19 +73,20 @@ func firstOf(candidates ...found) (found, error) {
 	return found{}, nil
 }
 
+// read reads what is a file, and waits for nobody: to open a FIFO would.
 func (f *found) read() error {
-	info, err := os.Stat(f.path)
-	if err == nil && !info.Mode().IsRegular() {
-		return &Problem{Place: f.shown, Message: "not a regular file", Hint: "name a file"}
-	}
+	opened, err := f.open()
 	if err != nil {
-		return unreadable(f.shown, err)
-	}
-	opened, err := os.Open(f.path)
-	if err != nil {
-		return unreadable(f.shown, err)
+		return err
 	}
 	defer opened.Close()
+	info, err := opened.Stat()
+	if err != nil {
+		return unreadable(f.shown, err)
+	}
+	if !info.Mode().IsRegular() {
+		return &Problem{Place: f.shown, Message: "not a regular file", Hint: "name a file"}
+	}
 	f.data, err = io.ReadAll(io.LimitReader(opened, maxFile+1))
 	if err != nil {
 		return unreadable(f.shown, err)
@@ -94,6 +95,32 @@ func (f *found) read() error {
 		return &Problem{Place: f.shown, Message: "over 1 MiB", Hint: "no configuration is that long: is it the right file?"}
 	}
 	return nil
+}
+
+// open opens it. A stranger's is opened in its directory: a link out of that would
+// have a file read, and told of in messages, that is not the stranger's.
+func (f *found) open() (opened *os.File, err error) {
+	const flags = os.O_RDONLY | syscall.O_NONBLOCK | syscall.O_NOCTTY
+	if !f.stranger {
+		if opened, err = os.OpenFile(f.path, flags, 0); err != nil {
+			return nil, unreadable(f.shown, err)
+		}
+		return opened, nil
+	}
+	root, err := os.OpenRoot(filepath.Dir(f.path))
+	if err != nil {
+		return nil, unreadable(f.shown, err)
+	}
+	defer root.Close()
+	if opened, err = root.OpenFile(filepath.Base(f.path), flags, 0); err == nil {
+		return opened, nil
+	}
+	about, lstatErr := root.Lstat(filepath.Base(f.path))
+	if lstatErr == nil && about.Mode()&fs.ModeSymlink != 0 {
+		return nil, &Problem{Place: f.shown, Message: "is a link that leads out of the working directory, or nowhere",
+			Hint: "name the file that is meant with --config or BELLJAR_CONFIG, or remove the link"}
+	}
+	return nil, unreadable(f.shown, err)
 }
 
 func unreadable(shown string, err error) error {

@@ -10,7 +10,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"belljar/policy"
 	"belljar/sandbox"
 )
 
@@ -91,7 +90,7 @@ func (r *reader) secretField(s *sandbox.Secret, f field) {
 			}
 		}
 	default:
-		r.report(f.path, f.key, wrong("a secret has name, from, variable, file and command", "unknown key"))
+		r.report(f.path, f.key, misspeltField("a secret", f.name, "name", "from", "variable", "file", "command"))
 	}
 }
 
@@ -101,19 +100,19 @@ func setSecret(s *sandbox.Secret, field, text string) *Problem {
 		s.Name = text
 		var unfit *sandbox.Error
 		if errors.As(s.Check(), &unfit) {
-			return wrong(unfit.Hint, "%s", unfit.Message)
+			return wrong(unfit.Hint, "%s cannot be a secret's name", said(text))
 		}
 	case "from":
 		if s.From = sandbox.SecretSource(text); !slices.Contains(secretSources, text) {
-			return wrong("write "+strings.Join(secretSources, ", "), "%q is not a source", text)
+			return wrong("write "+strings.Join(secretSources, ", "), "%s is not a source", said(text))
 		}
 	case "variable":
 		if s.Variable = text; variablePattern.FindString(text+"=") != text+"=" {
-			return wrong("write its name alone", "%q is not a variable's name", text)
+			return wrong("write its name alone", "%s is not a variable's name", said(text))
 		}
 	case "file":
 		if s.File = text; !filepath.IsAbs(text) || strings.ContainsRune(text, 0) {
-			return wrong("write its whole path", "%q is not absolute", text)
+			return wrong("write its whole path", "%s is not absolute", said(text))
 		}
 	}
 	return nil
@@ -163,24 +162,6 @@ func (s settings) checkSecrets() Problems {
 		}
 		if rules.stranger && len(list) > 0 && len(rule.Grant.Secrets) > 0 {
 			report(rules, "name this file with --config or BELLJAR_CONFIG, if it may", "rules[%d] gives secrets, which a file found in the working directory may not", i)
-		}
-	}
-	if len(list) > 0 {
-		problems = append(problems, s.checkTargets()...)
-	}
-	return problems
-}
-
-// checkTargets refuses a stranger's mounts where programs may be that are given
-// secrets: elsewhere than in the working directory.
-func (s settings) checkTargets() Problems {
-	var problems Problems
-	from, dir := s.value("mounts.allow"), s.value("workdir").text
-	for _, rule := range from.mounts() {
-		if from.stranger && !policy.Within("/work", rule.Target) && !policy.Within(dir, rule.Target) {
-			p := secretKeeper.problem(from)
-			p.Message = fmt.Sprintf("target %q is not in /work: %s: see %s", rule.Target, p.Message, s.value("secrets").place)
-			problems = append(problems, p)
 		}
 	}
 	return problems

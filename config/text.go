@@ -22,7 +22,7 @@ func pattern(re, what, hint string) kind {
 		tags:   []string{tagString},
 		scalar: func(text, _ string) (any, *Problem) {
 			if !whole.MatchString(text) {
-				return nil, wrong(hint, "%q is not %s", text, what)
+				return nil, wrong(hint, "%s is not %s", said(text), what)
 			}
 			return text, nil
 		},
@@ -41,7 +41,7 @@ var network = func() kind {
 	k.schema = map[string]any{"type": "string", "pattern": k.schema["pattern"], "not": map[string]any{"const": "host"}}
 	k.scalar = func(text, dir string) (any, *Problem) {
 		if text == "host" || strings.HasPrefix(text, "container:") {
-			return nil, wrong("use none, bridge or a network of the engine's", "%q shares a namespace with others", text)
+			return nil, wrong("use none, bridge or a network of the engine's", "%s shares a namespace with others", said(text))
 		}
 		return networkName.scalar(text, dir)
 	}
@@ -53,15 +53,18 @@ var workdir = kind{
 	tags:   []string{tagString},
 	scalar: func(text, _ string) (any, *Problem) {
 		if !path.IsAbs(text) || strings.ContainsRune(text, 0) {
-			return nil, wrong("it is a path inside the container, such as /work", "%q is not absolute", text)
+			return nil, wrong("it is a path inside the container, such as /work", "%s is not absolute", said(text))
 		}
 		inKernel := func(dir string) bool { return policy.Within(dir, text) }
 		if slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, inKernel) {
-			return nil, wrong("choose one such as /work", "%q is in the kernel's own file systems", text)
+			return nil, wrong("choose one such as /work", "%s is in the kernel's own file systems", said(text))
 		}
 		return path.Clean(text), nil
 	},
 }
+
+// noRoot says why, and what to do instead.
+const noRoot = "give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image"
 
 var user = kind{
 	schema: map[string]any{"type": []string{"string", "integer"}, "pattern": "^[1-9][0-9]*(:[0-9]+)?$", "minimum": 1},
@@ -75,10 +78,12 @@ var user = kind{
 		uid, err1 := strconv.ParseUint(first, 10, 31)
 		gid, err2 := strconv.ParseUint(second, 10, 31)
 		switch {
+		case first == "root":
+			return nil, wrong(noRoot, "%s is root", said(text))
 		case err1 != nil || err2 != nil:
-			return nil, wrong("write numbers, such as 65534:65534: the image decides what a name means", "%q is not UID:GID", text)
+			return nil, wrong("write numbers, such as 65534:65534: the image decides what a name means", "%s is not UID:GID", said(text))
 		case uid == 0:
-			return nil, wrong("give a UID above 0, such as 65534:65534", "%q is root", text)
+			return nil, wrong(noRoot, "%s is root", said(text))
 		}
 		return sandbox.User{UID: int(uid), GID: int(gid)}, nil
 	},
@@ -90,7 +95,7 @@ var charset = kind{
 	tags:   []string{tagString},
 	scalar: func(text, _ string) (any, *Problem) {
 		if !view.KnownCharset(text) {
-			return nil, wrong("write one as IANA names it, such as iso-8859-1 or shift_jis", "%q is not a known charset", text)
+			return nil, wrong("write one as IANA names it, such as iso-8859-1 or shift_jis", "%s is not a known charset", said(text))
 		}
 		return text, nil
 	},
@@ -106,11 +111,11 @@ func address(schemes ...string) kind {
 			u, err := url.Parse(text)
 			switch {
 			case err != nil || !slices.Contains(schemes, u.Scheme):
-				return nil, wrong(hint, "%q is not an address", text)
+				return nil, wrong(hint, "%s is not an address", said(text))
 			case u.Scheme == "unix" && (u.Host != "" || !path.IsAbs(u.Path)):
-				return nil, wrong("write unix:// and an absolute path", "%q is not a socket's address", text)
+				return nil, wrong("write unix:// and an absolute path", "%s is not a socket's address", said(text))
 			case u.Scheme != "unix" && u.Host == "":
-				return nil, wrong(hint, "%q names no host", text)
+				return nil, wrong(hint, "%s names no host", said(text))
 			}
 			return text, nil
 		},
@@ -133,7 +138,7 @@ var absoluteFile = kind{
 	tags:   []string{tagString},
 	scalar: func(text, dir string) (any, *Problem) {
 		if !filepath.IsAbs(text) {
-			return nil, wrong("write the whole path", "%q is not absolute", text)
+			return nil, wrong("write the whole path", "%s is not absolute", said(text))
 		}
 		p, problem := hostPath(text, dir)
 		return p, problem
@@ -144,9 +149,9 @@ var absoluteFile = kind{
 func hostPath(text, dir string) (string, *Problem) {
 	switch {
 	case text == "" || strings.ContainsRune(text, 0):
-		return "", wrong("write a path", "%q is not a path", text)
+		return "", wrong("write a path", "%s is not a path", said(text))
 	case strings.HasPrefix(text, "~"):
-		return "", wrong("write the whole path", "%q: ~ is not expanded", text)
+		return "", wrong("write the whole path", "%s begins with ~, which is not expanded", said(text))
 	case filepath.IsAbs(text):
 		return filepath.Clean(text), nil
 	}

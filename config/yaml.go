@@ -76,13 +76,13 @@ func describe(n *yaml.Node) string {
 	if name, ok := names[n.ShortTag()]; ok {
 		return name
 	}
-	return strconv.Quote(n.ShortTag())
+	return "a value with a tag"
 }
 
 // refuseAliases looks everywhere: a few aliases of aliases are gigabytes.
 func (r *reader) refuseAliases(n *yaml.Node) {
 	if n.Kind == yaml.AliasNode {
-		r.report("", n, wrong("write the value out", "alias *%s: aliases are not read", n.Value))
+		r.report("", n, wrong("write the value out", "aliases are not read"))
 	}
 	for _, child := range n.Content {
 		r.refuseAliases(child)
@@ -117,6 +117,9 @@ func syntaxProblem(err error) *Problem {
 		p.Line, _ = strconv.Atoi(m[1])
 		p.Message = strings.TrimPrefix(err.Error(), m[0])
 	}
+	if strings.Contains(p.Message, "anchor '") { // it names that
+		p.Message = "an alias or an anchor that cannot be read"
+	}
 	return p
 }
 
@@ -126,7 +129,9 @@ type field struct {
 	key, value *yaml.Node
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+var nearlyPlain = regexp.MustCompile(`^[A-Za-z0-9_.<-]{1,64}$`)
 
 // fields are the keys of the mapping that is called name, each once.
 func (r *reader) fields(n *yaml.Node, name string) []field {
@@ -139,7 +144,7 @@ func (r *reader) fields(n *yaml.Node, name string) []field {
 		f := field{name: n.Content[i].Value, key: n.Content[i], value: n.Content[i+1]}
 		f.path = join(name, f.name)
 		if !plainName.MatchString(f.name) {
-			f.path = join(name, strconv.Quote(f.name))
+			f.path = join(name, quoteKey(f.name))
 		}
 		if first, isDuplicate := lines[f.name]; isDuplicate {
 			r.report(f.path, f.key, wrong("remove one of them", "duplicate key, first on line %d", first))
@@ -149,6 +154,15 @@ func (r *reader) fields(n *yaml.Node, name string) []field {
 		fields = append(fields, f)
 	}
 	return fields
+}
+
+// quoteKey is a key that is no plain name: whole lines of what is no configuration
+// are read as such, as of /etc/shadow, and these are not told.
+func quoteKey(name string) string {
+	if !nearlyPlain.MatchString(name) {
+		name = "…"
+	}
+	return strconv.Quote(name)
 }
 
 func join(group, name string) string {

@@ -1,0 +1,92 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"belljar/policy"
+)
+
+const trustIt = "name this file with --config or BELLJAR_CONFIG, if it may"
+
+// bound says what of a value is not for a stranger's file in that directory to
+// say, and which item of a list it is. Nothing is "".
+type bound func(data any, dir string) (item, what string)
+
+// bounded are what a stranger's file says past the bounds of its keys. What is
+// the operator's is told as that.
+func (s sources) bounded(profile string, from layer) Problems {
+	var problems Problems
+	for _, k := range keys {
+		v, set := from[k.name].(value)
+		if _, kept := s.kept[k.name]; !set || kept || k.found == nil || v.data == nil {
+			continue
+		}
+		if item, what := k.found(v.data, s.strangersDir); what != "" {
+			problems = append(problems, &Problem{Place: v.place, Line: v.line, Key: v.key + item,
+				Message: what + ", which a file found in the working directory may not allow", Hint: trustIt})
+		}
+	}
+	return append(problems, s.checkTargets(profile, from)...)
+}
+
+// upTo bounds what commands may take of the host.
+func upTo[T cmp.Ordered](most T, text string) bound {
+	return func(data any, _ string) (item, what string) {
+		if n, ok := data.(T); ok && n > most {
+			return "", "is over " + text
+		}
+		return "", ""
+	}
+}
+
+// noNetwork: a network reaches the host's neighbours, and the cloud's credentials.
+func noNetwork(data any, _ string) (item, what string) {
+	if data != "none" {
+		return "", "is a network"
+	}
+	return "", ""
+}
+
+// harmlessNames: what no glob lets through passes where the operator names it.
+func harmlessNames(data any, _ string) (item, what string) {
+	names, _ := data.([]string)
+	for i, name := range names {
+		if !strings.Contains(name, "*") && policy.Dangerous(name) {
+			return fmt.Sprintf("[%d]", i), "takes " + name + " from the caller's environment"
+		}
+	}
+	return "", ""
+}
+
+// belowItself: the directory of the file is all that it can speak for.
+func belowItself(data any, dir string) (item, what string) {
+	rules, _ := data.([]mountRule)
+	for i, rule := range rules {
+		if !policy.Within(dir, rule.Source) {
+			return fmt.Sprintf("[%d].source", i), "is outside of the file's own directory"
+		}
+	}
+	return "", ""
+}
+
+// checkTargets refuses a stranger's mounts where programs may be that rules
+// name: elsewhere than in the working directory.
+func (s sources) checkTargets(profile string, from layer) Problems {
+	k, kept := s.kept["workdir"]
+	v, set := from["mounts.allow"].(value)
+	if !kept || !set {
+		return nil
+	}
+	var problems Problems
+	dir := s.own(profile, "workdir").text
+	for i, rule := range v.mounts() {
+		if !policy.Within("/work", rule.Target) && !policy.Within(dir, rule.Target) {
+			p := k.problem(v)
+			p.Key, p.Message = fmt.Sprintf("%s[%d].target", p.Key, i), "is not in /work: "+p.Message
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}

@@ -1,0 +1,63 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"belljar/sandbox"
+)
+
+// otherVariables are belljar's that set no key. BELLJAR_VERSION is a build
+// script's.
+var otherVariables = []string{"BELLJAR_CONFIG", "BELLJAR_HOST", "BELLJAR_VERSION"}
+
+// unknownVariables refuses those that are spelt like belljar's and are none: whoever
+// sets one believes that it holds.
+func unknownVariables(env map[string]string, merged map[string]settings) (problems Problems) {
+	names := slices.Clone(otherVariables)
+	for _, k := range keys {
+		names = append(names, k.env())
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if !strings.HasPrefix(name, "BELLJAR_") || env[name] == "" || slices.Contains(names, name) || isService(name) || isSecrets(name, merged) {
+			continue
+		}
+		p := wrong("unset it; `belljar config schema` lists the keys, and BELLJAR_LIMITS_MEMORY sets limits.memory", "no key of sandbox.yaml has that variable")
+		if nearest := nearestVariable(names, name); nearest != "" {
+			p.Hint = "did you mean " + nearest + "?"
+		}
+		p.Place = name
+		problems = append(problems, p)
+	}
+	return problems
+}
+
+// isService tells whether the name is one that Kubernetes and docker's links set for
+// a service called belljar.
+func isService(name string) bool {
+	return name == "BELLJAR_PORT" || name == "BELLJAR_NAME" || strings.HasPrefix(name, "BELLJAR_PORT_") || strings.HasPrefix(name, "BELLJAR_SERVICE_")
+}
+
+// isSecrets tells whether a secret's value comes from that variable.
+func isSecrets(name string, merged map[string]settings) bool {
+	for _, s := range merged {
+		list, _ := s.value("secrets").data.([]sandbox.Secret)
+		for _, secret := range list {
+			if secret.Variable == name || secret.Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func nearestVariable(names []string, name string) string {
+	best, least := "", 3
+	for _, known := range names {
+		if d := distance(known, name); d < least {
+			best, least = known, d
+		}
+	}
+	return best
+}
