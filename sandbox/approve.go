@@ -45,6 +45,8 @@ type Question struct {
 	User        User
 	Network     string
 	Mounts      []Mount
+	Tmpfs       []string // directories in memory, which hide what the image has there
+	Runtime     string   // "" is the engine's default
 	Profile     string
 	Session     string
 	Verdict     Verdict
@@ -84,7 +86,7 @@ type approved struct {
 // beside is a fingerprint of what decides, beside its script, what a command
 // does.
 func (c Command) beside() string {
-	text, _ := json.Marshal([]any{c.Dir, c.Env, c.Stdin != nil, c.User, c.Image, c.Network, c.Runtime, c.Mounts})
+	text, _ := json.Marshal([]any{c.Dir, c.Env, c.Stdin != nil, c.User, c.Image, c.Network, c.Runtime, c.Mounts, c.Tmpfs})
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
@@ -114,7 +116,7 @@ func (l *Local) approve(ctx context.Context, prepared *Prepared, v Verdict) (App
 	wait := cmp.Or(p.AskTimeout, DefaultAskTimeout)
 	q := Question{
 		ID: c.ID, Script: c.Script, Dir: c.Dir, Env: c.told, Stdin: c.Stdin != nil, Description: c.Description,
-		Image: c.Image, User: c.User, Network: c.Network, Mounts: c.Mounts, Profile: c.Profile, Session: c.Session,
+		Image: c.Image, User: c.User, Network: c.Network, Mounts: c.Mounts, Tmpfs: c.Tmpfs, Runtime: c.Runtime, Profile: c.Profile, Session: c.Session,
 		Verdict: v, Always: c.Session != "" && len(asked) > 0, Deadline: time.Now().Add(wait),
 	}
 	if l.questions.Add(1) > maxQuestions {

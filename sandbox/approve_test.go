@@ -353,13 +353,13 @@ func TestQuestion(t *testing.T) {
 		l.Prepare(t.Context(), sandbox.Command{
 			Script: "x", Stdin: strings.NewReader(""), Image: "other", User: sandbox.User{UID: 1, GID: 2}, Network: "bridge",
 			Env: []string{"B=by value", "C", "NOT_THERE", "A=old", "A=new"}, Inherit: []string{"A=i", "C=i", "D=i", "API_KEY=i"},
-			Mounts: []sandbox.Mount{{Source: dir, Target: "/x", Writable: true}},
+			Mounts: []sandbox.Mount{{Source: dir, Target: "/x", Writable: true}}, Tmpfs: []string{"/opt"}, Runtime: "other",
 		})
 		q := deny.question[0]
 		q.ID, q.Deadline, q.Verdict = "", time.Time{}, sandbox.Verdict{}
 		want := sandbox.Question{
 			Script: "x", Dir: "/work", Env: []string{"A=new", "B=by value", "C", "D"}, Stdin: true, Image: "other", User: sandbox.User{UID: 1, GID: 2},
-			Network: "none", Mounts: []sandbox.Mount{{Source: dir, Target: "/x"}}, Profile: "default",
+			Network: "none", Mounts: []sandbox.Mount{{Source: dir, Target: "/x", Steady: true}}, Tmpfs: []string{"/opt"}, Runtime: "other", Profile: "default",
 		}
 		if diff := cmp.Diff(want, q); diff != "" {
 			t.Error(diff)

@@ -31,11 +31,27 @@ func (s *started) lead(sid int, command string) {
 		s.Leaders = map[int]string{}
 	}
 	s.Leaders[sid] = command
-	s.Waiting = slices.DeleteFunc(s.Waiting, func(waiting int) bool { return waiting == sid })
+	s.unwait(sid)
 }
 
 // wait says that a gate leads the session with that ID.
 func (s *started) wait(sid int) { s.Waiting = append(s.Waiting, sid) }
+
+// unwait says that it will have no command.
+func (s *started) unwait(sid int) {
+	s.Waiting = slices.DeleteFunc(s.Waiting, func(waiting int) bool { return waiting == sid })
+}
+
+// strays are those of the list that look like gates and are nobody's: neither
+// wait for a command nor have one. Whoever opens a gate has the record.
+func (s *started) strays(list []Process) (strays []Process) {
+	for _, p := range list {
+		if _, leads := s.Leaders[p.SID]; p.PID != 0 && p.PID == p.SID && p.Waits() && !leads && !slices.Contains(s.Waiting, p.SID) {
+			strays = append(strays, p)
+		}
+	}
+	return strays
+}
 
 // commands is the list without gates that wait. Those that are gone are
 // forgotten.

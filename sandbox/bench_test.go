@@ -15,7 +15,7 @@ func BenchmarkDelivery(b *testing.B) {
 			b.SetBytes(int64(len(c.Script)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, ok := delivery(c); !ok {
+				if _, ok := delivery(c, maxDelivery); !ok {
 					b.Fatal("goes cold")
 				}
 			}

@@ -9,7 +9,7 @@ import (
 // the profile's; nothing unset ever means unlimited.
 type Command struct {
 	ID     string // names the command in events, labels and results; chosen when empty
-	Script string // passed to `sh -c` as it is; at most MaxScript bytes, no NUL
+	Script string // passed to `sh -c` as it is; at most MaxScript bytes, any but NUL
 
 	// Dir is inside the container: absolute, or relative to the profile's
 	// working directory, which it must not leave.
@@ -43,8 +43,9 @@ type Command struct {
 	Pull    PullPolicy
 	User    User
 	Mounts  []Mount
-	Network string // "none", or a network of the engine's; never "host"
-	Runtime string // an OCI runtime the engine knows, such as "runsc"
+	Tmpfs   []string // further directories in memory, each of Limits.Tmp; nil is the profile's
+	Network string   // "none", or a network of the engine's; never "host"
+	Runtime string   // an OCI runtime the engine knows, such as "runsc"
 	Limits  Limits
 
 	Timeout       time.Duration // bounds the whole command; from MinTimeout to the profile's MaxTimeout
@@ -83,16 +84,19 @@ const (
 	// DefaultProfile is the profile of a command that names none.
 	DefaultProfile = "default"
 
-	// MaxScript is the longest script, in bytes: Linux takes no argument of
-	// 32 pages or more with its closing NUL (MAX_ARG_STRLEN, execve(2)).
-	MaxScript = 32*4096 - 1
+	// MaxArgument is the longest argument or variable, in bytes: Linux takes none
+	// of 32 pages or more with its closing NUL (MAX_ARG_STRLEN, execve(2)).
+	MaxArgument = 32*4096 - 1
+
+	// MaxScript is the longest script, in bytes, less what the environment takes.
+	// The kernel gives arguments and environment together 2 MiB, a quarter of an
+	// 8 MiB stack (execve(2)); the rest is for what the engine adds.
+	MaxScript = 2<<20 - 64<<10
 
 	// MaxDescription is the longest description, in bytes.
 	MaxDescription = 1000
 
-	// MaxEnviron bounds a command's environment as a whole, in bytes. The
-	// kernel gives arguments and environment together a quarter of an 8 MiB
-	// stack (execve(2)).
+	// MaxEnviron bounds a command's environment as a whole, in bytes.
 	MaxEnviron = 1 << 20
 
 	// MinTimeout is the shortest timeout of either kind.
@@ -121,6 +125,10 @@ type Mount struct {
 	Source   string // on the engine's host, absolute
 	Target   string // in the container, absolute
 	Writable bool
+
+	// Steady: no command may write to the directories above Source, and so
+	// none can swap it while it is mounted. Prepare sets it.
+	Steady bool `json:"-"`
 }
 
 // PullPolicy says when an image is fetched from its registry.
@@ -173,6 +181,7 @@ type Profile struct {
 	IdleTimeout   time.Duration // NoIdleTimeout: none
 	MaxTimeout    time.Duration
 	Workdir       string
+	Tmpfs         []string // directories in memory, beside /tmp and /work
 	User          User
 	Env           []string // "NAME=value", set for every command
 	Secrets       []Secret // that rules may grant, each by another name

@@ -17,7 +17,13 @@ func (x *execution) keepSecret(secrets []string) {
 }
 
 // delivery is what a gate is told; see there.
-func (x *execution) delivery() (string, bool) { return delivery(x.command.withSecrets(x.secrets)) }
+func (x *execution) delivery() (string, bool) {
+	most := maxDelivery
+	if x.command.onlyByGate(x.secrets) {
+		most = mostDelivery
+	}
+	return delivery(x.command.withSecrets(x.secrets), most)
+}
 
 // conceal takes the secrets out of what is told beside the output, once it is all
 // there: processes may have one among their arguments.

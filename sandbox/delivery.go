@@ -1,16 +1,31 @@
 package sandbox
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
-// maxDelivery bounds what a gate is told, in bytes: it reads them one by one, and
-// an exec is quicker with more.
-const maxDelivery = 128 << 10
+const (
+	// maxDelivery bounds what a gate is told, in bytes, where an exec can start
+	// the command, too: a gate reads them one by one, and an exec is quicker with
+	// more.
+	maxDelivery = 128 << 10
+
+	// mostDelivery bounds it where no exec can.
+	mostDelivery = 8 << 20
+)
+
+// onlyByGate tells whether an exec cannot start the command. The engine shows what
+// it is told of one, and its API carries nothing but UTF-8.
+func (c Command) onlyByGate(secrets []string) bool {
+	return len(secrets) > 0 || !utf8.ValidString(c.Script)
+}
 
 // delivery is what a gate is told so that it becomes exactly the command that
 // an exec would start: in that directory, with those variables, and with none of
 // its own. It is one line. The gate says a word before the command runs. False
 // means that no gate can be told this command.
-func delivery(c Command) (string, bool) {
+func delivery(c Command, most int) (string, bool) {
 	var b strings.Builder
 	b.WriteString("c ")
 	quoteWord(&b, c.Dir)
@@ -33,9 +48,14 @@ func delivery(c Command) (string, bool) {
 	} else {
 		b.WriteString(";i ")
 	}
-	quoteWord(&b, c.Script)
+	for i, arg := range ShellArgs(c.Script) {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		quoteWord(&b, arg)
+	}
 	b.WriteByte('\n')
-	return b.String(), b.Len() <= maxDelivery
+	return b.String(), b.Len() <= most
 }
 
 // exportable tells whether a shell can set a variable of that name, and sets it

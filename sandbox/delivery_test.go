@@ -49,6 +49,8 @@ func FuzzDelivery(f *testing.F) {
 		{"$(touch pwned)", "X", "$(touch pwned)", "Y", "`touch pwned`", "echo $(true) `true` ${x-$1}", "$(touch pwned)"},
 		{"-n", "OPT", "-n", "E", "-e", "-n", "-n\n"},
 		{"ü€🦀", "U", "ü€🦀", "L", "āĂăĄąĆćĈ", "echo ü # āĂăĄąĆćĈ\u0081\u0082\u0088", "\x81\x82\x83\x84\x85\x86\x87\x88\xff"},
+		{"bytes", "Y", "z", "", "", "printf %s '\xff\xfe\x80\x81\x82\x83\x84\x85\x86\x87\x88\x89\xc3\n\xc3\x28\x01\x7f\x1b\r'", "\xff"},
+		{"bytes", "LC_ALL", "en_US.UTF-8", "", "", "# \xff\xe2\x82\n\x80\x5c", "\xff"},
 		{"a\rb", "CR", "\r\n\r", "W", "\x01\x02\x03\x7f\x1b", "echo\r\n", "\r\n"},
 		{"*", "G", "*", "H", "~ ~root [a-z]? {a,b}", "echo *", "*"},
 		{"$1", "ONE", "$1", "AT", `$@ "$1"`, `echo "$1"`, "$1"},
@@ -74,7 +76,10 @@ func FuzzDelivery(f *testing.F) {
 	all, root := shells(f), f.TempDir()
 	f.Fuzz(func(t *testing.T, dir, name, value, other, second, script, stdin string, hasStdin bool) {
 		for _, s := range []*string{&dir, &value, &second, &script} { // anything else is refused before
-			*s = strings.ReplaceAll(strings.ToValidUTF8(*s, "\u0081"), "\x00", "")
+			*s = strings.ReplaceAll(*s, "\x00", "")
+			if s != &script {
+				*s = strings.ToValidUTF8(*s, "\u0081")
+			}
 		}
 		name, other = letters(name), letters(other)
 		if dir = filepath.Join(root, "d") + "/" + dir; !within(root+"/d", filepath.Clean(dir)) || os.MkdirAll(dir, 0o755) != nil {
@@ -99,7 +104,7 @@ func FuzzDelivery(f *testing.F) {
 			if hasStdin {
 				in, c.Stdin = stdin, strings.NewReader(stdin)
 			}
-			text, ok := delivery(c)
+			text, ok := delivery(c, maxDelivery)
 			if !ok {
 				t.Skip("goes cold")
 			}
@@ -129,7 +134,7 @@ func TestExportable(t *testing.T) {
 				t.Errorf("%q is exportable: %v", name, !want)
 			}
 			c := Command{Dir: "/", Script: "x", Env: []string{"A=", name + "=b", "Z="}}
-			if text, ok := delivery(c); ok != want || ok && !strings.Contains(text, " "+name+"='b'") {
+			if text, ok := delivery(c, maxDelivery); ok != want || ok && !strings.Contains(text, " "+name+"='b'") {
 				t.Errorf("%q is delivered: %v, %q", name, ok, text)
 			}
 		}
@@ -145,19 +150,19 @@ func TestMaxDelivery(t *testing.T) {
 	long := func(n int) Command {
 		return Command{Dir: "/", Script: "x", Env: []string{"A=" + strings.Repeat("x", n)}}
 	}
-	text, ok := delivery(long(0))
+	text, ok := delivery(long(0), maxDelivery)
 	if !ok {
 		t.Fatal("goes cold")
 	}
 	room := maxDelivery - len(text)
-	if text, ok := delivery(long(room)); !ok || len(text) != maxDelivery {
+	if text, ok := delivery(long(room), maxDelivery); !ok || len(text) != maxDelivery {
 		t.Errorf("%d bytes: %v", len(text), ok)
 	}
-	if _, ok := delivery(long(room + 1)); ok {
+	if _, ok := delivery(long(room+1), maxDelivery); ok {
 		t.Error("more than the most is delivered")
 	}
 	quotes := Command{Dir: "/", Script: strings.Repeat("'", maxDelivery/4)}
-	if _, ok := delivery(quotes); ok {
+	if _, ok := delivery(quotes, maxDelivery); ok {
 		t.Error("what is too long when quoted is delivered")
 	}
 }

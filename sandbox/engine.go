@@ -54,6 +54,9 @@ type Running interface {
 	// status may come later: background processes that hold its streams delay
 	// it until they end or are killed.
 	Exited() <-chan struct{}
+	// HasEnded asks whether the process itself has ended, and when; zero where
+	// that is not known on this host's clock.
+	HasEnded(ctx context.Context) (when time.Time, yes bool)
 	// Wait returns the exit status as the engine knows it, after the streams
 	// ended or, where a background process holds them, after a bounded drain.
 	// An error is a *Error: CauseEngineLost where the status cannot be known.
@@ -66,7 +69,7 @@ type Running interface {
 	Resize(ctx context.Context, size TerminalSize) error
 }
 
-// Exec is a process to start: `sh -c Script`.
+// Exec is a process to start: `sh -c Script`, see ShellArgs.
 type Exec struct {
 	Script string
 	Dir    string
@@ -90,6 +93,7 @@ type Spec struct {
 	User     User // of the commands; the keeper runs as another
 	Workdir  string
 	Mounts   []Mount // sources resolved and allowed
+	Tmpfs    []string
 	Limits   Limits
 	Network  string
 	Runtime  string
@@ -100,7 +104,7 @@ type Spec struct {
 // for whom it was made.
 func (s Spec) fits(other Spec) bool {
 	return s.Image.ID == other.Image.ID && s.User == other.User && s.Network == other.Network && s.Runtime == other.Runtime &&
-		s.Limits.box() == other.Limits.box() && slices.Equal(s.Mounts, other.Mounts)
+		s.Limits.box() == other.Limits.box() && slices.Equal(s.Mounts, other.Mounts) && slices.Equal(s.Tmpfs, other.Tmpfs)
 }
 
 // box are the limits that a container has.
@@ -112,7 +116,11 @@ func (l Limits) box() Limits {
 // Print is a fingerprint of what a container is made as, but for whom. That
 // of an image is its name: a session keeps the image that it began with.
 func (s Spec) Print() string {
-	text, _ := json.Marshal([]any{s.Image.Reference, s.User, s.Network, s.Runtime, s.Limits.box(), slices.Concat([]Mount{}, s.Mounts)})
+	as := []any{s.Image.Reference, s.User, s.Network, s.Runtime, s.Limits.box(), slices.Concat([]Mount{}, s.Mounts)}
+	if len(s.Tmpfs) > 0 { // else as before there were any: sessions outlive a belljar
+		as = append(as, s.Tmpfs)
+	}
+	text, _ := json.Marshal(as)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
@@ -131,6 +139,7 @@ type Kept struct {
 type Counters struct {
 	Evidence
 	Resources
+	Stopped bool // the container ended because the engine was asked for it, not by us
 }
 
 // Images finds images.

@@ -38,6 +38,9 @@ func environ(c Command, p Profile) (all, told []string, err error) {
 	}
 	for _, kv := range c.Env {
 		name, value, byValue := strings.Cut(kv, "=")
+		if name == "" {
+			return nil, nil, errNoName
+		}
 		if slices.ContainsFunc(p.Secrets, func(s Secret) bool { return name == s.Name }) {
 			return nil, nil, invalid("leave it out: a rule of the command policy grants it, or else the script sets it itself", "variable %s is a secret of profile %q", quoteName(name), c.Profile)
 		}
@@ -68,6 +71,8 @@ func terminalName(term string) string {
 	return term
 }
 
+var errNoName = invalid("write NAME=value", "a variable without a name")
+
 // checkEnviron refuses what the kernel or the engine would fail on, and sorts.
 func checkEnviron(env map[string]string) ([]string, error) {
 	list := make([]string, 0, len(env))
@@ -76,13 +81,13 @@ func checkEnviron(env map[string]string) ([]string, error) {
 		kv := name + "=" + value
 		switch {
 		case name == "":
-			return nil, invalid("write NAME=value", "a variable without a name")
+			return nil, errNoName
 		case strings.ContainsRune(kv, 0):
 			return nil, invalid("no environment can hold one", "variable %s has a NUL byte", quoteName(name))
 		case !utf8.ValidString(kv):
 			return nil, invalid("pass it on stdin, or in a mounted file", "variable %s is not valid UTF-8, which is all that the engine's API can carry unchanged", quoteName(name))
-		case len(kv) > MaxScript:
-			return nil, invalid("pass it on stdin, or in a mounted file", "variable %s is %d bytes long, over the kernel's limit of %d (MAX_ARG_STRLEN)", quoteName(name), len(kv), MaxScript)
+		case len(kv) > MaxArgument:
+			return nil, invalid("pass it on stdin, or in a mounted file", "variable %s is %d bytes long, over the kernel's limit of %d (MAX_ARG_STRLEN)", quoteName(name), len(kv), MaxArgument)
 		}
 		size += len(kv) + 1
 		list = append(list, kv)

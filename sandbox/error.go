@@ -28,8 +28,11 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// CauseOf is the cause that err carries, or CauseEngine.
+// CauseOf is the cause that err carries, or CauseEngine; "" of nil.
 func CauseOf(err error) Cause {
+	if err == nil {
+		return ""
+	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Cause
 	}

@@ -27,6 +27,7 @@ type Event struct {
 	Data   []byte  // of stdout, stderr, notice and view
 	Binary bool    // of stdout and stderr: no text so far; of notice: it tells of that
 	Result *Result // of result
+	Waits  bool    // of notice: it says what is waited for, which matters only meanwhile
 }
 
 // Runner runs commands: on this host, or at the other end of a socket.

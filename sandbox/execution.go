@@ -174,7 +174,11 @@ func (x *execution) inContainer(ctx, patient context.Context, session *sessionTu
 	}
 	x.result.Container = place.info()
 	defer place.leave(patient)
+	place.failed = x.inPlace(ctx, patient, place)
+	return place.failed
+}
 
+func (x *execution) inPlace(ctx, patient context.Context, place *place) error {
 	waitCtx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	p, err := x.begin(ctx, waitCtx, place)
@@ -230,7 +234,8 @@ func (x *execution) resize(running Running, stop <-chan struct{}) {
 func (x *execution) begin(ctx, waitCtx context.Context, place *place) (process, error) {
 	if g := place.gate; g != nil {
 		if !g.deliver(place.told, x.command, x.output) {
-			return process{}, errNotStarted()
+			g.close()
+			return process{}, g.notBegun("the shell that waited for the command did not take it: the command did not run")
 		}
 		context.AfterFunc(waitCtx, g.giveUp)
 		x.clocks()

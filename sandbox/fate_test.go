@@ -34,6 +34,7 @@ func TestExited(t *testing.T) {
 		{"255", 255, Evidence{}, StatusError, CauseExited, "", "", ""},
 		{"killed", 137, Evidence{}, StatusError, CauseSignaled, "SIGKILL", "", "ended with SIGKILL"},
 		{"killed from outside", 137, Evidence{KilledBy: "outside"}, StatusError, CauseSignaled, "SIGKILL", "outside", "killed with its container, from outside"},
+		{"killed from outside, and short of memory before", 137, Evidence{OOMKills: 1, KilledBy: "outside"}, StatusError, CauseSignaled, "SIGKILL", "outside", "killed with its container, from outside"},
 		{"out of memory", 137, Evidence{OOMKills: 1}, StatusError, CauseOOMKilled, "SIGKILL", "oom", "killed for want of memory: limits.memory is 1000 bytes"},
 		{"out of memory, and of pids", 137, Evidence{OOMKills: 1, PidsLimitHits: 1}, StatusError, CauseOOMKilled, "SIGKILL", "oom", "killed for want of memory: limits.memory is 1000 bytes"},
 		{"a child was out of memory", 1, Evidence{OOMKills: 1}, StatusError, CauseExited, "", "", ""},
@@ -80,6 +81,9 @@ func TestErrorText(t *testing.T) {
 		}
 	}
 	wrapped := fmt.Errorf("outer: %w", &Error{Cause: CauseImage})
+	if CauseOf(nil) != "" {
+		t.Error("no error has a cause")
+	}
 	if CauseOf(wrapped) != CauseImage || CauseOf(under) != CauseEngine {
 		t.Error(CauseOf(wrapped), CauseOf(under))
 	}

@@ -24,8 +24,8 @@ const gateScript = `set -- '
 '
 exec 3<>/dev/null
 c() { cd -P "$1" || { echo n; exit 126; }; unset PWD OLDPWD SHLVL; } 2>&3
-x() { echo; exec sh -c "$1" <&3 3>&-; }
-i() { echo; exec sh -c "$1" 3>&-; }
+x() { echo; exec sh -c "$@" <&3 3>&-; }
+i() { echo; exec sh -c "$@" 3>&-; }
 echo $$
 until IFS= read -r l || exit 1; [ "$l" ]; do echo; done
 eval "$l"`
@@ -35,8 +35,10 @@ eval "$l"`
 func (p Process) Waits() bool { return p.Command == "sh -c "+gateScript }
 
 const (
-	// gateTimeout is how long a gate may take to answer.
+	// gateTimeout is how long a gate may take to answer, and gateStart how long to
+	// begin.
 	gateTimeout = 2 * time.Second
+	gateStart   = 10 * time.Second
 
 	// gateTries is how many gates a command asks before it goes cold: a pool
 	// may make them faster than they prove mute.
@@ -51,12 +53,14 @@ const (
 
 // gate is a process that waits for its command.
 type gate struct {
+	box     Container
 	running Running
 	pid     int // in the container, which is also its session's ID
 	in      *gateStdin
 	words   chan string   // what it says before it has a command
 	exited  chan exit     // ready when it ended and its streams did
 	over    chan struct{} // closed then
+	end     exit          // as it is known then
 	giveUp  context.CancelFunc
 
 	mu     sync.Mutex
@@ -72,6 +76,7 @@ type gate struct {
 // ends with its container, or by close.
 func openGate(ctx context.Context, box Container, user User) (*gate, error) {
 	g := &gate{
+		box:   box,
 		in:    &gateStdin{lines: make(chan []byte, 2), stop: make(chan struct{})},
 		words: make(chan string, 1), exited: make(chan exit, 1), over: make(chan struct{}),
 	}
@@ -87,35 +92,75 @@ func openGate(ctx context.Context, box Container, user User) (*gate, error) {
 		defer giveUp()
 		end := wait(waitCtx, running)
 		if end.err == nil {
-			end.err = g.failure(end.cut)
+			end.err = g.failure(end)
 		}
+		g.end = end
 		g.exited <- end
 	}()
-	word, err := g.hear(ctx)
-	if err == nil {
-		g.pid, err = strconv.Atoi(word)
-	}
-	if err != nil {
+	if err := g.greet(ctx); err != nil {
 		g.close()
-		return nil, &Error{Cause: CauseEngine, Message: "a shell that waits for its command said no PID", Err: err, Hint: "see: belljar doctor"}
+		return nil, err
 	}
 	return g, nil
 }
 
+// greet waits for the gate's PID.
+func (g *gate) greet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, gateStart)
+	defer cancel()
+	word, err := g.hear(ctx)
+	if err != nil {
+		return err
+	}
+	if g.pid, err = strconv.Atoi(word); err != nil {
+		return mute("it said no PID")
+	}
+	return nil
+}
+
+// muteError is why a shell that was started is no gate.
+type muteError string
+
+func (e muteError) Error() string { return string(e) }
+
+func mute(why string) error {
+	return &Error{
+		Cause: CauseEngine, Message: "the shell that waits for the command does not answer", Err: muteError(why),
+		Hint: "see: belljar doctor; in a session, a process that was left running may have ended it",
+	}
+}
+
 // failure is why the command did not run, nil if it did. A status is the
 // command's only if the gate said that it obeys.
-func (g *gate) failure(cut string) error {
+func (g *gate) failure(end exit) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.noDir:
-		return &Error{Cause: CauseEngine, Message: fmt.Sprintf("the engine could not start the command in %q", g.dir), Err: errNoDir, Hint: "check that this directory is in the image or mounted: -w DIR"}
-	case g.to != nil && !g.began && cut != "":
-		return &Error{Cause: CauseEngineLost, Message: "it is not known whether the command ran: " + cut, Hint: "see: belljar doctor"}
+		return &Error{Cause: CauseInvalid, Message: fmt.Sprintf("the engine could not start the command in %q", g.dir), Err: errNoDir, Hint: "check that this directory is in the image or mounted: -w DIR"}
+	case g.to != nil && !g.began && end.cut != "":
+		return &Error{Cause: CauseEngineLost, Message: "it is not known whether the command ran: " + end.cut, Hint: "see: belljar doctor"}
 	case g.to != nil && !g.began:
-		return errNotStarted()
+		return g.notBegun("the shell that waited for the command " + endedWith(end.status) + ", and did not say that the command began")
 	}
 	return nil
+}
+
+// notBegun is of a command that was to be told to the gate. Its container may
+// have gone, and may be known to.
+func (g *gate) notBegun(how string) error {
+	if isClosed(g.box.Lost()) {
+		return errNotStarted()
+	}
+	return &Error{Cause: CauseEngineLost, Message: how, Hint: "run it again; in a session, a process that was left running may have ended it, and belljar session rm ends both"}
+}
+
+// endedWith says how a process did that is not the command's.
+func endedWith(status int) string {
+	if name := signalName(status - 128); name != "" {
+		return "ended with " + name
+	}
+	return fmt.Sprintf("ended with exit status %d", status)
 }
 
 // errNoDir is what an exec that no gate was told meets as the engine's own error.
@@ -132,9 +177,12 @@ func (g *gate) hear(ctx context.Context) (string, error) {
 	case word := <-g.words:
 		return word, nil
 	case <-g.over:
-		return "", fmt.Errorf("it ended")
+		if g.end.err != nil {
+			return "", g.end.err
+		}
+		return "", mute("it " + endedWith(g.end.status))
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return "", mute(ctx.Err().Error())
 	}
 }
 

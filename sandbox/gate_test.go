@@ -168,7 +168,7 @@ func TestGateScript(t *testing.T) {
 	text := func(change func(c *Command)) string {
 		c := Command{Dir: dir, Script: "echo ran; cat", Stdin: strings.NewReader("")}
 		change(&c)
-		text, ok := delivery(c)
+		text, ok := delivery(c, maxDelivery)
 		if !ok {
 			t.Fatalf("%+v goes cold", c)
 		}
@@ -206,12 +206,17 @@ func TestGateScript(t *testing.T) {
 	}
 }
 
+// lasting is a container that is there.
+type lasting struct{ Container }
+
+func (lasting) Lost() <-chan struct{} { return nil }
+
 // quietGate is a gate without a process, and the output of its command.
 func quietGate(t *testing.T) (*gate, *output) {
 	o := newOutput(Command{Limits: Limits{Output: 1 << 20}}, "")
 	o.spool = openSpool(t, 1<<20, OutputTruncate)
 	o.begin(NoIdleTimeout)
-	return &gate{in: &gateStdin{lines: make(chan []byte, 2), stop: make(chan struct{})}, words: make(chan string, 1)}, o
+	return &gate{box: lasting{}, in: &gateStdin{lines: make(chan []byte, 2), stop: make(chan struct{})}, words: make(chan string, 1)}, o
 }
 
 // A gate's words are taken as far as a gate has any, and nothing of them is the
@@ -282,7 +287,7 @@ func TestGateListens(t *testing.T) {
 		if got := string(kept[stderr].Bytes()); got != "" {
 			t.Errorf("%s: stderr %q is the command's", name, got)
 		}
-		if err := g.failure(""); (err == nil) != (test.began || test.after == nil) {
+		if err := g.failure(exit{}); (err == nil) != (test.began || test.after == nil) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -292,7 +297,7 @@ func TestGateListens(t *testing.T) {
 func TestGateIsToldOnce(t *testing.T) {
 	g, o := quietGate(t)
 	c := Command{Dir: "/", Script: "x", Stdin: strings.NewReader("in")}
-	text, _ := delivery(c)
+	text, _ := delivery(c, maxDelivery)
 	if !tell(g, c, o) || tell(g, c, o) || g.in.say([]byte("\n")) || g.in.end(nil) {
 		t.Error("told twice")
 	}
@@ -303,6 +308,6 @@ func TestGateIsToldOnce(t *testing.T) {
 }
 
 func tell(g *gate, c Command, o *output) bool {
-	text, ok := delivery(c)
+	text, ok := delivery(c, maxDelivery)
 	return ok && g.deliver(text, c, o)
 }

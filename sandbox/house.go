@@ -58,8 +58,8 @@ func (h *house) discard(box Container, gate *gate) {
 }
 
 func (h *house) remove(box Container) {
-	last := false
-	for pause := removePause; ; pause *= 2 {
+	last, pause := false, removePause
+	for try := 1; ; try++ {
 		ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 		err := box.Remove(ctx)
 		cancel()
@@ -67,7 +67,7 @@ func (h *house) remove(box Container) {
 			return
 		}
 		h.log.Warn("a container may still be there", "container", box.Info().ID, "error", err)
-		if last || pause >= removePause<<removeTries {
+		if last || try == removeTries {
 			return
 		}
 		select {
@@ -75,5 +75,6 @@ func (h *house) remove(box Container) {
 		case <-h.ctx.Done():
 			last = true // there is no later
 		}
+		pause *= 2
 	}
 }

@@ -1,13 +1,17 @@
 package sandbox
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
-// watchdog fires after a silence. Its methods are for the one goroutine that
-// brings the output.
+// watchdog fires after a silence.
 type watchdog struct {
 	C     <-chan time.Time // nil without a limit: never ready
 	timer *time.Timer
 	limit time.Duration
+	began time.Time
+	due   atomic.Int64 // when it fires: nanoseconds since began
 }
 
 func newWatchdog(limit time.Duration) *watchdog {
@@ -15,15 +19,21 @@ func newWatchdog(limit time.Duration) *watchdog {
 		return &watchdog{}
 	}
 	t := time.NewTimer(limit)
-	return &watchdog{C: t.C, timer: t, limit: limit}
+	w := &watchdog{C: t.C, timer: t, limit: limit, began: time.Now()}
+	w.touch()
+	return w
 }
 
-// touch starts the silence anew: there was output.
+// touch starts the silence anew: there was output, or may have been.
 func (w *watchdog) touch() {
 	if w.timer != nil {
+		w.due.Store(int64(time.Since(w.began) + w.limit))
 		w.timer.Reset(w.limit)
 	}
 }
+
+// deadline is when it fires, or did.
+func (w *watchdog) deadline() time.Time { return w.began.Add(time.Duration(w.due.Load())) }
 
 // hold stops counting until the next touch: whoever reads the output keeps the
 // command waiting, and that is not its silence.

@@ -160,16 +160,18 @@ func (o Output) writeJSON(w *bufio.Writer) {
 }
 
 // cut is the length of the longest beginning of valid UTF-8 text of at most
-// limit bytes that does not end within a rune.
+// limit bytes that does not end within a rune. Text that is no UTF-8 is cut
+// anywhere.
 func cut[T string | []byte](text T, limit int) int {
 	if len(text) <= limit {
 		return len(text)
 	}
-	n := limit
-	for !utf8.RuneStart(text[n]) {
-		n--
+	for n := limit; n > max(0, limit-utf8.UTFMax); n-- {
+		if utf8.RuneStart(text[n]) {
+			return n
+		}
 	}
-	return n
+	return limit
 }
 
 // JSON is json.Marshal that leaves <, > and & readable, and nothing in it that a

@@ -4,20 +4,15 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"os"
-	"path/filepath"
 	"time"
 )
 
-func (l *Local) spools() spools { return spools{filepath.Join(l.StateDir, "spool"), l.Spool} }
+func (l *Local) spools() spools { return spools{l.stateDir("spool"), l.Spool} }
 
 // openSpool is called before anything runs: where nothing can be kept, and that
 // is to end the command, it does not begin.
 func (x *execution) openSpool() error {
-	c, dir := x.command, ""
-	if x.local.StateDir != "" {
-		dir = x.local.spools().path(c.ID)
-	}
+	c, dir := x.command, x.local.spools().path(x.command.ID)
 	keep := int64(x.local.Spool.Age / time.Second)
 	err := x.output.spool.open(dir, LogInfo{ID: c.ID, Command: c.Script, Profile: c.Profile, Session: c.Session, Started: x.taken, Keep: keep})
 	if err != nil {
@@ -154,7 +149,7 @@ func (l *Local) LogInfo(id string) (LogInfo, error) {
 	if (Command{ID: id}).checkID() != nil || id == "" {
 		return LogInfo{}, unknown
 	}
-	if _, err := os.Stat(l.spools().path(id)); err != nil {
+	if checkStateDir(l.spools().dir) != nil || !isSpool(l.spools().path(id)) {
 		return LogInfo{}, unknown
 	}
 	if found := l.spools().find(id); !found.expired() {
@@ -163,7 +158,7 @@ func (l *Local) LogInfo(id string) (LogInfo, error) {
 	return LogInfo{}, unknown
 }
 
-// ReadLog is Execution.Read of a command of whichever process.
+// ReadLog is Execution.Read of a command of any process.
 func (l *Local) ReadLog(id string, which Stream, offset int64) (*OutputReader, error) {
 	if _, err := l.LogInfo(id); err != nil {
 		return nil, err
@@ -173,9 +168,6 @@ func (l *Local) ReadLog(id string, which Stream, offset int64) (*OutputReader, e
 
 // SweepLogs removes outputs that expired, unless that was just done.
 func (l *Local) SweepLogs(ctx context.Context) error {
-	if l.StateDir == "" {
-		return nil
-	}
 	if err := l.spools().sweepSeldom(ctx); err != nil {
 		return fmt.Errorf("removing outputs that expired: %w", err)
 	}

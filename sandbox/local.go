@@ -54,9 +54,7 @@ func (l *Local) Warm() {
 	l.house.all.Go(func() { l.house.images.watch(l.house.ctx) })
 	l.pool(DefaultProfile)
 	l.house.all.Go(l.expireSessions)
-	if l.StateDir != "" {
-		l.house.all.Go(l.sweepLogs)
-	}
+	l.house.all.Go(l.sweepLogs)
 }
 
 // Close removes what is kept ready and waits until nothing goes on any more.
@@ -172,6 +170,9 @@ func (c Command) withDefaults(p Profile) Command {
 	setDefault(&c.Pull, p.Pull)
 	setDefault(&c.User, p.User)
 	setDefault(&c.Network, p.Network)
+	if c.Tmpfs == nil {
+		c.Tmpfs = p.Tmpfs
+	}
 	setDefault(&c.Runtime, p.Runtime)
 	setDefault(&c.Timeout, p.Timeout)
 	setDefault(&c.IdleTimeout, p.IdleTimeout)
@@ -214,6 +215,7 @@ func (c Command) spec(image Image) Spec {
 		User:     c.User,
 		Workdir:  c.Dir,
 		Mounts:   c.Mounts,
+		Tmpfs:    c.Tmpfs,
 		Limits:   c.Limits,
 		Network:  c.Network,
 		Runtime:  c.Runtime,
@@ -223,7 +225,7 @@ func (c Command) spec(image Image) Spec {
 
 // spec is a container for commands that ask for nothing of their own.
 func (p Profile) spec(image Image) Spec {
-	return Spec{Image: image, User: p.User, Workdir: p.Workdir, Limits: p.Limits, Network: p.Network, Runtime: p.Runtime}
+	return Spec{Image: image, User: p.User, Workdir: p.Workdir, Tmpfs: p.Tmpfs, Limits: p.Limits, Network: p.Network, Runtime: p.Runtime}
 }
 
 // sameBox tells whether what was kept ready for other will do for p.

@@ -1,6 +1,9 @@
 package sandbox
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 const (
 	// masked stands in a text for each secret that was in it.
@@ -17,20 +20,26 @@ type masks struct {
 	wrapped *finder // of base64, in which line ends may stand
 	escaped *finder // of what a URL may hold as %41
 	slashed *finder // of what JSON may hold as \u0041
+	marked  *finder // of what HTML may hold as &#x41;
+	values  []string
 
 	begins [256]*[256]bool // with which two bytes a secret may begin, in whichever form
 }
 
 // newMasks are for these values.
 func newMasks(values []string) *masks {
-	var plain, wrapped, escaped, slashed []string
-	for _, v := range values {
-		plain = append(plain, plainForms(v)...)
-		wrapped = append(wrapped, base64Forms(v)...)
-		escaped = append(escaped, urlForms(v)...)
-		slashed = append(slashed, slashForms(v)...)
+	var plain, wrapped, escaped, slashed, marked, all []string
+	for _, value := range values {
+		wrapped = append(wrapped, base64Forms(value)...)
+		for _, v := range spokenForms(value) {
+			plain = append(plain, plainForms(v)...)
+			escaped = append(escaped, urlForms(v)...)
+			slashed = append(slashed, slashForms(v)...)
+			marked = append(marked, markForms(v)...)
+			all = append(all, v)
+		}
 	}
-	m := &masks{plain: newFinder(plain), wrapped: newFinder(wrapped), escaped: newFinder(escaped), slashed: newFinder(slashed)}
+	m := &masks{plain: newFinder(plain), wrapped: newFinder(wrapped), escaped: newFinder(escaped), slashed: newFinder(slashed), marked: newFinder(marked), values: all}
 	for i := range m.begins {
 		m.begins[i] = m.second(byte(i))
 	}
@@ -40,21 +49,26 @@ func newMasks(values []string) *masks {
 // second is what may come second where that byte begins a secret, nil where it
 // begins none.
 func (m *masks) second(first byte) *[256]bool {
-	plain, wrapped, escaped, slashed := m.plain.root[first], m.wrapped.root[base64Byte(first)], m.escaped.root[urlByte(first)], m.slashed.root[first]
-	if plain|wrapped|escaped|slashed == 0 && first != urlEscape.first && first != slashEscape.first {
+	plain, wrapped, escaped, slashed, marked := m.plain.root[first], m.wrapped.root[base64Byte(first)], m.escaped.root[urlByte(first)], m.slashed.root[first], m.marked.root[first]
+	if plain|wrapped|escaped|slashed|marked == 0 && !isEscape(first) && first != tokenMark[0] {
 		return nil
 	}
 	next := new([256]bool)
 	for i := range next {
 		b := byte(i)
-		isEscape := b == urlEscape.first || b == slashEscape.first
-		next[i] = m.escapes(first, b) ||
+		next[i] = m.escapes(first, b) || first == tokenMark[0] && b == tokenMark[1] ||
 			plain != 0 && m.plain.below(plain, b) != 0 ||
-			wrapped != 0 && (b == '\r' || b == '\n' || isEscape || m.wrapped.below(wrapped, base64Byte(b)) != 0) ||
+			wrapped != 0 && (b == '\r' || b == '\n' || isEscape(b) || m.wrapped.below(wrapped, base64Byte(b)) != 0) ||
 			escaped != 0 && (b == urlEscape.first || m.escaped.below(escaped, urlByte(b)) != 0) ||
-			slashed != 0 && (b == slashEscape.first || m.slashed.below(slashed, b) != 0)
+			slashed != 0 && (b == slashEscape.first || m.slashed.below(slashed, b) != 0) ||
+			marked != 0 && (b == markEscape.first || m.marked.below(marked, b) != 0)
 	}
 	return next
+}
+
+// isEscape tells whether an escape may begin with that byte.
+func isEscape(b byte) bool {
+	return b == urlEscape.first || b == slashEscape.first || b == markEscape.first
 }
 
 // escapes tells whether these two begin an escape that must not be passed over:
@@ -66,7 +80,9 @@ func (m *masks) escapes(first, second byte) bool {
 		return isHex
 	case slashEscape.first:
 		b, ok := backslashed(second)
-		return second == 'u' || second == first || ok && (m.slashes(b) || m.slashes(second))
+		return strings.IndexByte("uUx01234567", second) >= 0 || second == first || ok && (m.slashes(b) || m.slashes(second))
+	case markEscape.first:
+		return second == '#' || 'a' <= second|0x20 && second|0x20 <= 'z'
 	}
 	return false
 }
@@ -105,6 +121,8 @@ type masker struct {
 	wrapped unwrapper
 	escaped unescaper
 	slashed unescaper
+	marked  unescaper
+	tokens  tokens
 
 	held  []byte
 	base  int64  // the offset of what is held
@@ -123,6 +141,8 @@ func newMasker(m *masks) *masker {
 		masks: m, wrapped: wrapped,
 		escaped: unescaper{tracker: tracker{finder: m.escaped}, wrapped: wrapped, escape: urlEscape, fold: urlByte},
 		slashed: unescaper{tracker: tracker{finder: m.slashed}, wrapped: wrapped, escape: slashEscape, fold: sameByte},
+		marked:  unescaper{tracker: tracker{finder: m.marked}, wrapped: wrapped, escape: markEscape, fold: sameByte},
+		tokens:  tokens{values: m.values},
 	}
 }
 
@@ -137,7 +157,7 @@ func (m *masker) write(p []byte) []byte {
 	m.scan(data, len(data)-len(p))
 	end := m.base + int64(len(data))
 	certain := end - int64(m.plain.nodes[m.state].open)
-	return m.settle(data, min(certain, m.wrapped.open(end), m.escaped.open(end), m.slashed.open(end)))
+	return m.settle(data, min(certain, m.wrapped.open(end), m.escaped.open(end), m.slashed.open(end), m.marked.open(end), m.tokens.open(end)))
 }
 
 // flush returns what was held back, at the stream's end.
@@ -148,13 +168,14 @@ func (m *masker) finish() int64 {
 	end := m.base + int64(len(m.held))
 	m.escaped.tell(end, true, m)
 	m.slashed.tell(end, true, m)
+	m.marked.tell(end, true, m)
 	return end
 }
 
 // scan looks for secrets from data[i] on.
 func (m *masker) scan(data []byte, i int) {
 	for ; i < len(data); i++ {
-		if m.state|m.wrapped.state == 0 && m.escaped.quiet() && m.slashed.quiet() {
+		if m.state|m.wrapped.state == 0 && m.escaped.quiet() && m.slashed.quiet() && m.marked.quiet() && m.tokens.quiet() {
 			if i = m.skip(data, i); i == len(data) {
 				return
 			}
@@ -167,6 +188,8 @@ func (m *masker) scan(data []byte, i int) {
 		m.wrapped.scan(data[i], at, at+1, m)
 		m.escaped.scan(data[i], at, m)
 		m.slashed.scan(data[i], at, m)
+		m.marked.scan(data[i], at, m)
+		m.tokens.scan(data[i], at, m)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // core is what there is of a value where the blanks around it are cut off: where
@@ -22,45 +23,35 @@ func lineForms(value string) []string {
 		return []string{value}
 	}
 	unix := strings.ReplaceAll(value, "\r\n", "\n")
-	forms := []string{value, unix, strings.ReplaceAll(unix, "\n", "\r\n")}
+	return longForms([]string{value, unix, strings.ReplaceAll(unix, "\n", "\r\n")})
+}
+
+// lines are a value's, if it has several, without the blanks around them.
+func lines(value string) (list []string) {
+	if strings.Contains(core(value), "\n") {
+		for line := range strings.Lines(value) {
+			list = append(list, strings.TrimSpace(line))
+		}
+	}
+	return list
+}
+
+// longForms are those that are long enough to be masked, each once.
+func longForms(forms []string) []string {
 	slices.Sort(forms)
-	return slices.Compact(forms)
+	return slices.DeleteFunc(slices.Compact(forms), func(form string) bool { return len(form) < minSecret })
 }
 
 // plainForms are what a value looks like in output, byte for byte: itself, its
-// longer lines, and as programs escape it in HTML and quote it for a shell.
+// longer lines, its words one blank apart as the shell leaves them, and as
+// programs quote it.
 func plainForms(value string) []string {
-	forms := lineForms(value)
-	if len(forms) > 1 {
-		for line := range strings.Lines(value) {
-			if line = strings.TrimSpace(line); len(line) >= minSecret {
-				forms = append(forms, line)
-			}
-		}
+	forms := append(lineForms(value), lines(value)...)
+	words := strings.Join(strings.Fields(value), " ")
+	for _, form := range longForms(append(forms, words)) {
+		forms = append(append(forms, form), quoteForms(form)...)
 	}
-	if strings.ContainsAny(value, "&<>\"'") {
-		for _, escapes := range markup {
-			forms = append(forms, escapes.Replace(core(value)))
-		}
-		for _, quote := range []string{`'\''`, `'"'"'`} {
-			forms = append(forms, strings.ReplaceAll(core(value), "'", quote))
-		}
-	}
-	slices.Sort(forms)
-	return slices.Compact(forms)
-}
-
-// markup are the ways in which programs escape text in XML and HTML: that of text
-// alone, that of serializers of XML, JavaScript's, Go's, Python's and PHP's.
-var markup = []*strings.Replacer{
-	strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;"),
-	strings.NewReplacer("&", "&amp;", "<", "&lt;"),
-	strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;"),
-	strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;"),
-	strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;"),
-	strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;"),
-	strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#x27;"),
-	strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#039;"),
+	return longForms(append(forms, arithmeticForms(words)...))
 }
 
 // base64Forms are what the value alone decides of its base64, for each place
@@ -86,13 +77,29 @@ func base64Byte(b byte) byte {
 	return b
 }
 
-// urlForms are a value with all escapes undone.
-func urlForms(value string) []string {
+// maxNested is the longest value that is looked for also where it is encoded
+// twice, or where its own escapes are undone, in bytes.
+const maxNested = 4 << 10
+
+// codedForms are what a value may be where one encoding is undone: itself, or
+// encoded another way.
+func codedForms(value string) []string {
 	forms := lineForms(value)
-	for i := range forms {
-		forms[i] = strings.ReplaceAll(forms[i], " ", "+")
+	if value = core(value); len(value) <= maxNested {
+		forms = append(forms, nestedForms(value)...)
 	}
-	return forms
+	return longForms(forms)
+}
+
+// urlForms are a value with all escapes undone, also those that are its own. Some
+// programs write characters up to U+00FF as if they were bytes.
+func urlForms(value string) []string {
+	forms := codedForms(value)
+	for i, form := range forms {
+		forms[i] = strings.ReplaceAll(undone(form, urlEscape), " ", "+")
+		forms = append(forms, latin1(forms[i]))
+	}
+	return longForms(forms)
 }
 
 // urlByte makes one of the two blanks: + is one in a query, and a plus in a path.
@@ -103,7 +110,56 @@ func urlByte(b byte) byte {
 	return b
 }
 
-// slashForms are so, too.
-func slashForms(value string) []string { return lineForms(value) }
+// slashForms are so, too. sed -n l writes each line for itself.
+func slashForms(value string) []string {
+	forms := append(codedForms(value), lines(value)...)
+	if len(value) <= maxNested {
+		forms = append(forms, quoteForms(core(value))...)
+	}
+	for i, form := range forms {
+		form = strings.ReplaceAll(strings.TrimRight(form, `\`), "\\\n", "\n") // that do not go on with what comes next
+		forms[i] = undone(form, slashEscape)
+		forms = append(forms, latin1(forms[i]), undone(latin1(form), slashEscape))
+	}
+	return longForms(forms)
+}
+
+// markForms are so, too. What XML cannot have, Go's encoder replaces.
+func markForms(value string) []string {
+	cleaned := strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\r' && r != '\t' {
+			return utf8.RuneError
+		}
+		return r
+	}, core(value))
+	return longForms(append(codedForms(value), cleaned))
+}
+
+// undone is a value as if it was encoded.
+func undone(value string, e escape) string {
+	var out []byte
+	for p := []byte(value); len(p) > 0; {
+		n := 1
+		if p[0] == e.first {
+			n, out = e.decode(out, p, true)
+		} else {
+			out = append(out, p[0])
+		}
+		p = p[n:]
+	}
+	return string(out)
+}
+
+func latin1(value string) string {
+	var out []byte
+	for _, r := range value {
+		if r >= utf8.RuneSelf && r <= 0xff {
+			out = append(out, byte(r))
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return string(out)
+}
 
 func sameByte(b byte) byte { return b }

@@ -7,33 +7,42 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"math/rand/v2"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // wholeBuffer is what a masker comes to, looked for in the plainest way: every
 // form at every place, and what overlaps made one.
 func wholeBuffer(values []string, text string) (out string, count int) {
 	var found []span
-	for _, v := range values {
-		for _, form := range plainForms(v) {
-			found = append(found, everywhere(bytewise(text), form)...)
-		}
-		for _, tokens := range [][]token{bytewise(text), unescaped(text), unslashed(text)} {
-			for _, form := range base64Forms(v) {
+	for _, value := range values {
+		for _, tokens := range [][]token{bytewise(text), unescaped(text), unslashed(text), unmarked(text)} {
+			for _, form := range base64Forms(value) {
 				found = append(found, everywhere(unwrapped(tokens), form)...)
 			}
 		}
-		for _, form := range urlForms(v) {
-			found = append(found, everywhere(folded(unescaped(text), urlByte), form)...)
-		}
-		for _, form := range slashForms(v) {
-			found = append(found, everywhere(unslashed(text), form)...)
+		for _, v := range spokenForms(value) {
+			for _, form := range plainForms(v) {
+				found = append(found, everywhere(bytewise(text), form)...)
+			}
+			for _, form := range urlForms(v) {
+				found = append(found, everywhere(folded(unescaped(text), urlByte), form)...)
+			}
+			for _, form := range slashForms(v) {
+				found = append(found, everywhere(unslashed(text), form)...)
+			}
+			for _, form := range markForms(v) {
+				found = append(found, everywhere(unmarked(text), form)...)
+			}
+			found = append(found, afterMarks(text, v)...)
 		}
 	}
 	slices.SortFunc(found, func(a, b span) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
@@ -68,6 +77,9 @@ var lineEnds = regexp.MustCompile(`^(\r?\n[ \t]{0,32})?$`)
 func unwrapped(text []token) (list []token) {
 	between := ""
 	for _, t := range text {
+		if !t.joins {
+			between = "broken"
+		}
 		blank := (t.byte == ' ' || t.byte == '\t') && t.end-t.start == 1
 		if blank || t.byte == '\r' || t.byte == '\n' {
 			between += string(t.byte)
@@ -86,11 +98,14 @@ func folded(text []token, fold func(byte) byte) []token {
 	return text
 }
 
+var percents = regexp.MustCompile(`^%(?:25){0,31}([0-9a-fA-F]{2})`)
+
 func unescaped(text string) (list []token) {
 	for i := 0; i < len(text); {
 		n, b := 1, text[i]
-		if hexed, err := hex.DecodeString(text[min(i+1, len(text)):min(i+3, len(text))]); b == '%' && err == nil && len(hexed) == 1 {
-			n, b = 3, hexed[0]
+		if found := percents.FindStringSubmatch(text[i:]); found != nil {
+			hexed, _ := hex.DecodeString(found[1])
+			n, b = len(found[0]), hexed[0]
 		}
 		list = append(list, token{span{int64(i), int64(i + n)}, b, true})
 		i += n
@@ -98,23 +113,87 @@ func unescaped(text string) (list []token) {
 	return list
 }
 
-var slashes = regexp.MustCompile(`^(?:\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[bfnrt]|\\[\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f])`)
+var slashes = regexp.MustCompile(`^(\\{0,31})(\\u[dD][89abAB][0-9a-fA-F]{2}\\{1,32}u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\u\{[0-9a-fA-F]{1,6}\}|\\x[0-9a-fA-F]{1,2}|\\[0-7]{1,3}|\\[bfnrtaveE]|\\[\x00-\x2f\x3a-\x40\x5b\x5d-\x60\x7b-\x7f]|\\[^\\])`)
 
-func unslashed(text string) (list []token) {
+var backslashes = regexp.MustCompile(`\\+`)
+
+// unslash is what an escape stands for.
+func unslash(escape string) string {
+	number := func(digits string, base int) int64 { n, _ := strconv.ParseInt(digits, base, 64); return n }
+	switch c := escape[1]; {
+	case c == '\n':
+		return ""
+	case c >= utf8.RuneSelf || len(escape) == 2 && strings.IndexByte("abfnrtveE", c) < 0 && strings.ToLower(escape) != strings.ToUpper(escape):
+		return "none"
+	case c == 'x':
+		return string([]byte{byte(number(escape[2:], 16))})
+	case '0' <= c && c <= '7':
+		return string([]byte{byte(number(escape[1:], 8))})
+	case c == 'U' || strings.HasPrefix(escape[1:], "u{"):
+		return string(rune(number(strings.Trim(escape[2:], "{}"), 16)))
+	case strings.IndexByte("aveE", c) >= 0:
+		return map[byte]string{'a': "\a", 'v': "\v", 'e': "\x1b", 'E': "\x1b"}[c]
+	case len(escape) > 2 || strings.IndexByte("bfnrt", c) >= 0: // Go's is right, too
+		value := ""
+		if err := json.Unmarshal([]byte(`"`+backslashes.ReplaceAllString(escape, `\`)+`"`), &value); err != nil {
+			panic(err)
+		}
+		return value
+	}
+	return escape[1:]
+}
+
+var entities = regexp.MustCompile(`^&[0-9A-Za-z#]{0,32};`)
+
+func unmarked(text string) (list []token) {
 	for i := 0; i < len(text); {
-		escape, value := slashes.FindString(text[i:]), text[i:i+1]
-		switch {
-		case len(escape) > 2 || escape != "" && strings.ContainsAny(escape[1:], "bfnrt"): // Go's is right, too
-			if err := json.Unmarshal([]byte(`"`+escape+`"`), &value); err != nil {
-				panic(err)
-			}
-		case escape != "":
-			value = escape[1:]
-		default:
+		escape, value := entities.FindString(text[i:]), text[i:i+1]
+		if undone := html.UnescapeString(escape); undone != escape {
+			value = undone
+		} else {
 			escape = value
 		}
 		for _, b := range []byte(value) {
 			list = append(list, token{span{int64(i), int64(i + len(escape))}, b, true})
+		}
+		i += len(escape)
+	}
+	return list
+}
+
+// afterMarks are parts of a value after what bash says of one.
+func afterMarks(text, value string) (found []span) {
+	for i := 0; ; {
+		next := strings.Index(text[i:], tokenMark)
+		if next < 0 {
+			return found
+		}
+		i += next + len(tokenMark)
+		n := 0
+		for i+n < len(text) && strings.Contains(value, text[i:i+n+1]) {
+			n++
+		}
+		if n >= minSecret {
+			found = append(found, span{int64(i), int64(i + n)})
+		}
+	}
+}
+
+func unslashed(text string) (list []token) {
+	nothing := 0
+	for i := 0; i < len(text); {
+		escape, value := text[i:i+1], text[i:i+1]
+		if found := slashes.FindStringSubmatch(text[i:]); found != nil {
+			if escape, value = found[0], unslash(found[2]); value == "none" {
+				escape, value = found[1]+`\`, ""
+			}
+		}
+		if value == "" {
+			nothing++
+		}
+		for _, b := range []byte(value) {
+			list = append(list, token{span{int64(i), int64(i + len(escape))}, b, nothing < 2})
+			nothing = 0
 		}
 		i += len(escape)
 	}
@@ -139,7 +218,7 @@ func everywhere(text []token, form string) (found []span) {
 func inChunks(t *testing.T, m *masks, text string, sizes ...int) (string, int) {
 	t.Helper()
 	most := 0
-	for _, f := range []*finder{m.plain, m.wrapped, m.escaped, m.slashed} {
+	for _, f := range []*finder{m.plain, m.wrapped, m.escaped, m.slashed, m.marked} {
 		for _, n := range f.nodes {
 			most = max(most, int(n.depth))
 		}
@@ -265,7 +344,7 @@ func random(r *rand.Rand, values []string) string {
 	var b strings.Builder
 	for range r.IntN(12) {
 		v := values[r.IntN(len(values))]
-		forms := slices.Concat(plainForms(v), base64Forms(v), []string{url.QueryEscape(v), url.PathEscape(v), escapedAtRandom(r, v), slashedAtRandom(r, v)})
+		forms := slices.Concat(plainForms(v), base64Forms(v), spokenForms(v), nestedForms(v), []string{url.QueryEscape(v), url.PathEscape(v), escapedAtRandom(r, v), slashedAtRandom(r, v), markedAtRandom(r, v), tokenMark + v})
 		form := forms[r.IntN(len(forms))]
 		switch r.IntN(8) {
 		case 0:
@@ -280,7 +359,7 @@ func random(r *rand.Rand, values []string) string {
 				form = form[:i] + []string{"\n", "\r\n", "\r", "\n\n", "\n  ", `\n`, "%0a\t", strings.Repeat(" ", 33)}[r.IntN(8)] + form[i:]
 			}
 		case 5:
-			form = []string{escapedAtRandom(r, form), slashedAtRandom(r, form)}[r.IntN(2)]
+			form = []string{escapedAtRandom(r, form), slashedAtRandom(r, form), markedAtRandom(r, form), tokenMark + form[len(form)/3:]}[r.IntN(4)]
 		}
 		b.WriteString(form)
 		b.WriteString([]string{"", "", "a", "\n", " = "}[r.IntN(5)])
@@ -295,6 +374,13 @@ func escapedAtRandom(r *rand.Rand, v string) (s string) {
 	return s
 }
 
+func markedAtRandom(r *rand.Rand, v string) (s string) {
+	for _, c := range v {
+		s += []string{string(c), fmt.Sprintf("&#%d;", c), fmt.Sprintf("&#x%X;", c), html.EscapeString(string(c)), "&", "&am;"}[min(r.IntN(40)/9, 3+r.IntN(3))]
+	}
+	return s
+}
+
 func slashedAtRandom(r *rand.Rand, v string) (s string) {
 	for _, c := range v {
 		escape := fmt.Sprintf(`\u%04x`, c)
@@ -303,7 +389,14 @@ func slashedAtRandom(r *rand.Rand, v string) (s string) {
 			escape = fmt.Sprintf(`\u%04x\u%04X`, high, low)
 		}
 		quoted, _ := json.Marshal(string(c))
-		s += []string{string(c), escape, string(quoted[1 : len(quoted)-1]), `\` + string(c), `\`, `\ud83d`}[min(r.IntN(40)/9, 3+r.IntN(3))]
+		s += []string{string(c), escape, string(quoted[1 : len(quoted)-1]), octal(c), fmt.Sprintf(`\U%08x`, c), fmt.Sprintf(`\u{%x}`, c), `\` + string(c), string(c) + "\\\n", "\\\n\\\n", `\`, `\ud83d`, `\x4`}[min(r.IntN(80)/9, 3+r.IntN(9))]
+	}
+	return s
+}
+
+func octal(c rune) (s string) {
+	for _, b := range []byte(string(c)) {
+		s += fmt.Sprintf(`\%03o`, b)
 	}
 	return s
 }

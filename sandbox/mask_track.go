@@ -94,6 +94,7 @@ type unescaper struct {
 	fold    func(byte) byte // makes one of bytes that stand for the same
 	pending []byte          // what may be an escape
 	value   []byte
+	nothing int // escapes of nothing, since the last byte
 }
 
 func (u *unescaper) scan(b byte, at int64, m *masker) {
@@ -106,6 +107,7 @@ func (u *unescaper) scan(b byte, at int64, m *masker) {
 }
 
 func (u *unescaper) one(b byte, start, end int64, m *masker) {
+	u.nothing = 0
 	u.see(u.fold(b), start, end, m)
 	u.wrapped.scan(b, start, end, m)
 }
@@ -122,12 +124,23 @@ func (u *unescaper) tell(end int64, last bool, m *masker) {
 			break
 		}
 		start := end - int64(len(p))
+		if len(u.value) == 0 {
+			u.none()
+		}
 		for _, b := range u.value {
 			u.one(b, start, start+int64(n), m)
 		}
 		p = p[n:]
 	}
 	u.pending = append(u.pending[:0], p...)
+}
+
+// none passes over an escape of nothing, of which one may stand between two bytes:
+// there must be a bound to what is held back.
+func (u *unescaper) none() {
+	if u.nothing++; u.nothing > 1 {
+		u.state, u.wrapped.state = 0, 0
+	}
 }
 
 func (u *unescaper) open(end int64) int64 {

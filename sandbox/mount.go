@@ -31,6 +31,7 @@ func resolveMounts(mounts []Mount, policy Policy) ([]Mount, error) {
 		if err := policy.CheckMount(m); err != nil {
 			return nil, err
 		}
+		m.Steady = !policy.Writable(filepath.Dir(m.Source))
 		resolved = append(resolved, m)
 	}
 	return resolved, nil

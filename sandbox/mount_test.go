@@ -65,8 +65,22 @@ func TestMountsAreResolved(t *testing.T) {
 			t.Errorf("%s: %v", source, err)
 			continue
 		}
-		if diff := cmp.Diff([]sandbox.Mount{{Source: filepath.Join(root, want), Target: "/work/x", Writable: true}}, got); diff != "" {
+		if diff := cmp.Diff([]sandbox.Mount{{Source: filepath.Join(root, want), Target: "/work/x", Writable: true, Steady: true}}, got); diff != "" {
 			t.Errorf("%s: %s", source, diff)
+		}
+	}
+}
+
+// What is below a directory that commands may write can be swapped; that
+// directory itself cannot.
+func TestSteadyMounts(t *testing.T) {
+	root := tree(t, []string{"ws/sub/deep/", "ws/file", "ws2/"}, map[string]string{"link": "ws/sub"})
+	writable := policy{writable: []string{root + "/ws"}}
+	for source, want := range map[string]bool{"ws": true, "": true, "ws2": true, "ws/sub": false, "ws/sub/deep": false, "ws/file": false, "link": false, "ws2/../ws/sub": false} {
+		// What a caller says of it does not count.
+		got, err := mount(t, writable, sandbox.Mount{Source: root + "/" + source, Target: "/x", Steady: true})
+		if err != nil || got[0].Steady != want {
+			t.Errorf("%s: %+v, error %v", source, got, err)
 		}
 	}
 }

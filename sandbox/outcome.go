@@ -10,30 +10,34 @@ import (
 type ending struct {
 	cause   Cause // "" where the command ended of itself
 	message string
+	due     time.Time // when its time was up
+	itself  bool      // it had ended of itself by then, too late
 }
 
 func idleEnding(limit time.Duration) ending {
-	return ending{CauseIdleTimeout, fmt.Sprintf("no output for %v (idle timeout); partial output kept", limit)}
+	return ending{cause: CauseIdleTimeout, message: fmt.Sprintf("no output for %v (idle timeout); partial output kept", limit)}
 }
 
 func wallEnding(limit time.Duration) ending {
-	return ending{CauseWallTimeout, fmt.Sprintf("still running after %v (timeout); partial output kept", limit)}
+	return ending{cause: CauseWallTimeout, message: fmt.Sprintf("still running after %v (timeout); partial output kept", limit)}
 }
 
 func outputEnding(limit int64) ending {
-	return ending{CauseOutputLimit, fmt.Sprintf("more than %d bytes of output (limits.output); the first %d kept", limit, limit)}
+	return ending{cause: CauseOutputLimit, message: fmt.Sprintf("more than %d bytes of output (limits.output); the first %d kept", limit, limit)}
 }
 
 func unkeptEnding(err error) ending {
-	return ending{CauseOutputLimit, fmt.Sprintf("its output can no longer be kept (spool.on_error: end): %v; what was kept before is there", err)}
+	return ending{cause: CauseOutputLimit, message: fmt.Sprintf("its output can no longer be kept (spool.on_error: end): %v; what was kept before is there", err)}
 }
 
-var cancelEnding = ending{CauseCanceled, "canceled by the caller; partial output kept"}
+var cancelEnding = ending{cause: CauseCanceled, message: "canceled by the caller; partial output kept"}
 
 // ended fills r for a command that we ended.
 func (r *Result) ended(e ending) {
 	r.Cause, r.Message, r.ExitCode = e.cause, e.message, ExitEnded
-	r.Evidence.KilledBy = "belljar"
+	if !e.itself {
+		r.Evidence.KilledBy = "belljar"
+	}
 	switch e.cause {
 	case CauseIdleTimeout, CauseWallTimeout:
 		r.Status = StatusTimeout
@@ -52,6 +56,8 @@ func (r *Result) fail(err error) {
 		r.Status = StatusDenied
 	case CauseCanceled:
 		r.Status = StatusCanceled
+	case CausePidsLimit: // it ran, and was ended by that
+		r.Status, r.ExitCode = StatusError, ExitEnded
 	default:
 		r.Status = StatusFatal
 	}
@@ -72,12 +78,12 @@ func (r *Result) exited(status int, limits Limits) {
 		r.Message = "ended with " + r.Signal
 	}
 	switch e := r.Evidence; {
+	case r.Signal == "SIGKILL" && e.KilledBy == "outside":
+		r.Message = "killed with its container, from outside"
 	case r.Signal == "SIGKILL" && e.OOMKills > 0:
 		r.Cause = CauseOOMKilled
 		r.Evidence.KilledBy = "oom"
 		r.Message = fmt.Sprintf("killed for want of memory: limits.memory is %d bytes", limits.Memory)
-	case r.Signal == "SIGKILL" && e.KilledBy == "outside":
-		r.Message = "killed with its container, from outside"
 	case r.Signal != "":
 	case e.PidsLimitHits > 0:
 		r.Cause = CausePidsLimit
@@ -87,6 +93,9 @@ func (r *Result) exited(status int, limits Limits) {
 		r.Message = fmt.Sprintf("exit status %d, and %s is full: limits.tmp is %d bytes", status, strings.Join(e.DiskFull, ", "), limits.Tmp)
 	}
 }
+
+// statusKilled is the exit status of a process that SIGKILL ended.
+const statusKilled = 128 + 9
 
 // signals are Linux's on amd64 and arm64, by number from 1.
 var signals = [...]string{"", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",

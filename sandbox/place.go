@@ -15,6 +15,7 @@ type place struct {
 	reused bool
 	keeps  bool     // what the command leaves running stays, with the container
 	ended  bool     // end was called
+	failed error    // why the command did not run, or its end is unknown
 	before Counters // what was counted before the command
 
 	// list is what runs, with the commands that started it.
@@ -37,6 +38,9 @@ func (p *place) counters(ctx context.Context) (Counters, error) {
 	c.OOMKills = max(0, c.OOMKills-p.before.OOMKills)
 	c.PidsLimitHits = max(0, c.PidsLimitHits-p.before.PidsLimitHits)
 	c.CPUSeconds = max(0, c.CPUSeconds-p.before.CPUSeconds)
+	if c.OOMKills > 0 && !c.Stopped {
+		c.KilledBy = "" // the container's own process was the kernel's choice
+	}
 	return c, err
 }
 
@@ -58,7 +62,7 @@ func (x *execution) place(ctx context.Context, image Image, session *sessionTurn
 		return nil, late(ctx, err, "making the container")
 	}
 	p := x.alone(box)
-	if len(x.secrets) > 0 {
+	if x.command.onlyByGate(x.secrets) {
 		if err := x.openGate(ctx, p); err != nil {
 			p.end(ctx)
 			return nil, late(ctx, err, "opening the container")
@@ -67,8 +71,7 @@ func (x *execution) place(ctx context.Context, image Image, session *sessionTurn
 	return p, nil
 }
 
-// openGate opens one for a command that must not be started by an exec: the
-// engine shows what it is told of that, and logs it when it debugs.
+// openGate opens one for a command that no exec may start.
 func (x *execution) openGate(ctx context.Context, p *place) (err error) {
 	if p.gate, err = openGate(ctx, p.box, x.command.User); err != nil {
 		return err

@@ -464,7 +464,7 @@ func TestWarmDirectoryIsMissing(t *testing.T) {
 		c := command()
 		c.Dir = "/no/such/directory"
 		r, err := sandbox.Run(t.Context(), l, c)
-		wantFate(t, r, sandbox.StatusFatal, sandbox.CauseEngine, sandbox.ExitNeverRan)
+		wantFate(t, r, sandbox.StatusFatal, sandbox.CauseInvalid, sandbox.ExitNeverRan)
 		if want := `the engine could not start the command in "/no/such/directory": the container has no such directory that the command could enter (check that this directory is in the image or mounted: -w DIR)`; err == nil || err.Error() != want || r.Message != want {
 			t.Errorf("error %v, message %q", err, r.Message)
 		}
@@ -1026,7 +1026,7 @@ func TestWarmRemoveIsGivenUp(t *testing.T) {
 			broken.Store(false)
 			l.Close()
 			wantAfter(t, began, 0)
-			if wait > time.Minute && before != 7 {
+			if wait > time.Minute && before != 6 {
 				t.Errorf("%d tries", before)
 			}
 			for _, box := range engine.Left() {

@@ -144,6 +144,11 @@ func (p *Prepared) grant(v Verdict) (err error) {
 	if err := p.command.checkLimits(); err != nil {
 		return err
 	}
+	if len(v.Commands) > 0 {
+		if err := p.command.checkSteering(p.profile, "what the commands are that the policy judged"); err != nil {
+			return err
+		}
+	}
 	if p.secrets, err = p.command.granted(p.profile, v.Grant); err != nil {
 		return err
 	}

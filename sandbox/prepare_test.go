@@ -40,7 +40,7 @@ func TestGrantNarrows(t *testing.T) {
 	dir := t.TempDir()
 	asked := sandbox.Command{
 		Script: "x", Network: "bridge", Timeout: time.Hour, IdleTimeout: sandbox.NoIdleTimeout,
-		Mounts: []sandbox.Mount{{Source: dir, Target: "/a", Writable: true}, {Source: dir, Target: "/b"}},
+		Mounts: []sandbox.Mount{{Source: dir, Target: "/a", Writable: true, Steady: true}, {Source: dir, Target: "/b", Steady: true}},
 	}
 	all := profile().Limits
 	small := sandbox.Limits{Memory: 64 << 20, CPUs: 0.5, Pids: 8, Output: 4096, Tmp: 1 << 20, Files: 32}
@@ -57,7 +57,7 @@ func TestGrantNarrows(t *testing.T) {
 		"times":               {sandbox.Grant{Timeout: time.Minute, IdleTimeout: time.Second}, all, "bridge", asked.Mounts, "timeout 1m0s, idle timeout 1s"},
 		"no network":          {sandbox.Grant{Network: "none"}, all, "none", asked.Mounts, "network none"},
 		"no mounts":           {sandbox.Grant{Mounts: sandbox.NoMounts}, all, "bridge", nil, "no mounts"},
-		"mounts to read from": {sandbox.Grant{Mounts: sandbox.ReadOnlyMounts}, all, "bridge", []sandbox.Mount{{Source: dir, Target: "/a"}, {Source: dir, Target: "/b"}}, "mounts read-only"},
+		"mounts to read from": {sandbox.Grant{Mounts: sandbox.ReadOnlyMounts}, all, "bridge", []sandbox.Mount{{Source: dir, Target: "/a", Steady: true}, {Source: dir, Target: "/b", Steady: true}}, "mounts read-only"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec, notices := granted(t, test.grant, asked)

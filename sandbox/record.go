@@ -48,7 +48,8 @@ func (r *record) over(now time.Time) bool { return now.After(r.Deadline.Add(-tim
 // idle tells whether its idle time is over.
 func (r *record) idle(now time.Time) bool { return now.Sub(r.LastUsed) >= r.Idle }
 
-// recordStore keeps one session's record. The lock file is one for all: each
+// recordStore keeps one session's record, in a directory that may be "", for none:
+// then nothing is remembered. The lock file is one for all: each
 // session has two bytes of it, at a place that its name gives.
 type recordStore struct{ dir, name string }
 
@@ -81,6 +82,9 @@ func (s recordStore) change(ctx context.Context, change func(r *record) error) e
 
 // look reads the record while nobody writes it.
 func (s recordStore) look(ctx context.Context) (*record, error) {
+	if s.dir == "" {
+		return &record{}, nil
+	}
 	lock, err := s.lock(ctx, 1, false)
 	if err != nil {
 		return nil, err
@@ -151,8 +155,14 @@ func (s recordStore) lockTurn(ctx context.Context, alone bool) (*os.File, error)
 const ofdSetLock = 37
 
 func (s recordStore) lock(ctx context.Context, which int64, alone bool) (*os.File, error) {
+	if s.dir == "" {
+		return nil, invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", s.name)
+	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, &Error{Cause: CauseEngine, Message: "making the directory for sessions", Err: err, Hint: "set XDG_STATE_HOME to one that can be written"}
+	}
+	if err := checkStateDir(s.dir); err != nil {
+		return nil, err
 	}
 	file, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -188,6 +198,9 @@ func (s recordStore) tryLock(file *os.File, which int64, alone bool) error {
 
 // recorded are the names of all sessions that are remembered.
 func recorded(dir string) ([]string, error) {
+	if err := checkStateDir(dir); err != nil || dir == "" {
+		return nil, err
+	}
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

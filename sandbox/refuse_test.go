@@ -29,7 +29,12 @@ func TestRefusals(t *testing.T) {
 		{sandbox.Command{}, sandbox.CauseInvalid, "command is empty (give a script, such as: belljar run 'echo hello')"},
 		{sandbox.Command{Script: " \n\t"}, sandbox.CauseInvalid, "command is empty"},
 		{sandbox.Command{Script: "ab\x00c"}, sandbox.CauseInvalid, "command has a NUL byte at offset 2"},
-		{sandbox.Command{Script: strings.Repeat("x", sandbox.MaxScript+1)}, sandbox.CauseInvalid, "command is 131072 bytes long, over the kernel's limit of 131071"},
+		{sandbox.Command{Script: strings.Repeat("x", sandbox.MaxScript+1)}, sandbox.CauseInvalid, "command is 2031617 bytes long, over the limit of 2031616 (put it in a file"},
+		{change(func(c *sandbox.Command) {
+			c.Script, c.Env = strings.Repeat("x", sandbox.MaxScript-1000), []string{"A=" + strings.Repeat("x", 1000)}
+		}), sandbox.CauseInvalid, "command and environment are 2031"},
+		{change(func(c *sandbox.Command) { c.Script, c.TTY = "echo '\xff'", &sandbox.TerminalSize{} }), sandbox.CauseInvalid, "a command with a terminal cannot hold bytes that are not valid UTF-8 (leave out -t"},
+		{change(func(c *sandbox.Command) { c.Script, c.Env = "echo '\xff'", []string{"a.b=c"} }), sandbox.CauseInvalid, `variable "a.b" cannot be set beside secrets or bytes that are not valid UTF-8`},
 		{change(func(c *sandbox.Command) { c.ID = "a/../b" }), sandbox.CauseInvalid, `command ID "a/../b" (`},
 		{change(func(c *sandbox.Command) { c.ID = strings.Repeat("a", 65) }), sandbox.CauseInvalid, "command ID "},
 		{change(func(c *sandbox.Command) { c.Profile = "nope" }), sandbox.CauseInvalid, `no profile "nope" (known: default)`},
@@ -38,7 +43,18 @@ func TestRefusals(t *testing.T) {
 		{change(func(c *sandbox.Command) { c.Dir = "/proc/self/fd/8" }), sandbox.CauseInvalid, "in the kernel's own file systems"},
 		{change(func(c *sandbox.Command) { c.Dir = "/work/../sys" }), sandbox.CauseInvalid, "in the kernel's own file systems"},
 		{change(func(c *sandbox.Command) { c.Dir = "//dev/" }), sandbox.CauseInvalid, "in the kernel's own file systems"},
-		{change(func(c *sandbox.Command) { c.User.GID = 5 }), sandbox.CauseInvalid, "user 0:5 is not allowed (give UID:GID with a UID above 0, such as 65534:65534)"},
+		{change(func(c *sandbox.Command) { c.User.GID = 5 }), sandbox.CauseInvalid, "user 0:5 is root, which no command runs as (give a UID above 0, such as 65534:65534: root of a container is"},
+		{change(func(c *sandbox.Command) { c.User.UID = -1 }), sandbox.CauseInvalid, "user -1:0 is not allowed"},
+		{change(func(c *sandbox.Command) { c.Tmpfs = []string{"var/tmp"} }), sandbox.CauseInvalid, `tmpfs "var/tmp" is not the path of a directory`},
+		{change(func(c *sandbox.Command) { c.Tmpfs = []string{"/run:size=64m"} }), sandbox.CauseInvalid, "its size is limits.tmp"},
+		{change(func(c *sandbox.Command) { c.Tmpfs = []string{"/a,mode=0"} }), sandbox.CauseInvalid, "is not the path of a directory"},
+		{change(func(c *sandbox.Command) { c.Tmpfs = []string{"/var/../etc"} }), sandbox.CauseInvalid, "is not the path of a directory"},
+		{change(func(c *sandbox.Command) { c.Tmpfs = []string{"/usr/lib"} }), sandbox.CauseInvalid, "nothing is mounted at /usr"},
+		{change(func(c *sandbox.Command) { c.Tmpfs = []string{"/"} }), sandbox.CauseInvalid, "nothing is mounted at /"},
+		{change(func(c *sandbox.Command) { c.Tmpfs = make([]string, 17) }), sandbox.CauseInvalid, "over the limit of 16"},
+		{change(func(c *sandbox.Command) {
+			c.Tmpfs, c.Mounts = []string{"/data/sub"}, []sandbox.Mount{{Source: "/x", Target: "/data/"}}
+		}), sandbox.CauseInvalid, `tmpfs "/data/sub" is in the mount at "/data/"`},
 		{change(func(c *sandbox.Command) { c.User.UID = -1 }), sandbox.CauseInvalid, "user -1:0 is not allowed"},
 		{change(func(c *sandbox.Command) { c.Network = "host" }), sandbox.CauseInvalid, `network "host" shares a namespace`},
 		{change(func(c *sandbox.Command) { c.Network = "container:x" }), sandbox.CauseInvalid, `network "container:x" shares a namespace`},
@@ -56,7 +72,7 @@ func TestRefusals(t *testing.T) {
 		{change(func(c *sandbox.Command) { c.IdleTimeout = 25 * time.Hour }), sandbox.CauseInvalid, "idle timeout 25h0m0s is over max_timeout"},
 		{change(func(c *sandbox.Command) { c.Env = []string{"=x"} }), sandbox.CauseInvalid, "a variable without a name"},
 		{change(func(c *sandbox.Command) { c.Env = []string{"A=\x00"} }), sandbox.CauseInvalid, `variable "A" has a NUL byte`},
-		{change(func(c *sandbox.Command) { c.Env = []string{"A=" + strings.Repeat("x", sandbox.MaxScript)} }), sandbox.CauseInvalid, `variable "A" is 131073 bytes long`},
+		{change(func(c *sandbox.Command) { c.Env = []string{"A=" + strings.Repeat("x", sandbox.MaxArgument)} }), sandbox.CauseInvalid, `variable "A" is 131073 bytes long`},
 		{change(func(c *sandbox.Command) { c.Env = large(9) }), sandbox.CauseInvalid, "the environment is "},
 		{change(func(c *sandbox.Command) { c.Env = []string{"SECRET"} }), sandbox.CauseDenied, `variable "SECRET" is not on env.allow`},
 	} {

@@ -75,18 +75,18 @@ func (c Command) granted(p Profile, g Grant) ([]Secret, error) {
 		return nil, invalid("leave out -t", "a command with a terminal gets no secrets: its screen could not be masked")
 	}
 	if len(list) > 0 {
-		return list, c.checkSteering(p)
+		return list, c.checkSteering(p, "who gets the command's secrets")
 	}
 	return nil, nil
 }
 
-// checkSteering refuses a caller's variables that lead secrets elsewhere than to
-// the programs whose rules give them.
-func (c Command) checkSteering(p Profile) error {
+// checkSteering refuses a caller's variables that have other programs run than
+// those that rules name, or lead secrets elsewhere than to these.
+func (c Command) checkSteering(p Profile, what string) error {
 	for _, kv := range c.told {
 		name := nameOf(kv)
 		if p.Policy.Steers(name) && !p.Policy.AllowEnv(name) {
-			return &Error{Cause: CauseDenied, Message: fmt.Sprintf("variable %s may decide who gets the command's secrets", quoteName(name)),
+			return &Error{Cause: CauseDenied, Message: fmt.Sprintf("variable %s may decide %s", quoteName(name), what),
 				Hint: "leave it out, or name it in env.allow of sandbox.yaml"}
 		}
 	}
@@ -246,20 +246,24 @@ func nameOf(kv string) string {
 	return name
 }
 
-// checkDelivery refuses secrets beside what cannot go their way: not by the
-// engine, which shows what it is told, but through the stdin of a shell.
+// checkDelivery refuses what cannot go the command's way, which is, where it has
+// secrets, not the engine's API but the stdin of a shell.
 func (c Command) checkDelivery(secrets []string) error {
-	if len(secrets) == 0 {
-		return nil
+	all := c.withSecrets(secrets)
+	if err := all.checkArguments(); err != nil || !c.onlyByGate(secrets) {
+		return err
 	}
-	c = c.withSecrets(secrets)
-	if _, ok := delivery(c); ok {
+	if c.TTY != nil {
+		return invalid("leave out -t, or put it in a file and mount it", "a command with a terminal cannot hold bytes that are not valid UTF-8")
+	}
+	c = all
+	if _, ok := delivery(c, mostDelivery); ok {
 		return nil
 	}
 	for _, kv := range c.Env {
 		if name := nameOf(kv); !exportable(name) {
-			return invalid("leave it out", "variable %s cannot be set beside secrets, since a shell sets them, which cannot set this", quoteName(name))
+			return invalid("leave it out", "variable %s cannot be set beside secrets or bytes that are not valid UTF-8, since a shell is told these, which cannot set this", quoteName(name))
 		}
 	}
-	return invalid("put the script into a file that is mounted, or on stdin", "the command, its variables and its secrets are, when quoted, over the %d bytes that can be delivered", maxDelivery)
+	return invalid("put the script into a file that is mounted, or on stdin", "the command, its variables and its secrets are, when quoted, over the %d bytes that can be delivered", mostDelivery)
 }

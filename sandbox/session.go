@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -10,7 +11,11 @@ import (
 // expirePause is how often sessions are looked through for idle ones.
 const expirePause = 5 * time.Second
 
-// sessions are those that this process has to do with.
+// waitsFor is how long a command waits for its turn before it says so.
+const waitsFor = 200 * time.Millisecond
+
+// sessions are those that this process has to do with: that somebody holds, or
+// that have a container open.
 type sessions struct {
 	mu   sync.Mutex
 	live map[string]*session
@@ -20,6 +25,7 @@ type sessions struct {
 // is in its record.
 type session struct {
 	name  string
+	held  int           // by how many it is used, or about to be; sessions.mu guards it
 	turns chan struct{} // holds the turn of a command that is not parallel
 	use   chan struct{} // holds the right to use what follows, and the record
 
@@ -29,6 +35,7 @@ type session struct {
 	active map[string]bool
 }
 
+// get is the session, held.
 func (s *sessions) get(name string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,15 +45,34 @@ func (s *sessions) get(name string) *session {
 	if s.live[name] == nil {
 		s.live[name] = &session{name: name, turns: make(chan struct{}, 1), use: make(chan struct{}, 1), active: map[string]bool{}}
 	}
+	s.live[name].held++
 	return s.live[name]
 }
 
-// all are the sessions known here.
+// hold is for who goes on with a session beside its holder.
+func (s *sessions) hold(session *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session.held++
+}
+
+// letGo is the last that a holder does with a session. One that has nothing open
+// then is forgotten: there is no end to names.
+func (s *sessions) letGo(session *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if session.held--; session.held == 0 && session.box == nil {
+		delete(s.live, session.name)
+	}
+}
+
+// all are the sessions known here, held.
 func (s *sessions) all() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []*session
 	for _, session := range s.live {
+		session.held++
 		list = append(list, session)
 	}
 	return list
@@ -85,14 +111,23 @@ type sessionTurn struct {
 // turn waits for the command's turn.
 func (s *sessions) turn(ctx context.Context, x *execution) (*sessionTurn, error) {
 	t := &sessionTurn{x: x, session: s.get(x.command.Session), store: recordStore{x.local.sessionDir(), x.command.Session}}
+	told := make(chan struct{})
+	waits := time.AfterFunc(waitsFor, func() { // beside the wait, which keeps its place among others
+		defer close(told)
+		x.output.emit(Event{Type: EventNotice, Waits: true, Data: fmt.Appendf(nil, "waiting for session %q: another command runs in it", t.session.name)})
+	})
 	err := t.wait(ctx)
-	if err != nil && ctx.Err() != nil {
+	if !waits.Stop() {
+		<-told
+	}
+	if err == nil {
+		return t, nil
+	}
+	s.letGo(t.session)
+	if ctx.Err() != nil {
 		err = x.local.admission.waited(ctx, x.local.Admission)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return nil, err
 }
 
 func (t *sessionTurn) wait(ctx context.Context) error {
@@ -115,6 +150,7 @@ func (t *sessionTurn) end() {
 	if !t.x.command.Parallel {
 		<-t.session.turns
 	}
+	t.x.local.sessions.letGo(t.session)
 }
 
 // change reads and writes the session and its record, alone.

@@ -159,7 +159,7 @@ func (t *sessionTurn) leave(p *place) func(ctx context.Context) {
 		// container's end only later.
 		useless := isClosed(p.box.Lost()) || t.x.result.Cause == ""
 		gone := useless && t.gone(ctx, p.box.Info().ID)
-		if gone {
+		if gone && !p.unbegun() {
 			t.lose(ctx, p.box, t.why)
 		}
 		err := t.change(ctx, func(r *record) error {
@@ -168,6 +168,7 @@ func (t *sessionTurn) leave(p *place) func(ctx context.Context) {
 			if r.Container == p.box.Info().ID {
 				r.Started.part(t.x.command.ID)
 				r.LastUsed = time.Now()
+				p.forgetUnbegun(r)
 			}
 			if useless || !t.x.local.isWarm() && len(t.session.active) == 0 {
 				t.session.drop(p.box)
@@ -178,7 +179,11 @@ func (t *sessionTurn) leave(p *place) func(ctx context.Context) {
 			t.x.local.house.log.Warn("a session's record cannot be written", "session", t.session.name, "error", err)
 		}
 		if t.x.local.isWarm() && !useless {
-			t.x.local.house.all.Go(func() { t.prepare(p.box) })
+			t.x.local.sessions.hold(t.session)
+			t.x.local.house.all.Go(func() {
+				defer t.x.local.sessions.letGo(t.session)
+				t.prepare(p.box)
+			})
 		}
 	}
 }

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -23,10 +24,12 @@ func (t *sessionTurn) place(ctx context.Context, image Image) (*place, error) {
 			c, _ := p.box.Counters(ctx)
 			before <- c
 		}()
-		noGate = t.openGate(ctx, p)
+		noGate = t.openGate(ctx, r, p)
 		p.before = <-before
 		r.LastUsed = time.Now()
 		if noGate != nil {
+			p.failed = noGate
+			p.forgetUnbegun(r)
 			return nil
 		}
 		if p.gate != nil {
@@ -46,6 +49,19 @@ func (t *sessionTurn) place(ctx context.Context, image Image) (*place, error) {
 	}
 	p.list, p.end, p.leave = t.list(p), t.finish(p), t.leave(p)
 	return p, nil
+}
+
+// unbegun tells of a container that was just made and runs nothing, as its image
+// has no shell: it is gone, and nothing was lost with it.
+func (p *place) unbegun() bool {
+	return p.failed != nil && !p.reused && CauseOf(p.failed) == CauseImage
+}
+
+// forgetUnbegun has the session be none, where that is so.
+func (p *place) forgetUnbegun(r *record) {
+	if p.unbegun() && r.Container == p.box.Info().ID {
+		*r = record{}
+	}
 }
 
 // undo takes back what place did before it failed.
@@ -110,7 +126,7 @@ func (t *sessionTurn) find(ctx context.Context, r *record) error {
 	}
 	for _, k := range kept {
 		box, err := t.x.local.Engine.Adopt(ctx, k)
-		if CauseOf(err) == CauseEngineLost && err != nil {
+		if CauseOf(err) == CauseEngineLost {
 			continue // it went just now
 		}
 		if err != nil {
@@ -134,24 +150,55 @@ func (t *sessionTurn) find(ctx context.Context, r *record) error {
 }
 
 // openGate takes the gate that waits, or opens one. A command that no gate can
-// be told has none.
-func (t *sessionTurn) openGate(ctx context.Context, p *place) (err error) {
-	s := t.session
+// be told has none, nor one of a session in which none lasts: what earlier
+// commands left may end a gate or make it stand still, as it may the command,
+// whose fate tells of that. Only secrets need a gate.
+func (t *sessionTurn) openGate(ctx context.Context, r *record, p *place) error {
 	told, ok := t.x.delivery()
 	if !ok || t.x.command.TTY != nil {
 		return nil
 	}
 	p.told = told
-	if g := s.spare; g != nil {
-		s.spare = nil
+	if g := t.session.spare; g != nil {
+		t.session.spare = nil
 		if g.answers(ctx) {
 			p.gate = g
 			return nil
 		}
+		t.endGate(ctx, r, p.box, g)
+	}
+	g, err := openGate(ctx, p.box, t.x.command.User)
+	if err == nil && !g.answers(ctx) {
+		err = mute("it said its PID, and nothing when it was asked")
+	}
+	if err == nil {
+		p.gate = g
+		return nil
+	}
+	t.endGate(ctx, r, p.box, g)
+	var isMute muteError
+	if errors.As(err, &isMute) && ctx.Err() == nil && len(t.x.secrets) == 0 {
+		return nil
+	}
+	return err
+}
+
+// endGate ends a gate that does not answer; nil is one that is closed. One that
+// stands still does not heed that, and is killed: it would be nobody's process
+// for as long as the container lives.
+func (t *sessionTurn) endGate(ctx context.Context, r *record, box Container, g *gate) {
+	if g != nil {
+		r.Started.unwait(g.pid)
 		g.close()
 	}
-	p.gate, err = openGate(ctx, p.box, t.x.command.User)
-	return err
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
+	defer cancel()
+	list, _ := box.Processes(ctx) // which may have it also where it lacks others
+	if strays := r.Started.strays(list); len(strays) > 0 {
+		if err := box.Kill(ctx, strays); err != nil {
+			t.x.local.house.log.Warn("a shell that does not answer may still be there", "session", t.session.name, "error", err)
+		}
+	}
 }
 
 // drop lets go of the container, which the session no longer has or which is

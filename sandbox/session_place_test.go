@@ -329,6 +329,7 @@ func TestSpareGate(t *testing.T) {
 	})
 }
 
+// Where no gate answers, none is left, and the command needs none.
 func TestSpareGateThatDoesNotAnswer(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *stage) {
 		l := s.runner()
@@ -338,9 +339,96 @@ func TestSpareGateThatDoesNotAnswer(t *testing.T) {
 		s.OnAnswer = sandboxtest.Fail(errors.New("no answer"))
 		began := time.Now()
 		r := succeeds(t, l, in("next"))
-		if wantAfter(t, began, 7*time.Second); !r.Container.Reused { // it is asked for 2 s, and its end waited for 5
+		if wantAfter(t, began, 14*time.Second); !r.Container.Reused { // two are asked for 2 s, and their ends waited for 5
 			t.Errorf("%+v", r.Container)
 		}
 		l.Close()
+		wantNoProcess(t, s)
 	})
+}
+
+// wantNoProcess wants none in the session's container, not even a gate.
+func wantNoProcess(t *testing.T, s *stage) {
+	t.Helper()
+	if list, err := s.Left()[0].Processes(t.Context()); err != nil || len(list) > 0 {
+		t.Errorf("runs %+v, error %v", list, err)
+	}
+}
+
+// Once a bug of sessionTurn.openGate: a shell that says too much is told no command,
+// which is right, and left running with all that waits for it; and where none
+// lasts, there is no command in the session any more.
+func TestSessionWithOddGates(t *testing.T) {
+	for name, gate := range map[string]func(p *sandboxtest.Proc) int{
+		"killed":       func(*sandboxtest.Proc) int { return 137 },
+		"no PID":       func(p *sandboxtest.Proc) int { fmt.Fprintln(p.Stdout, "hello"); p.Sleep(time.Hour); return 0 },
+		"says more":    func(p *sandboxtest.Proc) int { fmt.Fprint(p.Stdout, "7\nhello\n"); p.Sleep(time.Hour); return 0 },
+		"stands still": sleep(time.Hour),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, s *stage) {
+				s.Gate = gate
+				for i := range 3 {
+					if r := succeeds(t, s.runner(), in("next")); r.Container.Reused != (i > 0) {
+						t.Errorf("%+v", r.Container)
+					}
+				}
+				wantNoProcess(t, s)
+			})
+		})
+	}
+}
+
+// A gate that was told its command and ends: that is said of it, and not of the
+// container, which lives and has the next one.
+func TestGateEndsWithItsCommand(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *stage) {
+		s.Gate = func(p *sandboxtest.Proc) int {
+			fmt.Fprintln(p.Stdout, 7)
+			for b := make([]byte, 1); ; {
+				if p.Stdin.Read(b); b[0] != '\n' {
+					return 137
+				}
+				fmt.Fprintln(p.Stdout)
+			}
+		}
+		r := ran(t, s.runner(), sandbox.StatusFatal, sandbox.CauseEngineLost, in("first"))
+		if !strings.Contains(r.Message, "shell that waited for the command ended with SIGKILL") || r.SessionLost != "" {
+			t.Errorf("%+v", r)
+		}
+		s.Gate = nil
+		if r := succeeds(t, s.runner(), in("next")); !r.Container.Reused {
+			t.Errorf("%+v", r.Container)
+		}
+	})
+}
+
+// Once a bug of sessionTurn: a session whose image has no shell is listed as one that was
+// lost, from outside.
+func TestSessionThatNeverBegan(t *testing.T) {
+	for name, change := range map[string]func(*sandbox.Command){
+		"by a gate":  func(*sandbox.Command) {},
+		"by an exec": func(c *sandbox.Command) { c.TTY = &sandbox.TerminalSize{Rows: 24, Columns: 80} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, s *stage) {
+				s.OnExec = func(context.Context) error {
+					for _, box := range s.Left() {
+						box.End()
+						box.Remove(context.Background())
+					}
+					return &sandbox.Error{Cause: sandbox.CauseImage, Message: "the image has no sh", Hint: "use another"}
+				}
+				l := s.runner()
+				for range 2 {
+					if r := ran(t, l, sandbox.StatusFatal, sandbox.CauseImage, in("x", change)); r.SessionLost != "" {
+						t.Errorf("lost %q", r.SessionLost)
+					}
+					if list, err := l.Sessions(t.Context()); err != nil || len(list) > 0 {
+						t.Errorf("%+v, error %v", list, err)
+					}
+				}
+			})
+		})
+	}
 }

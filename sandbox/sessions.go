@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 )
@@ -25,7 +24,7 @@ type SessionInfo struct {
 	Runs      []Process `json:"runs"`           // nil where that is not known
 }
 
-func (l *Local) sessionDir() string { return filepath.Join(l.StateDir, "sessions") }
+func (l *Local) sessionDir() string { return l.stateDir("sessions") }
 
 // Sessions lists this user's sessions and what runs in them, by name.
 func (l *Local) Sessions(ctx context.Context) ([]SessionInfo, error) {
@@ -99,7 +98,7 @@ func (l *Local) RemoveSession(ctx context.Context, name string) error {
 		return err
 	}
 	if r, err := store.read(); err == nil && r.Session == "" && !found {
-		return invalid("see: belljar session ls", "no session %q", name)
+		return invalid("see: belljar session ls; belljar ps lists containers that are not this user's", "no session %q", name)
 	}
 	return store.write(&record{})
 }
@@ -112,7 +111,7 @@ func (l *Local) endSession(ctx context.Context, name string) (bool, error) {
 	}
 	for _, k := range kept {
 		box, err := l.Engine.Adopt(ctx, k)
-		if err != nil && CauseOf(err) == CauseEngineLost {
+		if CauseOf(err) == CauseEngineLost {
 			continue // it went just now
 		}
 		if err != nil {
@@ -180,7 +179,7 @@ func (l *Local) expireSessions() {
 		if _, err := l.ExpireSessions(l.house.ctx); err != nil && l.house.ctx.Err() == nil {
 			l.house.log.Warn("sessions cannot be looked through", "error", err)
 		}
-		l.sessions.letGo()
+		l.sessions.closeGone()
 		select {
 		case <-time.After(expirePause):
 		case <-l.house.ctx.Done():
@@ -189,8 +188,8 @@ func (l *Local) expireSessions() {
 	}
 }
 
-// letGo closes the containers that are gone, of sessions that nobody uses.
-func (s *sessions) letGo() {
+// closeGone closes the containers that are gone, of sessions that nobody uses.
+func (s *sessions) closeGone() {
 	for _, session := range s.all() {
 		select {
 		case session.use <- struct{}{}:
@@ -200,6 +199,7 @@ func (s *sessions) letGo() {
 			<-session.use
 		default: // somebody does
 		}
+		s.letGo(session)
 	}
 }
 
@@ -209,5 +209,6 @@ func (s *sessions) close() {
 		session.use <- struct{}{}
 		session.drop(nil)
 		<-session.use
+		s.letGo(session)
 	}
 }

@@ -2,8 +2,10 @@ package sandbox_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"belljar/sandbox"
@@ -90,7 +92,7 @@ func TestDeadlineDuringACommand(t *testing.T) {
 func TestRemoveSession(t *testing.T) {
 	t.Run("that is not there", func(t *testing.T) {
 		bubble(t, nil, func(t *testing.T, s *stage) {
-			for name, want := range map[string]string{"dev": `no session "dev" (see: belljar session ls)`, "../x": "session name", "": "session name"} {
+			for name, want := range map[string]string{"dev": `no session "dev" (see: belljar session ls; belljar ps lists`, "../x": "session name", "": "session name"} {
 				if err := s.runner().RemoveSession(t.Context(), name); sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.HasPrefix(err.Error(), want) {
 					t.Errorf("%q: %v", name, err)
 				}
@@ -141,4 +143,41 @@ func TestRemoveSession(t *testing.T) {
 			}
 		})
 	})
+}
+
+// Once a bug of sessions: each name that was ever used is remembered for ever.
+func TestSessionsAreForgotten(t *testing.T) {
+	for name, isWarm := range map[string]bool{"warm": true, "cold": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, s *stage) {
+				l := s.runner()
+				if isWarm {
+					l.Warm()
+				}
+				defer l.Close()
+				for i := range 1000 {
+					c := in("x")
+					c.ID, c.Session = "", fmt.Sprintf("s%d", i)
+					succeeds(t, l, c)
+					synctest.Wait()
+					if n := l.LiveSessions(); n > 11 {
+						t.Fatalf("%d sessions after %d", n, i+1)
+					}
+					if err := l.RemoveSession(t.Context(), c.Session); err != nil {
+						t.Fatal(err)
+					}
+					if i%10 == 0 {
+						time.Sleep(time.Minute)
+					}
+				}
+				s.OnCreate = sandboxtest.Fail(errors.New("no"))
+				ran(t, l, sandbox.StatusFatal, sandbox.CauseEngine, in("x"))
+				s.OnCreate = nil
+				time.Sleep(time.Minute)
+				if n := l.LiveSessions(); n > 0 {
+					t.Errorf("%d sessions are still known", n)
+				}
+			})
+		})
+	}
 }

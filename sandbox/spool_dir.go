@@ -20,7 +20,10 @@ func (s *spool) open(dir string, info LogInfo) error {
 		s.failed = s.openTemporary(info)
 		return nil
 	}
-	err := makeSpoolDir(dir)
+	err := checkStateDir(filepath.Dir(dir))
+	if err == nil {
+		err = makeSpoolDir(dir)
+	}
 	if err == nil {
 		s.dir = dir
 		if s.note, err = newSpoolNote(dir, info); err == nil {

@@ -124,13 +124,20 @@ func readSpoolNote(dir string) (LogInfo, error) {
 	return info, err
 }
 
-// spools are the directory of all spools. A spool's name is its command's ID.
+// spools are the directory of all spools, "" for none. A spool's name is its
+// command's ID.
 type spools struct {
 	dir string
 	Spooling
 }
 
-func (s spools) path(id string) string { return filepath.Join(s.dir, id) }
+// path is "" where there is no directory: the working directory is none.
+func (s spools) path(id string) string {
+	if s.dir == "" {
+		return ""
+	}
+	return filepath.Join(s.dir, id)
+}
 
 // spooled is a spool as it is found.
 type spooled struct {
@@ -140,6 +147,9 @@ type spooled struct {
 
 // all are the spools there are, the oldest first.
 func (s spools) all() ([]spooled, error) {
+	if err := checkStateDir(s.dir); err != nil || s.dir == "" {
+		return nil, err
+	}
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -223,7 +233,10 @@ func (s spools) sweep(ctx context.Context) error {
 
 // sweepSeldom sweeps, unless some process did a moment ago.
 func (s spools) sweepSeldom(ctx context.Context) error {
-	name := filepath.Join(s.dir, sweptName)
+	if err := checkStateDir(s.dir); err != nil || s.dir == "" {
+		return err
+	}
+	name := s.path(sweptName)
 	if about, err := os.Stat(name); err == nil && time.Since(about.ModTime()).Abs() < spoolSweepPause {
 		return nil
 	}
@@ -231,14 +244,14 @@ func (s spools) sweepSeldom(ctx context.Context) error {
 }
 
 func (s spools) sweepNow(ctx context.Context) error {
-	if err := os.WriteFile(filepath.Join(s.dir, sweptName), nil, 0o600); err != nil {
+	if err := os.WriteFile(s.path(sweptName), nil, 0o600); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // there are no spools
 		}
 		return err
 	}
 	now := time.Now()
-	os.Chtimes(filepath.Join(s.dir, sweptName), now, now)
+	os.Chtimes(s.path(sweptName), now, now)
 	return s.sweep(ctx)
 }
 
@@ -249,7 +262,7 @@ const spoolUnit = 64 << 10
 // added accounts for a spool that ended, and sweeps where all processes together
 // have added much since the last time.
 func (s spools) added(ctx context.Context, size int64) error {
-	count, err := os.OpenFile(filepath.Join(s.dir, sweptName), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	count, err := os.OpenFile(s.path(sweptName), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}

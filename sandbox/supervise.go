@@ -52,6 +52,7 @@ func (x *execution) supervise(ctx, patient context.Context, place *place, p proc
 // then, nor an engine waited for that does not tell its status.
 func (x *execution) exited(ctx, patient context.Context, place *place, p process, e *exit, giveUp func()) error {
 	if e != nil && e.err != nil {
+		x.count(patient, place)
 		x.result.Evidence.OutputError = e.cut
 		return e.err
 	}
@@ -74,8 +75,21 @@ func (x *execution) exited(ctx, patient context.Context, place *place, p process
 	if e.err != nil {
 		return e.err
 	}
+	if e.status == statusKilled && !place.ended {
+		x.askKiller(patient, place)
+	}
 	x.result.exited(e.status, x.command.Limits)
 	return nil
+}
+
+// askKiller asks once more whether the container was ended from outside: its
+// processes may have gone a moment before it did.
+func (x *execution) askKiller(ctx context.Context, place *place) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	if c, err := place.counters(ctx); err == nil && c.KilledBy != "" {
+		x.result.Evidence.KilledBy = c.KilledBy
+	}
 }
 
 // await returns the command's exit, nil where the process ended and its streams
@@ -85,31 +99,71 @@ func (x *execution) await(ctx context.Context, p process) (*exit, ending) {
 	c := x.command
 	wall := time.NewTimer(c.Timeout)
 	defer wall.Stop()
-	var end ending
-	select {
-	case e := <-p.exited:
-		return &e, ending{}
-	case <-p.running.Exited():
-		return nil, ending{}
-	case <-x.output.idle.C:
-		end = idleEnding(c.IdleTimeout)
-	case <-wall.C:
-		end = wallEnding(c.Timeout)
-	case <-x.output.over:
-		end = outputEnding(c.Limits.Output)
-	case <-x.output.unkept:
-		end = unkeptEnding(x.output.spool.lost())
-	case <-ctx.Done():
-		end = cancelEnding
+	deadline := time.Now().Add(c.Timeout)
+	for {
+		var end ending
+		select {
+		case e := <-p.exited:
+			return &e, ending{}
+		case <-p.running.Exited():
+			return nil, ending{}
+		case <-x.output.idle.C:
+			end = idleEnding(c.IdleTimeout)
+			if end.due = x.output.idle.deadline(); time.Now().Before(end.due) {
+				continue // there was output just now
+			}
+		case <-wall.C:
+			end = wallEnding(c.Timeout)
+			end.due = deadline
+		case <-x.output.over:
+			end = outputEnding(c.Limits.Output)
+		case <-x.output.unkept:
+			end = unkeptEnding(x.output.spool.lost())
+		case <-ctx.Done():
+			end = cancelEnding
+		}
+		select {
+		case e := <-p.exited:
+			return &e, ending{}
+		case <-p.running.Exited():
+			return nil, ending{}
+		default:
+		}
+		if !end.late() {
+			return nil, end
+		}
+		if when, yes := hasEnded(ctx, p.running); yes {
+			if end.cause == CauseWallTimeout && when.After(end.due.Add(toldLate)) {
+				end.itself = true
+				return nil, end
+			}
+			return nil, ending{}
+		}
+		if end.cause == CauseWallTimeout {
+			return nil, end
+		}
+		x.output.idle.touch() // what was written meanwhile is only read now
 	}
-	select {
-	case e := <-p.exited:
-		return &e, ending{}
-	case <-p.running.Exited():
-		return nil, ending{}
-	default:
-		return nil, end
-	}
+}
+
+const (
+	// standstill is how late a timer is of a belljar that stood still: stopped,
+	// or on a host that did.
+	standstill = time.Second
+
+	// toldLate is how long after a process's end the engine may say that it
+	// ended, as its streams were held.
+	toldLate = 3 * time.Second
+)
+
+// late tells whether belljar stood still when the time was up. It then does not
+// know what became of the command since.
+func (e ending) late() bool { return !e.due.IsZero() && time.Since(e.due) > standstill }
+
+func hasEnded(ctx context.Context, r Running) (when time.Time, yes bool) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	return r.HasEnded(ctx)
 }
 
 // look records what runs and what was counted, while the container is there to
@@ -121,6 +175,13 @@ func (x *execution) look(ctx context.Context, place *place) {
 	if x.result.Lingering, err = place.list(ctx); err != nil {
 		x.result.Evidence.ListError = err.Error()
 	}
+	x.count(ctx, place)
+}
+
+// count records what was counted.
+func (x *execution) count(ctx context.Context, place *place) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	counters, err := place.counters(ctx)
 	if err != nil {
 		return // Evidence.Source stays empty, which says so

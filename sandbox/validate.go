@@ -19,7 +19,7 @@ func invalid(hint, format string, args ...any) error {
 // before anything is made. The engine reports both as the command's failure.
 func (c Command) validate(p Profile) error {
 	checks := []func() error{
-		c.checkID, c.checkScript, c.checkDescription, c.checkDir, c.checkUser, c.checkNetwork, c.checkLimits, c.checkSession, c.checkView,
+		c.checkID, c.checkScript, c.checkDescription, c.checkDir, c.checkUser, c.checkNetwork, c.checkTmpfs, c.checkLimits, c.checkSession, c.checkView,
 		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
 		func() error {
 			if c.IdleTimeout == NoIdleTimeout {
@@ -53,11 +53,24 @@ func (c Command) checkScript() error {
 		return invalid("give a script, such as: belljar run 'echo hello'", "command is empty")
 	case strings.ContainsRune(c.Script, 0):
 		return invalid("a shell script cannot hold one: write printf '\\000' where the output needs it", "command has a NUL byte at offset %d", strings.IndexByte(c.Script, 0))
-	case !utf8.ValidString(c.Script):
-		return invalid("write such bytes as printf '\\377' does, or pass them on stdin", "command is not valid UTF-8, which is all that the engine's API can carry unchanged")
 	case len(c.Script) > MaxScript:
-		return invalid("put it in a file and mount it, or pass it on stdin: belljar run -i sh < FILE",
-			"command is %d bytes long, over the kernel's limit of %d for one argument (MAX_ARG_STRLEN)", len(c.Script), MaxScript)
+		return invalid(hintFile, "command is %d bytes long, over the limit of %d", len(c.Script), MaxScript)
+	}
+	return nil
+}
+
+// hintFile is the way of a script that no process can be started with.
+const hintFile = "put it in a file and mount it, or pass it on stdin: belljar run -i sh < FILE"
+
+// checkArguments refuses a script that has no room beside the environment, which
+// is whole by now.
+func (c Command) checkArguments() error {
+	size := len(c.Script)
+	for _, kv := range c.Env {
+		size += len(kv) + 9 // with its NUL, and a pointer to it
+	}
+	if size > MaxScript {
+		return invalid(hintFile, "command and environment are %d bytes long, over the limit of %d", size, MaxScript)
 	}
 	return nil
 }
@@ -102,9 +115,64 @@ func checkSession(name string) error {
 	return nil
 }
 
+// rootHint says what to do without root.
+const rootHint = "give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image, as `belljar images build debian --packages` does"
+
 func (c Command) checkUser() error {
-	if c.User.UID <= 0 || c.User.GID < 0 {
+	if c.User.UID == 0 {
+		return invalid(rootHint, "user %d:%d is root, which no command runs as", c.User.UID, c.User.GID)
+	}
+	if c.User.UID < 0 || c.User.GID < 0 {
 		return invalid("give UID:GID with a UID above 0, such as 65534:65534", "user %d:%d is not allowed", c.User.UID, c.User.GID)
+	}
+	return nil
+}
+
+// containerPaths are where a mount would replace what the engine put there, or
+// the programs that every command trusts.
+var containerPaths = []string{"/proc", "/sys", "/dev", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/usr"}
+
+// ProtectedTarget is the path of a container for which nothing may be mounted at
+// target, or "".
+func ProtectedTarget(target string) string {
+	target = path.Clean(target)
+	if target == "/" {
+		return target
+	}
+	if i := slices.IndexFunc(containerPaths, func(p string) bool { return within(p, target) }); i >= 0 {
+		return containerPaths[i]
+	}
+	return ""
+}
+
+// maxTmpfs is more directories than a command has use for.
+const maxTmpfs = 16
+
+func (c Command) checkTmpfs() error {
+	if len(c.Tmpfs) > maxTmpfs {
+		return invalid("name those that the command writes to", "tmpfs has %d directories, over the limit of %d", len(c.Tmpfs), maxTmpfs)
+	}
+	for _, dir := range c.Tmpfs {
+		if err := CheckTmpfs(dir); err != nil {
+			return err
+		}
+		for _, m := range c.Mounts {
+			// The engine would make the directory in the mount's source.
+			if within(path.Clean(m.Target), dir) {
+				return invalid("mount elsewhere, or leave it out of tmpfs", "tmpfs %q is in the mount at %q", dir, m.Target)
+			}
+		}
+	}
+	return nil
+}
+
+// CheckTmpfs refuses a directory that cannot be one in memory.
+func CheckTmpfs(dir string) error {
+	if !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, "\x00:,") || !utf8.ValidString(dir) {
+		return invalid("write a path inside the container alone, such as /var/tmp: its size is limits.tmp", "tmpfs %.256q is not the path of a directory", dir)
+	}
+	if p := ProtectedTarget(dir); p != "" {
+		return invalid("choose one such as /var/tmp", "tmpfs %.256q is protected: nothing is mounted at %s", dir, p)
 	}
 	return nil
 }

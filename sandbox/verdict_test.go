@@ -45,3 +45,26 @@ func (verdict) CheckMount(sandbox.Mount) error               { return nil }
 func (verdict) Writable(string) bool                         { return false }
 func (verdict) Hash() string                                 { return "hash" }
 func (v verdict) JudgeScript(string, string) sandbox.Verdict { return sandbox.Verdict(v) }
+
+// Under rules that allow ls, a caller's PATH of its own made `ls` another program.
+func TestJudgedCommandsAreNotSteered(t *testing.T) {
+	judged := sandbox.Verdict{Decision: sandbox.Allow, Commands: []sandbox.CommandVerdict{{}}}
+	for name, test := range map[string]struct {
+		verdict sandbox.Verdict
+		env     string
+		denied  bool
+	}{
+		"judged":     {judged, "PATH=/work/bin:/bin", true},
+		"harmless":   {judged, "A=b", false},
+		"not judged": {sandbox.Verdict{Decision: sandbox.Allow}, "PATH=/work/bin:/bin", false},
+	} {
+		runner := local(&sandboxtest.Engine{})
+		p := profile()
+		p.Policy = verdict(test.verdict)
+		runner.Profiles["default"] = p
+		_, err := runner.Prepare(t.Context(), sandbox.Command{Script: "ls", Env: []string{test.env}})
+		if denied := sandbox.CauseOf(err) == sandbox.CauseDenied; denied != test.denied || denied != (err != nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"belljar/sandbox"
@@ -29,22 +30,26 @@ const removePause = 20 * time.Millisecond
 
 // box is a container with its keeper.
 type box struct {
-	engine  *Engine
-	id      string
-	spec    sandbox.Spec
-	stdin   types.HijackedResponse // the keeper's; while it is open, the container lives
-	runtime string                 // as the engine resolved it
-	init    int                    // the engine's host's PID of the container's first process
-	group   *cgroup                // nil where the kernel is not this host's
-	keeper  int                    // UID of what is the container's own
-	mapped  int                    // the same, as this host numbers it
-	watch   *watch
-	removal sync.Mutex
-	removed bool
+	engine   *Engine
+	id       string
+	spec     sandbox.Spec
+	stdin    types.HijackedResponse // the keeper's; while it is open, the container lives
+	runtime  string                 // as the engine resolved it
+	init     int                    // the engine's host's PID of the container's first process
+	group    *cgroup                // nil where the kernel is not this host's
+	counting *cgroup                // what counts: group, or that of a kernel of the container's own
+	keeper   int                    // UID of what is the container's own
+	mapped   int                    // the same, as this host numbers it
+	watch    *watch
+	removal  sync.Mutex
+	removed  bool
+	ending   atomic.Bool // Remove was called
 
 	mu    sync.Mutex
 	execs []*running
 	own   []int // PIDs of the container's own processes, on this host
+
+	lastStats atomic.Pointer[container.StatsResponse] // as the last list got them
 
 	counted counts
 
@@ -74,6 +79,8 @@ func (b *box) Remove(ctx context.Context) error {
 	if b.removed {
 		return nil
 	}
+	b.ending.Store(true)
+	b.killStuck()
 	b.end() // what it says from now on is not read, and must not stay unread
 	err := b.remove(ctx)
 	b.endListing()
@@ -97,7 +104,7 @@ func (b *box) Lost() <-chan struct{} { return b.watch.lost }
 func (b *box) Close() error {
 	b.endListing()
 	b.engine.events.remove(b.id, b.watch)
-	b.watch.update(func(s *seen) { s.blind = true })
+	b.watch.miss()
 	return nil
 }
 
@@ -156,9 +163,7 @@ func (b *box) wait(ctx context.Context, d time.Duration) bool {
 		select {
 		case <-changed:
 		case <-time.After(countPause):
-			if b.group != nil {
-				b.count()
-			}
+			b.count()
 		case <-ctx.Done():
 			return false
 		}
@@ -188,7 +193,31 @@ func (b *box) abandon(ctx context.Context) error {
 	return b.engine.forceRemove(ctx, b.id)
 }
 
-// forceRemove removes a container by ID or name, in whatever state it is. One
+// unmake removes what the engine made of a request that it did not answer, and
+// tells whether there was something. The name alone may be another container's.
+func (e *Engine) unmake(ctx context.Context, name, seal string) (removed bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	for {
+		about, err := e.client.ContainerInspect(ctx, name)
+		switch {
+		case err == nil && about.Config.Labels[labelSeal] == seal:
+			err = e.forceRemove(ctx, about.ID)
+			return err == nil, err
+		case err == nil, errdefs.IsNotFound(err):
+			return false, nil
+		case !client.IsErrConnectionFailed(err):
+			return false, fmt.Errorf("looking for container %s: %w", name, err)
+		}
+		select {
+		case <-time.After(removePause):
+		case <-ctx.Done():
+			return false, errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// forceRemove removes a container by ID, in whatever state it is. One
 // that is gone, or going, is no error. An engine that cannot be reached is asked
 // again: it may be about to start anew, with the container.
 func (e *Engine) forceRemove(ctx context.Context, id string) error {

@@ -18,13 +18,14 @@ const cgroupRoot = "/sys/fs/cgroup"
 
 // cgroup is a container's control groups on this host: one directory for all
 // controllers (v2), or one for each (v1).
-type cgroup struct{ v2, memory, pidsDir, cpu string }
+type cgroup struct{ v2, memory, pidsDir, cpu, freezer string }
 
-// findGroup sets b.group where the container's processes are this host's: its
-// first one's PID must lead to a group that carries the container's ID. There
-// the keeper's user may have another number, where user namespaces map it.
+// findGroup sets b.counting where the container's first process is this host's:
+// its PID must lead to a group that carries the container's ID. And it sets
+// b.group where all its processes are. There the keeper's user may have another
+// number, where user namespaces map it.
 func (b *box) findGroup() {
-	if b.init == 0 || !b.engine.local() || !b.sharesKernel() {
+	if b.init == 0 || !b.engine.local() {
 		return
 	}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", b.init))
@@ -38,7 +39,8 @@ func (b *box) findGroup() {
 	if pids, err := group.pids(); err != nil || pids == nil {
 		return
 	}
-	if init, err := readStatus(b.init); err == nil {
+	b.counting = group
+	if init, err := readStatus(b.init); err == nil && b.sharesKernel() {
 		b.group, b.mapped = group, init.uid
 	}
 }
@@ -65,6 +67,8 @@ func parseCgroup(text, id string) *cgroup {
 				g.pidsDir = dir(controller)
 			case "cpuacct":
 				g.cpu = dir(controller)
+			case "freezer":
+				g.freezer = dir(controller)
 			}
 		}
 	}
@@ -78,27 +82,16 @@ func parseCgroup(text, id string) *cgroup {
 	return nil
 }
 
-// pidsReads is how often the kernel is asked at once. With cgroup v1 it makes
-// room for the processes that it has counted before it looks at them: one that
-// was started in between, while another ended, has none (pidlist_array_load in
-// kernel/cgroup/cgroup-v1.c).
-const pidsReads = 4
+// tasks is how many processes and threads the kernel counts in the group, those
+// included that ended and were not waited for. Unlike a list it is exact at any
+// moment: a fork counts before the new process can be seen.
+func (g *cgroup) tasks() int64 { return number(g.pidsDir, "pids.current") }
 
-// pids are the host's PIDs of all processes in the group, nil if it is gone.
+// pids are the host's PIDs of the processes in the group, in order, nil if it is
+// gone. With cgroup v1 one may be missing that was started at this moment: the
+// kernel makes room for the processes that it counted before it looks at them
+// (pidlist_array_load in kernel/cgroup/cgroup-v1.c).
 func (g *cgroup) pids() ([]int, error) {
-	all := []int{}
-	for range pidsReads {
-		list, err := g.procs()
-		if err != nil || list == nil {
-			return nil, err
-		}
-		all = append(all, list...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all), nil
-}
-
-func (g *cgroup) procs() ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(g.pidsDir, "cgroup.procs"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil, nil
@@ -112,6 +105,7 @@ func (g *cgroup) procs() ([]int, error) {
 			list = append(list, pid)
 		}
 	}
+	slices.Sort(list)
 	return list, nil
 }
 

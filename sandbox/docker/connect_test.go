@@ -2,6 +2,7 @@ package docker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -52,6 +53,7 @@ func TestConnectErrors(t *testing.T) {
 		"no socket":     {"unix:///no/such/docker.sock", "", "no engine at unix:///no/such/docker.sock: there is no such socket (install and start one"},
 		"nobody there":  {"unix://" + dead, "", "does not answer"},
 		"unusable host": {"nonsense", "", `engine host "nonsense" is unusable`},
+		"ssh":           {"ssh://user@host", "", "forward the socket: ssh -NL /tmp/docker.sock:/var/run/docker.sock user@host"},
 		"no HTTP":       {serve(t, func(w http.ResponseWriter, _ *http.Request) { hangUp(w, "SSH-2.0\r\n") }), "", "does not answer"},
 		"hangs up":      {serve(t, func(w http.ResponseWriter, _ *http.Request) { hangUp(w, "") }), "", "does not answer"},
 		"failing":       {serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }), "", "asking the engine at unix://"},
@@ -104,6 +106,7 @@ func TestCreateErrors(t *testing.T) {
 	} {
 		var mu sync.Mutex
 		var asked []string
+		var config struct{ Labels map[string]string }
 		host := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			_, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 			mu.Lock()
@@ -115,7 +118,10 @@ func TestCreateErrors(t *testing.T) {
 			case "events":
 				http.NewResponseController(w).Flush()
 				<-r.Context().Done()
+			case "containers/belljar-one/json": // as it was asked for
+				json.NewEncoder(w).Encode(map[string]any{"Id": "made", "Config": config})
 			case "containers/create":
+				json.NewDecoder(r.Body).Decode(&config)
 				w.Header().Set("Content-Type", "application/json")
 				w.WriteHeader(test.status)
 				fmt.Fprint(w, `{"message":"because"}`)
@@ -132,9 +138,11 @@ func TestCreateErrors(t *testing.T) {
 		if err := engine.Close(); err != nil {
 			t.Error(err)
 		}
-		if removed := slices.Contains(asked, "DELETE containers/belljar-one"); removed != test.removed {
+		mu.Lock()
+		if removed := slices.Contains(asked, "DELETE containers/made"); removed != test.removed {
 			t.Errorf("%d: removed %v, asked %q", test.status, removed, asked)
 		}
+		mu.Unlock()
 	}
 }
 

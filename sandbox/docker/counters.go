@@ -18,13 +18,17 @@ import (
 func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
 	var c sandbox.Counters
 	var sources []string
-	if b.group != nil {
+	if b.counting != nil {
 		sources = append(sources, "cgroup")
 		n := b.count()
 		c.OOMKills, c.PidsLimitHits, c.MaxMemoryBytes, c.CPUSeconds = n.oomKills, n.pidsLimitHits, n.maxMemory, n.cpuSeconds
 		c.DiskFull = b.fullDirs()
 	} else if !b.engine.local() {
-		c.Resources = b.stats(ctx)
+		stats := b.lastStats.Swap(nil)
+		if stats == nil {
+			stats = b.stats(ctx)
+		}
+		c.Resources = sandbox.Resources{CPUSeconds: float64(stats.CPUStats.CPUUsage.TotalUsage) / 1e9, MaxMemoryBytes: int64(stats.MemoryStats.MaxUsage)}
 	}
 	var now seen
 	b.watch.look(func(s seen) { now = s })
@@ -36,30 +40,50 @@ func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
 			c.OOMKills = now.oom
 		}
 	}
-	if now.died || b.initGone() {
-		c.KilledBy = "outside" // Remove was not called yet, and a keeper does not end
+	if !b.ending.Load() && (now.died || b.initGone()) {
+		c.Stopped = b.stopped(ctx)
+		if c.Stopped || b.sharesKernel() {
+			c.KilledBy = "outside" // a keeper does not end of itself
+		}
 	}
 	c.Source = strings.Join(sources, ",")
 	return c, nil
 }
 
-// count reads the group's counts. It keeps the last: they go with the container.
+// count reads the group's counts, if there is one. It keeps the last: they go
+// with the container.
 func (b *box) count() counts {
-	now := b.group.counts()
+	if b.counting == nil {
+		return counts{}
+	}
+	now := b.counting.counts()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.counted = b.counted.max(now)
 	return b.counted
 }
 
-// initGone tells whether the container's first process is seen to have ended,
-// which the engine tells only once it cleaned up.
+// initGone tells whether the container's first process has ended or is about to,
+// which takes all others with it, and which the engine tells only once it
+// cleaned up.
 func (b *box) initGone() bool {
 	if b.group == nil {
 		return false
 	}
 	init, err := readStat(b.init)
-	return err != nil || !init.runs()
+	if err != nil || !init.runs() || init.exiting() {
+		return true
+	}
+	status, err := readStatus(b.init)
+	return err != nil || status.killed
+}
+
+// stopped tells whether the engine was asked to end a container that ended, as
+// by docker kill. It says so once it did it.
+func (b *box) stopped(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	return b.watch.until(ctx, func(s seen) bool { return s.stopped || s.blind }).stopped
 }
 
 // fullDirs are the writable directories in memory that have no room left. They
@@ -76,16 +100,16 @@ func (b *box) fullDirs() []string {
 	return full
 }
 
-// stats asks the engine, which knows the sums only.
-func (b *box) stats(ctx context.Context) sandbox.Resources {
+// stats asks the engine, which knows the sums only; zero where it does not say.
+func (b *box) stats(ctx context.Context) *container.StatsResponse {
 	response, err := b.engine.client.ContainerStatsOneShot(ctx, b.id)
 	if err != nil {
-		return sandbox.Resources{}
+		return &container.StatsResponse{}
 	}
 	defer response.Body.Close()
 	var stats container.StatsResponse
 	if json.NewDecoder(response.Body).Decode(&stats) != nil {
-		return sandbox.Resources{}
+		return &container.StatsResponse{}
 	}
-	return sandbox.Resources{CPUSeconds: float64(stats.CPUStats.CPUUsage.TotalUsage) / 1e9, MaxMemoryBytes: int64(stats.MemoryStats.MaxUsage)}
+	return &stats
 }

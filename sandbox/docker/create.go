@@ -28,15 +28,22 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	if err := e.checkMounts(ctx, spec.Mounts); err != nil {
 		return nil, err
 	}
-	judged, err := sources(spec.Mounts)
-	if err != nil {
-		return nil, err
-	}
 	host, err := hostConfig(spec)
 	if err != nil {
 		return nil, err
 	}
-	e.subscribe.Do(e.events.start)
+	judged, release, err := e.bind(spec.Mounts)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	for i, b := range judged {
+		host.Mounts[i].Source = b.source
+	}
+	if err := e.seals().err; err != nil && spec.Session != "" {
+		return nil, engineError(err, "keeping the key by which a session is known again").hint("set XDG_STATE_HOME to a directory that can be written")
+	}
+	e.events.start(ctx)
 
 	// A cancelled request does not stop the engine from making what it asked
 	// for: let it finish, so that there is something to remove.
@@ -45,8 +52,17 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	var asked atomic.Bool
 	patient = httptrace.WithClientTrace(patient, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { asked.Store(true) }})
 	name := "belljar-" + strings.ToLower(spec.Command)
-	config := containerConfig(spec, e.owner.labels(spec))
+	labels := e.owner.labels(spec)
+	labels[labelSeal] = e.seals().seal(name, labels)
+	config := containerConfig(spec, labels)
 	alone := e.withoutNetwork(spec, config, host)
+	left := false // something may be there, or come
+	e.watch(labels[labelSeal], name)
+	defer func() {
+		if !left {
+			e.unwatch(labels[labelSeal])
+		}
+	}()
 	made, err := e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
 	if alone != nil && errdefs.IsInvalidArgument(err) {
 		alone() // the engine does not see the file, or something else is wrong
@@ -57,20 +73,25 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 		// An engine that refused or was not reached made nothing, and the name may
 		// be another container's; of one that did not answer that is not known.
 		if asked.Load() && !errdefs.IsConflict(err) && !errdefs.IsInvalidArgument(err) && !errdefs.IsNotFound(err) {
-			return nil, errors.Join(createError(err, spec), e.forceRemove(ctx, name))
+			removed, failed := e.unmake(ctx, name, labels[labelSeal])
+			left = !removed
+			return nil, errors.Join(createError(err, spec), failed)
 		}
 		return nil, createError(err, spec)
 	}
 	box := newBox(e, made.ID, e.events.add(made.ID))
 	box.spec, box.keeper = spec, keeperFor(spec.User)
-	if err := box.start(patient); err != nil {
-		return nil, errors.Join(err, box.abandon(ctx))
+	err = box.start(patient)
+	if err == nil {
+		err = box.checkMounted(patient, judged)
 	}
-	if err := box.checkMounted(judged); err != nil {
-		return nil, errors.Join(err, box.abandon(ctx))
+	if err == nil {
+		err = ctx.Err()
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, errors.Join(err, box.abandon(ctx))
+	if err != nil {
+		failed := box.abandon(ctx)
+		left = failed != nil
+		return nil, errors.Join(err, failed)
 	}
 	return box, nil
 }
@@ -183,6 +204,9 @@ func createError(err error, spec sandbox.Spec) error {
 // startError tells a keeper that could not be started from an engine that
 // could not start anything: moby answers 400 for the first.
 func startError(err error, spec sandbox.Spec) error {
+	if refused := targetError(err, spec); refused != nil {
+		return refused
+	}
 	switch {
 	case errdefs.IsInvalidArgument(err):
 		return noShellError(errors.New(oneLine(err.Error())), spec)
@@ -203,24 +227,15 @@ func noShellError(err error, spec sandbox.Spec) error {
 
 // noShell tells whether the container ended because its init found no sh to
 // run: the engine has started the container by then, and init's status is as a
-// shell's, 126 or 127, or 1 for what is no program. Its keeper's is 0.
-func (b *box) noShell(ctx context.Context) bool {
+// shell's, 126 or 127, or 1 for what is no program. Its keeper's is 0. On a busy
+// host init may still be about to.
+func (b *box) noShell(ctx context.Context, aboutTo bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	about, err := b.engine.client.ContainerInspect(ctx, b.id)
-	if err == nil && about.State.Running {
+	if err == nil && about.State.Running && !aboutTo {
 		return false
 	}
-	for {
-		var now seen
-		changed := b.watch.look(func(s seen) { now = s })
-		if now.died || now.blind {
-			return slices.Contains([]int{1, 126, 127}, now.status)
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return false
-		}
-	}
+	now := b.watch.until(ctx, func(s seen) bool { return s.died || s.blind })
+	return (now.died || now.blind) && slices.Contains([]int{1, 126, 127}, now.status)
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/versions"
 	"github.com/docker/docker/client"
 )
@@ -19,8 +20,10 @@ const minAPI = "1.41"
 // Engine makes containers through the Docker API. It is safe for concurrent
 // use.
 type Engine struct {
-	// Dir is for a file that containers share; see withoutNetwork. "" does
-	// without. It is set before the first container is made.
+	// Dir is where belljar keeps its state, the same for all processes of a user:
+	// the key of its containers' seals (see the package's Design), and a file that
+	// containers share. With "" only this process knows its containers, and no
+	// other adopts or sweeps them. It is set before anything is made or listed.
 	Dir string
 
 	client *client.Client
@@ -28,8 +31,11 @@ type Engine struct {
 	owner  owner
 	events *eventStream
 
-	subscribe sync.Once
-	noHosts   atomic.Bool // the engine does not see that file
+	guard   guard
+	sealing sync.Once
+	sealer  sealer
+
+	noHosts atomic.Bool // the engine does not see that file
 }
 
 // Connect finds the engine at host, or, where host is empty, where the docker
@@ -37,6 +43,9 @@ type Engine struct {
 func Connect(ctx context.Context, host string) (*Engine, error) {
 	host, err := resolveHost(host)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkScheme(host); err != nil {
 		return nil, err
 	}
 	c, err := client.NewClientWithOpts(client.FromEnv, client.WithHost(host), dialer(host), client.WithAPIVersionNegotiation())
@@ -79,6 +88,7 @@ func (e *Engine) Host() string { return e.client.DaemonHost() }
 
 // Close ends the engine's connections. Containers go before it.
 func (e *Engine) Close() error {
+	e.guard.close()
 	e.events.close()
 	if err := e.client.Close(); err != nil {
 		return fmt.Errorf("closing the connection to the engine: %w", err)
@@ -89,3 +99,17 @@ func (e *Engine) Close() error {
 // local tells whether the engine is reached through a socket file. Its host may
 // still be another, as with a virtual machine's forwarded socket.
 func (e *Engine) local() bool { return strings.HasPrefix(e.Host(), "unix://") }
+
+// Networks are the names of those that a command may have.
+func (e *Engine) Networks(ctx context.Context) (names []string, err error) {
+	list, err := e.client.NetworkList(ctx, network.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("asking the engine for its networks: %w", err)
+	}
+	for _, n := range list {
+		if n.Name != "host" {
+			names = append(names, n.Name)
+		}
+	}
+	return names, nil
+}

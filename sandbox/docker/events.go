@@ -15,35 +15,52 @@ import (
 // not relied on: where it breaks, what waits on it asks the engine instead.
 type eventStream struct {
 	client *client.Client
+	begin  sync.Once
 	stop   context.CancelFunc
 	done   chan struct{}
+	first  chan struct{} // closed once the engine answered, whatever it said
 	mu     sync.Mutex
+	up     bool                // events are heard
 	watch  map[string][]*watch // by container ID: one for each that has it open
 }
 
 func newEventStream(c *client.Client) *eventStream {
-	return &eventStream{client: c, watch: map[string][]*watch{}}
+	return &eventStream{client: c, first: make(chan struct{}), watch: map[string][]*watch{}}
 }
 
-// start subscribes to the events of all of belljar's containers, until close: a
-// session's may have been made by another process.
-func (s *eventStream) start() {
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop, s.done = stop, make(chan struct{})
-	filter := managed()
-	messages, errs := s.client.Events(ctx, events.ListOptions{Filters: filter})
-	go func() {
-		defer close(s.done)
-		for {
-			s.follow(messages, errs)
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(time.Second):
-			}
-			messages, errs = s.client.Events(ctx, events.ListOptions{Filters: filter})
+// start subscribes, once, to the events of all of belljar's containers, until
+// close: a session's may have been made by another process. It waits for the
+// engine's answer as long as for one to any call. Where there is none, containers
+// are watched without events.
+func (s *eventStream) start(ctx context.Context) {
+	s.begin.Do(func() {
+		life, stop := context.WithCancel(context.Background())
+		s.stop, s.done = stop, make(chan struct{})
+		go s.run(life)
+	})
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	select {
+	case <-s.first:
+	case <-ctx.Done():
+	}
+}
+
+func (s *eventStream) run(ctx context.Context) {
+	defer close(s.done)
+	answered := sync.OnceFunc(func() { close(s.first) })
+	for ctx.Err() == nil {
+		messages, errs := s.client.Events(ctx, events.ListOptions{Filters: managed()})
+		s.mu.Lock()
+		s.up = true // else errs says so
+		s.mu.Unlock()
+		answered()
+		s.follow(messages, errs)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
 		}
-	}()
+	}
 }
 
 func (s *eventStream) close() {
@@ -67,9 +84,10 @@ func (s *eventStream) follow(messages <-chan events.Message, errs <-chan error) 
 		case <-errs:
 			s.mu.Lock()
 			defer s.mu.Unlock()
+			s.up = false
 			for _, all := range s.watch {
 				for _, w := range all {
-					w.update(func(seen *seen) { seen.blind = true })
+					w.miss()
 				}
 			}
 			return
@@ -77,10 +95,14 @@ func (s *eventStream) follow(messages <-chan events.Message, errs <-chan error) 
 	}
 }
 
+// add watches a container.
 func (s *eventStream) add(id string) *watch {
 	w := newWatch()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.up {
+		w.miss()
+	}
 	s.watch[id] = append(s.watch[id], w)
 	return w
 }
@@ -104,13 +126,20 @@ type watch struct {
 }
 
 func newWatch() *watch {
-	return &watch{changed: make(chan struct{}), lost: make(chan struct{}), seen: seen{exits: map[string]int{}}}
+	return &watch{changed: make(chan struct{}), lost: make(chan struct{}), seen: seen{exits: map[string]exit{}}}
+}
+
+// exit is the end of an exec.
+type exit struct {
+	status int
+	when   time.Time // on the engine's clock
 }
 
 type seen struct {
-	exits     map[string]int // by exec ID
+	exits     map[string]exit // by exec ID
 	died      bool
-	status    int // of its init, once it died
+	status    int  // of its init, once it died
+	stopped   bool // the engine was asked to end it
 	destroyed bool
 	oom       int
 	paused    bool
@@ -122,10 +151,12 @@ func (w *watch) see(m events.Message) {
 		switch m.Action {
 		case events.ActionExecDie:
 			if status, err := strconv.Atoi(m.Actor.Attributes["exitCode"]); err == nil {
-				s.exits[m.Actor.Attributes["execID"]] = status
+				s.exits[m.Actor.Attributes["execID"]] = exit{status, time.Unix(0, m.TimeNano)}
 			}
 		case events.ActionOOM:
 			s.oom++
+		case events.ActionKill:
+			s.stopped = true
 		case events.ActionDie:
 			s.died = true
 			s.status, _ = strconv.Atoi(m.Actor.Attributes["exitCode"])
@@ -136,6 +167,9 @@ func (w *watch) see(m events.Message) {
 		}
 	})
 }
+
+// miss says that events may have been missed.
+func (w *watch) miss() { w.update(func(s *seen) { s.blind = true }) }
 
 func (w *watch) update(change func(*seen)) {
 	w.mu.Lock()
@@ -158,10 +192,25 @@ func (w *watch) look(at func(seen)) <-chan struct{} {
 	return w.changed
 }
 
+// until waits until it is so, or ctx ends, and returns what was seen by then.
+func (w *watch) until(ctx context.Context, is func(seen) bool) (now seen) {
+	for {
+		changed := w.look(func(s seen) { now = s })
+		if is(now) {
+			return now
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return now
+		}
+	}
+}
+
 // exit is the status of an exec that was seen to end.
-func (w *watch) exit(exec string) (status int, ok bool, changed <-chan struct{}) {
-	changed = w.look(func(s seen) { status, ok = s.exits[exec] })
-	return status, ok, changed
+func (w *watch) exit(exec string) (end exit, ok bool, changed <-chan struct{}) {
+	changed = w.look(func(s seen) { end, ok = s.exits[exec] })
+	return end, ok, changed
 }
 
 // uncertain tells whether the events no longer suffice to know an exec's end:

@@ -40,15 +40,18 @@ type running struct {
 	box    *box
 	id     string
 	dir    string
+	user   sandbox.User
 	conn   types.HijackedResponse
 	opened chan error    // takes, of a command with a terminal, why it cannot begin
 	copied chan struct{} // closed when the stream came to its end
 	start  error         // why the process never started; written before copied is closed
 	stdin  *stdinCopy    // the same
 	exited *exitWatch
+	stuck  atomic.Bool  // what starts it was stopped, and was killed
 	waited atomic.Bool  // Wait was called, and closes the connection
 	writes atomic.Int64 // writes begun plus writes done: odd during one
 	cut    atomic.Pointer[string]
+	words  bytes.Buffer // the runtime's own, among the command's
 }
 
 // lose remembers that output may be missing, and why.
@@ -72,7 +75,7 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 	if err != nil {
 		return nil, b.execError(ctx, err)
 	}
-	r := &running{box: b, id: made.ID, dir: x.Dir, conn: conn, opened: make(chan error), copied: make(chan struct{})}
+	r := &running{box: b, id: made.ID, dir: x.Dir, user: x.User, conn: conn, opened: make(chan error), copied: make(chan struct{})}
 	r.exited = r.watchExit()
 	b.add(r)
 	go r.copy(ctx, x)
@@ -118,7 +121,7 @@ func (r *running) open(ctx context.Context, x sandbox.Exec) error {
 }
 
 func (b *box) execError(ctx context.Context, err error) error {
-	if b.noShell(ctx) {
+	if b.noShell(ctx, false) {
 		return noShellError(nil, b.spec)
 	}
 	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
@@ -143,7 +146,7 @@ func (r *running) copy(ctx context.Context, x sandbox.Exec) {
 		var text bytes.Buffer
 		split(limitWriter{&text, 4096}, io.Discard, r.conn.Reader)
 		r.start = r.startError(text.String())
-		if r.box.noShell(context.Background()) {
+		if r.box.noShell(context.Background(), r.foundNothing()) {
 			r.start = noShellError(nil, r.box.spec)
 		}
 		return
@@ -154,7 +157,11 @@ func (r *running) copy(ctx context.Context, x sandbox.Exec) {
 		}
 		r.feed(x)
 	}
-	_, err := split(countWriter{x.Stdout, &r.writes}, countWriter{x.Stderr, &r.writes}, r.conn.Reader)
+	stderr := x.Stderr
+	if !r.box.sharesKernel() {
+		stderr = wordsWriter{stderr, r.box.id, &r.words}
+	}
+	_, err := split(countWriter{x.Stdout, &r.writes}, countWriter{stderr, &r.writes}, r.conn.Reader)
 	if err != nil && !errors.Is(err, net.ErrClosed) { // closed by us: see drain
 		r.lose("the stream broke off: " + err.Error())
 	}
@@ -167,8 +174,31 @@ func (r *running) feed(x sandbox.Exec) {
 }
 
 func (r *running) startError(text string) error {
-	return engineError(errors.New(oneLine(text)), "the engine could not start the command in %q", r.dir).
+	if r.stuck.Load() {
+		return stuckError(r.box.spec)
+	}
+	cause := sandbox.CauseEngine
+	if r.box.lacks(r.dir, r.user) {
+		cause = sandbox.CauseInvalid
+	}
+	return engineError(errors.New(oneLine(text)), "the engine could not start the command in %q", r.dir).as(cause).
 		hint("check that this directory is in the image or mounted: -w DIR")
+}
+
+// lacks tells whether a shell that starts elsewhere cannot enter the directory
+// either: then the command's own wish is why the engine could not start it.
+func (b *box) lacks(dir string, user sandbox.User) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if dir == "/" {
+		return false
+	}
+	looks, err := b.Exec(ctx, sandbox.Exec{Script: `cd -P "$DIR"`, Dir: "/", Env: []string{"DIR=" + dir}, User: user, Stdout: io.Discard, Stderr: io.Discard})
+	if err != nil {
+		return false
+	}
+	status, err := looks.Wait(ctx)
+	return err == nil && status != 0
 }
 
 // started tells a process from a failed start: only the first has a PID.
@@ -189,6 +219,13 @@ func (r *running) started() bool {
 			return true
 		}
 	}
+}
+
+// foundNothing tells whether the engine found no sh, or no such directory, to
+// start the process with: moby's status is 127 for both.
+func (r *running) foundNothing() bool {
+	about, err := r.inspect(context.Background())
+	return err == nil && about.ExitCode == 127
 }
 
 // close ends the connection, which is what unblocks its readers and writers,

@@ -1,9 +1,16 @@
 package docker
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
 
 	"belljar/sandbox"
+
+	"golang.org/x/sys/unix"
 )
 
 // ThisProcess is this process's name in its containers' labels.
@@ -20,10 +27,109 @@ func ListInside(ctx context.Context, c sandbox.Container) ([]sandbox.Process, er
 	return c.(*box).listInside(ctx)
 }
 
+// ListByEngine lists a container's processes as where this host does not see them.
+func ListByEngine(ctx context.Context, c sandbox.Container) ([]sandbox.Process, error) {
+	b := c.(*box)
+	elsewhere := newBox(b.engine, b.id, b.watch)
+	elsewhere.keeper = b.keeper
+	return elsewhere.top(ctx)
+}
+
+// CannotFreeze takes the right to freeze a container's processes away, which
+// only root has.
+func CannotFreeze(c sandbox.Container) {
+	b := c.(*box)
+	b.group.v2, b.group.freezer = "", "/nonexistent"
+}
+
+// NotHere has a container's processes seen through the engine only, as where it
+// is on another host.
+func NotHere(c sandbox.Container) { c.(*box).group = nil }
+
+// Freeze does it, as a belljar did that was killed then.
+func Freeze(c sandbox.Container) error {
+	g := c.(*box).group
+	file, err := os.OpenFile(g.freezerFile(), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return errors.Join(g.freeze(file, true), poll(context.Background(), g.frozen))
+}
+
+// Frozen tells whether a container's processes are.
+func Frozen(c sandbox.Container) bool { return c.(*box).group.frozen() }
+
 // KillInside kills a container's processes as where this host does not see them.
 func KillInside(ctx context.Context, c sandbox.Container, list []sandbox.Process) error {
 	b := c.(*box)
 	elsewhere := newBox(b.engine, b.id, b.watch)
 	elsewhere.spec, elsewhere.runtime, elsewhere.keeper = b.spec, b.runtime, b.keeper
 	return elsewhere.Kill(ctx, list)
+}
+
+// HoldDir is holdDir.
+const HoldDir = holdDir
+
+// LetGo is letGo.
+var LetGo = letGo
+
+// BindUnheld binds a mount where nothing can be held.
+func BindUnheld(m sandbox.Mount) error {
+	_, err := holder{err: errors.New("not root")}.bind(m)
+	return err
+}
+
+// Hold holds a source, as another process of this host where one is named.
+func Hold(t *testing.T, source, process string) (path string) {
+	t.Helper()
+	o := thisProcess()
+	o.process = cmp.Or(process, o.process)
+	if err := ownDir(holdDir); err != nil {
+		t.Fatal(err)
+	}
+	fd, _, err := openSource(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if path, err = (holder{owner: o}).hold(fd); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// MakeAs makes a container as another process of this host would, and does not
+// start it.
+func MakeAs(ctx context.Context, e *Engine, process string, spec sandbox.Spec) (id string, err error) {
+	host, err := hostConfig(spec)
+	if err != nil {
+		return "", err
+	}
+	o := thisProcess()
+	o.process = process
+	name, labels := "belljar-"+strings.ToLower(spec.Command), o.labels(spec)
+	labels[labelSeal] = e.seals().seal(name, labels)
+	made, err := e.client.ContainerCreate(ctx, containerConfig(spec, labels), host, nil, nil, name)
+	return made.ID, err
+}
+
+// SealKey is sealKey.
+var SealKey = sealKey
+
+// Unmake is Engine.unmake.
+func Unmake(ctx context.Context, e *Engine, name, seal string) error {
+	_, err := e.unmake(ctx, name, seal)
+	return err
+}
+
+// CheckTargets looks for links in targets as where this host cannot.
+func CheckTargets(ctx context.Context, c sandbox.Container, targets ...string) error {
+	b := c.(*box)
+	defer func(mounts []sandbox.Mount) { b.spec.Mounts = mounts }(b.spec.Mounts)
+	b.spec.Mounts = nil
+	for _, target := range targets {
+		b.spec.Mounts = append(b.spec.Mounts, sandbox.Mount{Target: target})
+	}
+	return b.checkTargets(ctx)
 }

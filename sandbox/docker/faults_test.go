@@ -119,7 +119,7 @@ func TestLargestCommand(t *testing.T) {
 	engine := connect(t)
 	c := enter(t, engine, baseImage(t, engine))
 	script := "echo fits #"
-	script += strings.Repeat("x", sandbox.MaxScript-len(script))
+	script += strings.Repeat("x", sandbox.MaxArgument-len(script))
 	c.wants(t, check{script, "fits"})
 
 	env := []string{"PATH=/bin"}

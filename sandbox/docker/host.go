@@ -74,6 +74,19 @@ func contextHost(name string) (string, error) {
 	return host, nil
 }
 
+// checkScheme refuses what the client would look up as a name.
+func checkScheme(host string) error {
+	scheme, rest, _ := strings.Cut(host, "://")
+	switch scheme {
+	case "unix", "tcp", "http", "https":
+		return nil
+	case "ssh":
+		return engineError(nil, "engine host %q: belljar cannot use ssh:// addresses", host).
+			hint("forward the socket: ssh -NL /tmp/docker.sock:/var/run/docker.sock " + oneLine(rest) + ", and set DOCKER_HOST or engine.host to unix:///tmp/docker.sock")
+	}
+	return engineError(nil, "engine host %q is unusable", host).hint("write unix:///PATH or tcp://HOST:PORT")
+}
+
 func readJSON(file string, into any) error {
 	text, err := os.ReadFile(file)
 	if err != nil {

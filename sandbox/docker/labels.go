@@ -9,7 +9,8 @@ import (
 	"github.com/docker/docker/api/types/filters"
 )
 
-// The labels of every container. They hold no part of a command.
+// The labels of every container, all of them on each: what is left out an image's
+// would be. They hold no part of a command, and say nothing without their seal.
 const (
 	labelManaged  = "dev.belljar.managed"
 	labelCommand  = "dev.belljar.command"
@@ -20,13 +21,20 @@ const (
 	labelDigest   = "dev.belljar.digest"
 	labelPool     = "dev.belljar.pool"    // the profile that it is kept warm for
 	labelSession  = "dev.belljar.session" // its name
-	labelOwner    = "dev.belljar.owner"   // whose sessions' names are told apart
+	labelOwner    = "dev.belljar.owner"   // whose it is: sessions' names are told apart
 	labelPrint    = "dev.belljar.print"   // sandbox.Spec.Print
 	labelUser     = "dev.belljar.user"    // UID:GID of the commands
+	labelSeal     = "dev.belljar.seal"    // see sealer
 )
 
+// sealed are the labels under the seal.
+var sealed = []string{
+	labelManaged, labelCommand, labelHost, labelProcess, labelDeadline, labelImage,
+	labelDigest, labelPool, labelSession, labelOwner, labelPrint, labelUser,
+}
+
 func (o owner) labels(spec sandbox.Spec) map[string]string {
-	l := map[string]string{
+	return map[string]string{
 		labelManaged:  "true",
 		labelCommand:  spec.Command,
 		labelHost:     o.host,
@@ -34,15 +42,12 @@ func (o owner) labels(spec sandbox.Spec) map[string]string {
 		labelDeadline: spec.Deadline.UTC().Format(time.RFC3339),
 		labelImage:    spec.Image.Reference,
 		labelDigest:   spec.Image.Digest,
+		labelPool:     spec.Pool,
+		labelSession:  spec.Session,
+		labelOwner:    o.name,
+		labelPrint:    spec.Print(),
+		labelUser:     fmt.Sprintf("%d:%d", spec.User.UID, spec.User.GID),
 	}
-	if spec.Pool != "" {
-		l[labelPool] = spec.Pool
-	}
-	if spec.Session != "" {
-		l[labelSession], l[labelOwner], l[labelPrint] = spec.Session, o.name, spec.Print()
-		l[labelUser] = fmt.Sprintf("%d:%d", spec.User.UID, spec.User.GID)
-	}
-	return l
 }
 
 // managed filters for belljar's containers, and the further labels given.

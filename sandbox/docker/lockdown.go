@@ -80,9 +80,10 @@ func containerConfig(spec sandbox.Spec, labels map[string]string) *container.Con
 
 // environ unsets the image's variables: a name without a value does. PATH, which
 // nearly every image sets, gets the engine's default back: without one the
-// runtime finds no sh.
+// runtime finds no sh. HOME is where every command may write: what the image says
+// may not be there, or be on its read-only root.
 func environ(image sandbox.Image) []string {
-	return append(slices.Clone(image.EnvNames), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	return append(slices.Clone(image.EnvNames), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp")
 }
 
 // hostConfig is the lock-down. Every line of it has a test that looks from
@@ -142,7 +143,7 @@ func resources(l sandbox.Limits) container.Resources {
 
 // writableDirs are where a command may write: in memory, and bounded.
 func writableDirs(spec sandbox.Spec) []string {
-	return slices.DeleteFunc([]string{"/tmp", "/work"}, func(dir string) bool {
+	return slices.DeleteFunc(slices.Concat([]string{"/tmp", "/work"}, spec.Tmpfs), func(dir string) bool {
 		return slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Target == dir })
 	})
 }

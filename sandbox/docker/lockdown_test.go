@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,11 @@ type inside struct {
 
 func enter(t *testing.T, engine *docker.Engine, image sandbox.Image, mounts ...sandbox.Mount) *inside {
 	t.Helper()
-	spec := specOf(image, mounts...)
+	return enterAs(t, engine, specOf(image, mounts...))
+}
+
+func enterAs(t *testing.T, engine *docker.Engine, spec sandbox.Spec) *inside {
+	t.Helper()
 	box, err := engine.Create(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -226,6 +231,41 @@ func (c *inside) wantsConfig(t *testing.T) {
 	}
 }
 
+// What is writable beside /tmp and /work is as bounded as these.
+func TestLockdownOfFurtherDirectories(t *testing.T) {
+	engine := connect(t)
+	spec := specOf(baseImage(t, engine))
+	spec.Tmpfs = []string{"/var/tmp", "/work/cache", "/tmp"}
+	box, err := engine.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := box.Remove(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	c := &inside{engine, box, spec}
+	c.wants(t,
+		check{"grep -E ' /(var/tmp|work/cache) ' /proc/mounts | cut -d' ' -f2-4 | sort", `/var/tmp tmpfs rw,nosuid,nodev,relatime,size=4096k,nr_inodes=1024\S*` + "\n" + `/work/cache tmpfs rw,nosuid,nodev,relatime,size=4096k,nr_inodes=1024\S*`},
+		check{"dd if=/dev/zero of=/var/tmp/f bs=64k count=80 2>&1 | grep -o 'No space left on device'", "No space left on device"},
+	)
+	counters, err := box.Counters(t.Context())
+	if err != nil || !slices.Contains(counters.DiskFull, "/var/tmp") {
+		t.Errorf("full are %q, %v", counters.DiskFull, err)
+	}
+}
+
+// HOME is writable, whatever the image says of the user's.
+func TestHomeIsWritable(t *testing.T) {
+	engine := connect(t)
+	for name, image := range map[string]sandbox.Image{"base": baseImage(t, engine), "nasty": nastyImage(t, engine)} {
+		t.Run(name, func(t *testing.T) {
+			enter(t, engine, image).wants(t, check{"cd && pwd && echo >~/.x && ls -A ~", "/tmp\n.x"})
+		})
+	}
+}
+
 // TestLockdownOverridesTheImage runs the same container from an image whose
 // configuration works against it.
 func TestLockdownOverridesTheImage(t *testing.T) {
@@ -235,7 +275,7 @@ func TestLockdownOverridesTheImage(t *testing.T) {
 		name   string
 		checks []check
 	}{
-		{"ENV", []check{{"env | sort | grep -v -e ^HOSTNAME= -e ^SHLVL= -e ^OLDPWD=", "HOME=/evil\nPATH=/bin\nPWD=/work\nSECRET=s3cret-value"}}},
+		{"ENV", []check{{"env | sort | grep -v -e ^HOSTNAME= -e ^SHLVL= -e ^OLDPWD=", "HOME=/tmp\nPATH=/bin\nPWD=/work\nSECRET=s3cret-value"}}},
 		{"ENV of the keeper", []check{{"id -u", "65534"}}},
 		{"USER, and users named as numbers", []check{{"id -u; id -g", "65534\n65534"}}},
 		{"set-user-ID programs", []check{{"ls -l /bin/suid/busybox | cut -c1-10; /bin/suid/busybox id -u", "-rwsr-xr-x\n65534"}}},

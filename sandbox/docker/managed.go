@@ -4,16 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"belljar/sandbox"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 )
 
-// Managed is one of belljar's containers, of whichever process.
+// Managed is one of belljar's containers, of any process, or one that says
+// so.
 type Managed struct {
 	ID       string            `json:"id"`
+	Foreign  bool              `json:"foreign"` // another user's, or none of belljar's: only what the engine knows of it is told
 	Command  string            `json:"command_id"`
 	Pool     string            `json:"pool,omitempty"`    // the profile that it was kept warm for
 	Session  string            `json:"session,omitempty"` // its name
@@ -36,6 +40,10 @@ func (e *Engine) List(ctx context.Context) ([]Managed, error) {
 	}
 	list := make([]Managed, 0, len(found))
 	for _, c := range found {
+		if !e.seals().made(nameOf(c), c.Labels) {
+			list = append(list, Managed{ID: c.ID, Foreign: true, Image: c.Image, State: c.State, Created: time.Unix(c.Created, 0)})
+			continue
+		}
 		deadline, _ := time.Parse(time.RFC3339, c.Labels[labelDeadline])
 		list = append(list, Managed{
 			ID: c.ID, Command: c.Labels[labelCommand], Pool: c.Labels[labelPool], Session: c.Labels[labelSession], Image: c.Labels[labelImage], State: c.State,
@@ -47,13 +55,27 @@ func (e *Engine) List(ctx context.Context) ([]Managed, error) {
 	return list, nil
 }
 
-// Look fills in what runs in a container, as far as it can be known.
+// nameOf is the container's own name: "/a/b" is one that a link to it has.
+func nameOf(c container.Summary) string {
+	for _, name := range c.Names {
+		if !strings.Contains(strings.TrimPrefix(name, "/"), "/") {
+			return name
+		}
+	}
+	return ""
+}
+
+// Look fills in what runs in a container, as far as it can be known. Into one
+// that is foreign it does not look: that may take running something there.
 func (e *Engine) Look(ctx context.Context, m *Managed) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	about, err := e.client.ContainerInspect(ctx, m.ID)
 	if err != nil {
 		return engineError(err, "inspecting container %q", m.ID).hint("see: belljar doctor")
+	}
+	if err := e.checkOurs(about); err != nil {
+		return engineError(err, "container %q is not belljar's", m.ID).hint("see what runs in it: docker top " + m.ID)
 	}
 	b := newBox(e, m.ID, newWatch())
 	b.runtime, b.init = about.HostConfig.Runtime, about.State.Pid
@@ -64,10 +86,12 @@ func (e *Engine) Look(ctx context.Context, m *Managed) error {
 	return err
 }
 
-// Sweep removes what belongs to nobody any more: the containers of processes
-// that are gone, which only an engine's crash or a kill in mid-creation leaves,
-// and those past their deadline. It returns how many.
+// Sweep removes what belongs to nobody any more, of what this user's belljars
+// made: the containers of processes that are gone, which only an engine's crash
+// or a kill in mid-creation leaves, and those past their deadline. It returns how
+// many.
 func (e *Engine) Sweep(ctx context.Context) (int, error) {
+	e.owner.sweepHolds()
 	list, err := e.List(ctx)
 	if err != nil {
 		return 0, err
@@ -78,7 +102,14 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 		if !m.Orphaned && !late {
 			continue
 		}
-		if err := e.forceRemove(ctx, m.ID); err != nil {
+		about, err := e.client.ContainerInspect(ctx, m.ID)
+		if errdefs.IsNotFound(err) || err == nil && e.checkOurs(about) != nil {
+			continue
+		}
+		if err == nil {
+			err = e.forceRemove(ctx, m.ID)
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("sweeping: %w", err))
 			continue
 		}

@@ -51,13 +51,33 @@ func (w *exitWatch) stop() {
 // Exited implements sandbox.Running.
 func (r *running) Exited() <-chan struct{} { return r.exited.C }
 
+// HasEnded implements sandbox.Running. The engine's clock is this host's where
+// its processes are.
+func (r *running) HasEnded(ctx context.Context) (when time.Time, yes bool) {
+	about, err := r.inspect(ctx)
+	yes = err == nil && about.Pid != 0 && !about.Running
+	if r.box.group == nil {
+		return when, yes
+	}
+	if !yes && err == nil && about.Pid != 0 {
+		process, err := readStat(about.Pid)
+		yes = err != nil || !process.runs()
+	}
+	if yes {
+		ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+		defer cancel()
+		when = r.box.watch.until(ctx, func(s seen) bool { return s.blind || s.exits[r.id] != exit{} }).exits[r.id].when
+	}
+	return when, yes
+}
+
 // ended waits for the process's end and tells whether it came.
 func (r *running) ended(ctx context.Context) bool {
 	pid := r.pid(ctx)
 	if pid == 0 {
 		return false
 	}
-	r.box.here() // so that the list after its end is quick
+	r.box.snapshot() // so that the list after its end is quick
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
 		return true
@@ -94,6 +114,7 @@ func readable(ctx context.Context, process *os.File) bool {
 // pid is the process's on the engine's host, 0 if it never started or ended
 // before it was told.
 func (r *running) pid(ctx context.Context) int {
+	defer r.unstick()()
 	for pause := firstAsk; ; pause = nextAsk {
 		select {
 		case <-time.After(pause):

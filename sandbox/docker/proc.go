@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"belljar/sandbox"
+
+	"golang.org/x/sys/unix"
 )
 
 // clockTicks is USER_HZ, the unit of times in /proc, 100 on every Linux
@@ -25,7 +28,7 @@ type stat struct {
 	pid, ppid, pgrp int
 	sid             int
 	comm, state     string
-	threads         int64
+	flags, threads  int64
 	startTicks      int64
 	rssPages        int64
 }
@@ -53,7 +56,7 @@ func parseStat(text []byte) (stat, error) {
 	number := func(i int) int64 { n, _ := strconv.ParseInt(fields[i], 10, 64); return n }
 	return stat{
 		pid: pid, comm: string(text[open+1 : end]), state: fields[0],
-		ppid: int(number(1)), pgrp: int(number(2)), sid: int(number(3)), threads: number(17), startTicks: number(19), rssPages: number(21),
+		ppid: int(number(1)), pgrp: int(number(2)), sid: int(number(3)), flags: number(6), threads: number(17), startTicks: number(19), rssPages: number(21),
 	}, nil
 }
 
@@ -62,6 +65,13 @@ var errStat = errors.New("/proc/PID/stat has an unknown form")
 // runs is false of a process that ended and only waits to be reaped. One whose
 // first thread ended looks dead, and has others.
 func (s stat) runs() bool { return s.state != "X" && (s.state != "Z" || s.threads > 1) }
+
+// exiting tells whether the process has begun to end. A PID namespace's first
+// process has by the time the kernel kills the others for it.
+func (s stat) exiting() bool { return s.flags&pfExiting != 0 }
+
+// pfExiting is PF_EXITING of the kernel's include/linux/sched.h.
+const pfExiting = 4
 
 // process is what does not depend on whose PIDs they are.
 func (s stat) process(up time.Duration, uid int, args []byte) sandbox.Process {
@@ -78,6 +88,7 @@ func (s stat) process(up time.Duration, uid int, args []byte) sandbox.Process {
 type status struct {
 	uid            int
 	pid, pgid, sid int
+	killed         bool // a SIGKILL is on its way
 }
 
 func readStatus(pid int) (status, error) {
@@ -99,6 +110,9 @@ func parseStatus(text string) status {
 		switch key {
 		case "Uid":
 			s.uid, _ = strconv.Atoi(fields[0])
+		case "SigPnd", "ShdPnd":
+			pending, _ := strconv.ParseUint(fields[0], 16, 64)
+			s.killed = s.killed || pending&(1<<(unix.SIGKILL-1)) != 0
 		case "NSpid": // the innermost namespace comes last
 			s.pid, _ = strconv.Atoi(fields[len(fields)-1])
 		case "NSpgid":
@@ -131,6 +145,32 @@ func userName(uid int) string {
 		return u.Username
 	}
 	return strconv.Itoa(uid)
+}
+
+// threads is how many threads processes have together; of one that is gone none.
+func threads(pids []int) (n int64) {
+	for _, pid := range pids {
+		s, _ := readStat(pid)
+		n += s.threads
+	}
+	return n
+}
+
+// zombies are those children of processes that ended and were not waited for.
+func zombies(pids []int) (dead []int) {
+	for _, pid := range pids {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+		for _, file := range files {
+			text, _ := os.ReadFile(file)
+			for field := range strings.FieldsSeq(string(text)) {
+				child, err := strconv.Atoi(field)
+				if s, gone := readStat(child); err == nil && gone == nil && !s.runs() {
+					dead = append(dead, child)
+				}
+			}
+		}
+	}
+	return dead
 }
 
 // readProcess describes the process with that PID on this host. One that is

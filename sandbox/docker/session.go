@@ -15,11 +15,10 @@ import (
 func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	label := labelSession
+	filter := managed(labelOwner + "=" + e.owner.name)
 	if name != "" {
-		label += "=" + name
+		filter.Add("label", labelSession+"="+name)
 	}
-	filter := managed(label, labelOwner+"="+e.owner.name)
 	filter.Add("status", "running")
 	filter.Add("status", "paused")
 	found, err := e.client.ContainerList(ctx, container.ListOptions{Filters: filter})
@@ -28,6 +27,9 @@ func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, err
 	}
 	var list []sandbox.Kept
 	for _, c := range found {
+		if c.Labels[labelSession] == "" || !e.seals().made(nameOf(c), c.Labels) {
+			continue
+		}
 		k := sandbox.Kept{Session: c.Labels[labelSession], ID: c.ID, Image: c.Labels[labelImage], Print: c.Labels[labelPrint], Created: time.Unix(c.Created, 0)}
 		k.Deadline, _ = time.Parse(time.RFC3339, c.Labels[labelDeadline])
 		fmt.Sscanf(c.Labels[labelUser], "%d:%d", &k.User.UID, &k.User.GID)
@@ -38,7 +40,7 @@ func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, err
 
 // Adopt implements sandbox.Engine.
 func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Container, error) {
-	e.subscribe.Do(e.events.start)
+	e.events.start(ctx)
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	b := newBox(e, kept.ID, e.events.add(kept.ID))
@@ -53,15 +55,20 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 		}
 		return nil, engineError(err, "inspecting the container of session %q", kept.Session).hint("see: belljar doctor")
 	}
+	if err := e.checkOurs(about); err != nil {
+		b.Close()
+		return nil, engineError(err, "container %.12q says that it is session %q, and is not as belljar makes them", kept.ID, kept.Session).
+			hint("if you do not need it, remove it: docker rm -f " + kept.ID)
+	}
 	b.spec = sandbox.Spec{
 		Session: kept.Session, User: kept.User, Deadline: kept.Deadline,
 		Image: sandbox.Image{Reference: kept.Image, ID: about.Image, Digest: about.Config.Labels[labelDigest]},
 	}
-	for _, m := range about.HostConfig.Mounts {
-		b.spec.Mounts = append(b.spec.Mounts, sandbox.Mount{Source: m.Source, Target: m.Target, Writable: !m.ReadOnly})
-	}
 	b.runtime, b.init = about.HostConfig.Runtime, about.State.Pid
 	fmt.Sscanf(about.Config.User, "%d", &b.keeper)
 	b.findGroup()
+	if b.group != nil {
+		b.group.thaw()
+	}
 	return b, nil
 }

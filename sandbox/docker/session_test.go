@@ -82,6 +82,7 @@ func TestMakeSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	engine.Dir = os.Getenv(makerEnv + "_DIR")
 	spec := specOf(baseImage(t, engine))
 	spec.Session, spec.Deadline = name, time.Now().Add(time.Hour)
 	box, err := engine.Create(t.Context(), spec)
@@ -102,7 +103,7 @@ func TestSessionSurvivesItsMaker(t *testing.T) {
 	baseImage(t, engine)
 	name := fmt.Sprintf("maker-%d", time.Now().UnixNano())
 	maker := exec.Command(os.Args[0], "-test.run=^TestMakeSession$")
-	maker.Env = append(os.Environ(), makerEnv+"="+name)
+	maker.Env = append(os.Environ(), makerEnv+"="+name, makerEnv+"_DIR="+engine.Dir)
 	out, err := maker.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -151,30 +152,23 @@ func TestSweepOfSessions(t *testing.T) {
 	engine := connect(t)
 	made := func(deadline time.Duration, start bool) string {
 		t.Helper()
-		labels := map[string]string{
-			"dev.belljar.managed": "true", "dev.belljar.session": fmt.Sprintf("sweep-%d", time.Now().UnixNano()), "dev.belljar.owner": "0@elsewhere",
-			// The PID is this process's, which began at another time.
-			"dev.belljar.host": docker.ThisHost(), "dev.belljar.process": fmt.Sprintf("%d@1", os.Getpid()),
-			"dev.belljar.deadline": time.Now().Add(deadline).UTC().Format(time.RFC3339),
-		}
-		c, err := engine.Client().ContainerCreate(t.Context(), &container.Config{Image: baseImage(t, engine).ID, Cmd: []string{"sleep", "1000"}, Labels: labels}, nil, nil, nil, "")
+		spec := specOf(baseImage(t, engine))
+		spec.Session, spec.Deadline = spec.Command, time.Now().Add(deadline)
+		// The PID is this process's, which began at another time.
+		id, err := docker.MakeAs(t.Context(), engine, fmt.Sprintf("%d@1", os.Getpid()), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			engine.Client().ContainerRemove(context.WithoutCancel(t.Context()), c.ID, container.RemoveOptions{Force: true})
-		})
+		removeAfter(t, engine, id)
 		if start {
-			if err := engine.Client().ContainerStart(t.Context(), c.ID, container.StartOptions{}); err != nil {
+			if err := engine.Client().ContainerStart(t.Context(), id, container.StartOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		return c.ID
+		return id
 	}
-	// What was never started any belljar beside this one would sweep, too: it
-	// is made last.
-	live, late := made(time.Hour, true), made(-time.Second, true)
-	unborn := made(time.Hour, false)
+	// A keeper's time ends at its deadline: what is late never began, too.
+	live, late, unborn := made(time.Hour, true), made(-time.Second, false), made(time.Hour, false)
 	if _, err := engine.Sweep(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -186,6 +180,12 @@ func TestSweepOfSessions(t *testing.T) {
 			t.Errorf("%s: there is %v, want %v", name, got, test.want)
 		}
 	}
+}
+
+func removeAfter(t *testing.T, engine *docker.Engine, id string) {
+	t.Cleanup(func() {
+		engine.Client().ContainerRemove(context.WithoutCancel(t.Context()), id, container.RemoveOptions{Force: true})
+	})
 }
 
 // A keeper ends of itself, also where no belljar is left to end it, and what

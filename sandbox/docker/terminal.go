@@ -19,7 +19,7 @@ import (
 // sets that only while the process runs: asked at once, it comes too late for
 // any short command, and for the first look of any other (moby#35407; API 1.42
 // can be asked before, and 1.41 cannot). It needs nothing but sh.
-const terminalScript = `echo ` + terminalReady + `; read -r _ || exit 1; echo ` + terminalSet + `; exec sh -c "$1"`
+const terminalScript = `echo ` + terminalReady + `; read -r _ || exit 1; echo ` + terminalSet + `; exec sh -c "$@"`
 
 const (
 	terminalReady = "belljar: ready"
@@ -37,7 +37,7 @@ const (
 // execOptions are those of a command.
 func execOptions(x sandbox.Exec) container.ExecOptions {
 	options := container.ExecOptions{
-		Cmd:          []string{"sh", "-c", x.Script},
+		Cmd:          append([]string{"sh", "-c"}, sandbox.ShellArgs(x.Script)...),
 		User:         fmt.Sprintf("%d:%d", x.User.UID, x.User.GID),
 		WorkingDir:   x.Dir,
 		Env:          x.Env,
@@ -47,7 +47,7 @@ func execOptions(x sandbox.Exec) container.ExecOptions {
 	}
 	if x.TTY != nil {
 		options.Tty, options.AttachStdin = true, true
-		options.Cmd = []string{"sh", "-c", terminalScript, "sh", x.Script}
+		options.Cmd = append([]string{"sh", "-c", terminalScript, "sh"}, sandbox.ShellArgs(x.Script)...)
 		options.DetachKeys = noDetachKeys()
 	}
 	return options

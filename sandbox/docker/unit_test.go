@@ -24,7 +24,7 @@ func TestParseCgroup(t *testing.T) {
 		want *cgroup
 	}{
 		"v2":              {"0::/system.slice/docker-abc.scope\n", &cgroup{v2: "/sys/fs/cgroup/system.slice/docker-abc.scope", memory: "/sys/fs/cgroup/system.slice/docker-abc.scope", pidsDir: "/sys/fs/cgroup/system.slice/docker-abc.scope", cpu: "/sys/fs/cgroup/system.slice/docker-abc.scope"}},
-		"v1":              {"3:cpuacct:/docker/abc\n2:memory:/docker/abc\n1:pids:/docker/abc\n", &cgroup{memory: "/sys/fs/cgroup/memory/docker/abc", pidsDir: "/sys/fs/cgroup/pids/docker/abc", cpu: "/sys/fs/cgroup/cpuacct/docker/abc"}},
+		"v1":              {"4:freezer:/docker/abc\n3:cpuacct:/docker/abc\n2:memory:/docker/abc\n1:pids:/docker/abc\n", &cgroup{memory: "/sys/fs/cgroup/memory/docker/abc", pidsDir: "/sys/fs/cgroup/pids/docker/abc", cpu: "/sys/fs/cgroup/cpuacct/docker/abc", freezer: "/sys/fs/cgroup/freezer/docker/abc"}},
 		"v1 in company":   {"4:cpu,cpuacct:/docker/abc\n2:memory:/docker/abc\n1:pids:/docker/abc", &cgroup{memory: "/sys/fs/cgroup/memory/docker/abc", pidsDir: "/sys/fs/cgroup/pids/docker/abc", cpu: "/sys/fs/cgroup/cpuacct/docker/abc"}},
 		"hybrid":          {"2:memory:/docker/abc\n1:pids:/docker/abc\n0::/docker/abc\n", &cgroup{memory: "/sys/fs/cgroup/memory/docker/abc", pidsDir: "/sys/fs/cgroup/pids/docker/abc"}},
 		"another's":       {"0::/system.slice/docker-other.scope\n", nil},
@@ -40,21 +40,21 @@ func TestParseCgroup(t *testing.T) {
 }
 
 func TestParseTop(t *testing.T) {
-	p, uid, ok := parseTop([]string{"4711", "4700", "4711", "65534", "nobody", "Ss+", "3", "1376", "sleep", "100"})
+	p, uid, tasks, ok := parseTop([]string{"4711", "4700", "4711", "65534", "nobody", "Ss+", "5", "3", "1376", "sleep", "100"})
 	want := sandbox.Process{HostPID: 4711, User: "nobody", State: "S", ElapsedSeconds: 3, RSSBytes: 1376 << 10, Command: "sleep 100"}
-	if diff := cmp.Diff(want, p); diff != "" || uid != 65534 || !ok {
-		t.Errorf("%s, UID %d, %v", diff, uid, ok)
+	if diff := cmp.Diff(want, p); diff != "" || uid != 65534 || tasks != 5 || !ok {
+		t.Errorf("%s, UID %d, %d threads, %v", diff, uid, tasks, ok)
 	}
 	for name, row := range map[string][]string{
-		"zombie": {"1", "1", "1", "0", "root", "Z", "0", "0", "[sh] <defunct>"},
+		"zombie": {"1", "1", "1", "0", "root", "Z", "1", "0", "0", "[sh] <defunct>"},
 		"short":  {"1", "1"},
 		"empty":  nil,
 	} {
-		if _, _, ok := parseTop(row); ok {
+		if _, _, _, ok := parseTop(row); ok {
 			t.Errorf("%s counts", name)
 		}
 	}
-	if p, _, ok := parseTop([]string{"1", "1", "1", "5", "u", "", "", "", "x"}); !ok || p.State != "" {
+	if p, _, _, ok := parseTop([]string{"1", "1", "1", "5", "u", "", "", "", "", "x"}); !ok || p.State != "" {
 		t.Errorf("empty fields: %+v, %v", p, ok)
 	}
 }

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"belljar/sandbox"
@@ -14,6 +15,9 @@ import (
 func (r *running) Wait(ctx context.Context) (int, error) {
 	r.waited.Store(true)
 	status, err := r.status(ctx)
+	if status == killed && !r.box.ending.Load() {
+		r.box.settle(ctx)
+	}
 	if err == nil {
 		r.exited.seen()
 		r.drain(ctx)
@@ -23,7 +27,42 @@ func (r *running) Wait(ctx context.Context) (int, error) {
 	if r.start != nil {
 		return 0, r.start
 	}
+	if r.stuck.Load() && status == killed && r.writes.Load() == 0 {
+		return 0, stuckError(r.box.spec)
+	}
+	if err == nil {
+		status, err = r.fate(ctx, status)
+	}
 	return status, err
+}
+
+// killed is the exit status of a process that SIGKILL ended.
+const killed = 128 + 9
+
+// settleTimeout bounds how long the engine may take to tell that a container
+// ended whose processes have, and that it was asked for that.
+const settleTimeout = 2 * time.Second
+
+// settle waits until it is known whether a command that was killed was so with
+// its container, and tells whether that lives. Where this host does not see the
+// container's first process, a process can be started only while it does.
+func (b *box) settle(ctx context.Context) (lives bool) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	if b.group != nil || b.probe(ctx) {
+		return !b.initGone()
+	}
+	b.watch.until(ctx, func(s seen) bool { return s.died || s.blind })
+	return false
+}
+
+// probe tells whether a process can be started.
+func (b *box) probe(ctx context.Context) bool {
+	made, err := b.engine.client.ContainerExecCreate(ctx, b.id, container.ExecOptions{User: fmt.Sprint(b.keeper), Cmd: []string{"sh", "-c", ":"}})
+	if err != nil {
+		return false
+	}
+	return b.engine.client.ContainerExecStart(ctx, made.ID, container.ExecStartOptions{Detach: true}) == nil
 }
 
 // drain waits for the stream's end, or until nothing came for a while. That its
@@ -54,9 +93,9 @@ func (r *running) status(ctx context.Context) (int, error) {
 	poll := make(<-chan time.Time)
 	var failing time.Time
 	for {
-		status, ok, changed := r.box.watch.exit(r.id)
+		end, ok, changed := r.box.watch.exit(r.id)
 		if ok {
-			return status, nil
+			return end.status, nil
 		}
 		select {
 		case <-changed:
@@ -66,6 +105,9 @@ func (r *running) status(ctx context.Context) (int, error) {
 			continue
 		case <-copied:
 			copied, eof = nil, time.Now()
+			if !r.box.sharesKernel() {
+				r.box.count() // see fate
+			}
 		case <-gone:
 			// The status is near; if not, it is worth asking for.
 			gone, pause = nil, slowPoll
@@ -84,8 +126,11 @@ func (r *running) status(ctx context.Context) (int, error) {
 		case errdefs.IsNotFound(err), errdefs.IsConflict(err):
 			// An image without a shell that runs may take the container away
 			// before the exec's stream says anything.
-			if r.box.noShell(ctx) {
+			if r.box.noShell(ctx, false) {
 				return 0, noShellError(nil, r.box.spec)
+			}
+			if !r.box.sharesKernel() {
+				return runtimeFailed, nil
 			}
 			return 0, engineError(nil, "the container was removed from outside, or the engine restarted: the command's exit status is unknown").
 				as(sandbox.CauseEngineLost).hint("run it again; partial output kept")

@@ -61,6 +61,11 @@ func (e *Engine) obey(p *Proc, line string) int {
 		told.skip(";i ")
 	}
 	p.Script = told.word()
+	if told.has(" 'sh' ") { // see sandbox.ShellArgs
+		for p.Script = told.word(); told.has(" "); {
+			p.Script += told.word()
+		}
+	}
 	if told.bad || told.rest != "" {
 		panic("the fake gate does not understand " + line)
 	}

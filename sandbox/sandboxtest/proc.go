@@ -114,6 +114,16 @@ type running struct{ proc *Proc }
 // Exited implements sandbox.Running.
 func (r *running) Exited() <-chan struct{} { return r.proc.done }
 
+// HasEnded implements sandbox.Running.
+func (r *running) HasEnded(context.Context) (time.Time, bool) {
+	select {
+	case <-r.proc.done:
+		return time.Time{}, true
+	default:
+		return time.Time{}, false
+	}
+}
+
 // Cut implements sandbox.Running: the fake loses nothing.
 func (r *running) Cut() string { return "" }
 
@@ -142,7 +152,7 @@ func (r *running) Wait(ctx context.Context) (int, error) {
 	case <-ctx.Done():
 	}
 	if p.Dir == missingDir {
-		return 0, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the engine could not start the command in " + p.Dir, Hint: "check that this directory is in the image"}
+		return 0, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "the engine could not start the command in " + p.Dir, Hint: "check that this directory is in the image"}
 	}
 	return p.status, nil
 }

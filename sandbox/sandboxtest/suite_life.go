@@ -119,7 +119,7 @@ var refusalTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 	},
-	"a missing directory is an error of the engine's": func(t *testing.T, f *fixture) { missing(t, f) },
+	"a missing directory is the caller's mistake": func(t *testing.T, f *fixture) { missing(t, f) },
 	"no process starts in a removed container": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		f.remove(t, box)
@@ -181,7 +181,7 @@ func missing(t *testing.T, f *fixture, change ...func(*sandbox.Exec)) {
 	if err == nil {
 		_, err = p.Wait(f.ctx)
 	}
-	wantError(t, err, sandbox.CauseEngine)
+	wantError(t, err, sandbox.CauseInvalid)
 	if err != nil && !strings.Contains(err.Error(), missingDir) {
 		t.Errorf("does not name the directory: %v", err)
 	}

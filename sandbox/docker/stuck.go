@@ -1,0 +1,65 @@
+package docker
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// stuckAfter is how long a process may take to start before it is looked at why.
+const stuckAfter = time.Second
+
+// A process that another one left running in a session can stop every one of its
+// user, as `kill -STOP -1` does, and so also what the runtime starts a command
+// with. The engine waits for that for ever, and holds a lock on the container
+// meanwhile: nothing can be asked of it, and it cannot be killed.
+
+// unstick kills what starts r where it was stopped, until the function that it
+// returns is called.
+func (r *running) unstick() (stop func()) {
+	if r.box.group == nil {
+		return func() {}
+	}
+	var all sync.WaitGroup
+	done := make(chan struct{})
+	all.Go(func() {
+		for {
+			select {
+			case <-time.After(stuckAfter):
+				if r.box.killStuck() {
+					r.stuck.Store(true)
+				}
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		all.Wait()
+	}
+}
+
+// killStuck kills the runtime's own processes in the container that are stopped,
+// which they never are of themselves. One that only has their name is the
+// container's own, and its stopping it was.
+func (b *box) killStuck() (found bool) {
+	if b.group == nil {
+		return false
+	}
+	pids, _ := b.group.pids()
+	for _, pid := range pids {
+		if s, err := readStat(pid); err == nil && s.state == "T" && strings.HasPrefix(s.comm, "runc:[") {
+			found = killHere(sandbox.Process{HostPID: pid, StartTicks: s.startTicks}) || found
+		}
+	}
+	return found
+}
+
+func stuckError(spec sandbox.Spec) error {
+	return engineError(nil, "the command could not start: a process that runs in the container stops each one that starts, as kill -STOP -1 does").
+		hint(fmt.Sprintf("end it with its session: belljar session rm %s", spec.Session))
+}
