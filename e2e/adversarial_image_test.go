@@ -49,19 +49,24 @@ func (t *tree) bytes() []byte {
 	return t.b.Bytes()
 }
 
-// shellTree has a shell and little else, of which one program is root's.
-func shellTree(t *testing.T) *tree {
+func busybox(t *testing.T) []byte {
 	t.Helper()
-	busybox, err := os.ReadFile("/bin/busybox")
+	program, err := os.ReadFile("/bin/busybox")
 	if err != nil {
 		t.Fatalf("install busybox-static: %v", err)
 	}
+	return program
+}
+
+// shellTree has a shell and little else, of which one program is root's.
+func shellTree(t *testing.T) *tree {
+	t.Helper()
 	tree := newTree()
 	for _, dir := range []string{"bin/", "bin/root/", "data/", "tmp/", "work/"} {
 		tree.add(tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o777}, nil)
 	}
-	tree.add(tar.Header{Name: "bin/busybox", Mode: 0o755}, busybox)
-	tree.add(tar.Header{Name: "bin/root/busybox", Mode: 0o6755}, busybox)
+	tree.add(tar.Header{Name: "bin/busybox", Mode: 0o755}, busybox(t))
+	tree.add(tar.Header{Name: "bin/root/busybox", Mode: 0o6755}, busybox(t))
 	for _, applet := range strings.Fields("sh cat dd df env grep id ls pwd sleep touch") {
 		tree.link("bin/"+applet, "busybox")
 	}

@@ -149,7 +149,7 @@ var faults = []row{
 	{name: "F4", group: "Truth", do: shimKilled},
 	{name: "F7", group: "Truth", do: imageAbsent},
 	{name: "F8", group: "Truth", do: badShell},
-	{name: "F10", group: "Truth", do: removedFromOutside},
+	{name: "F10", group: "Truth", do: endedFromOutside},
 	{name: "F11", group: "Truth", do: streamCut},
 	{name: "F-down", group: "Truth", do: engineDown},
 	{name: "F-permission", group: "Truth", do: engineForbidden},

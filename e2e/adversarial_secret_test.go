@@ -292,7 +292,7 @@ func secretIsGivenByItsRule(t *testing.T) {
 	has("echo", "-e", "API_KEY").ended(t, 125, "invalid_command")
 	has("echo", "-e", "E2E_KEY").ended(t, 126, "denied")
 	has("echo", "-t").ended(t, 125, "invalid_command")
-	has("echo", "-w", "/nowhere").ended(t, 125, "engine_error")
+	has("echo", "-w", "/nowhere").ended(t, 125, "invalid_command")
 	has("echo $API_KEY >&2; sleep 10", "--timeout", "1s").ended(t, 124, "wall_timeout")
 	if a := askAs(t, within(), append(flags, "echo")...); a.code != 125 || !strings.Contains(a.json, `variable \"E2E_KEY\" is not set`) {
 		t.Errorf("%s", a.json)

@@ -67,7 +67,7 @@ func dockerRun(t *testing.T) []string {
 	}
 	id := args[len(args)-1]
 	args = args[:len(args)-1]
-	for _, kv := range p.Env {
+	for _, kv := range append([]string{"HOME=/tmp"}, p.Env...) { // belljar's HOME can be written to
 		args = append(args, "--env", kv)
 	}
 	return append(args, id, "-c")

@@ -196,23 +196,6 @@ func TestRemovedFromOutside(t *testing.T) {
 	}
 }
 
-// The next belljar removes what a crash in mid-creation left.
-func TestSweep(t *testing.T) {
-	needEngine(t)
-	out, err := exec.Command("docker", "create", "--label", "dev.belljar.managed=true", "--label", "dev.belljar.deadline=2020-01-01T00:00:00Z", "belljar/base", "true").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := strings.TrimSpace(string(out))[:12]
-	defer exec.Command("docker", "rm", "-f", id).Run()
-	if err := exec.Command(binary, "run", "true").Run(); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(containers(), id) {
-		t.Errorf("container %s is still there", id)
-	}
-}
-
 // A kill in the middle of the engine's making a container, when no keeper
 // watches yet: the guard does.
 func TestKilledBeforeTheStart(t *testing.T) {

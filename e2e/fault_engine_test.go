@@ -24,6 +24,12 @@ type dockerd struct {
 // nothing is left of it after the test.
 func privateEngine(t *testing.T) *dockerd {
 	t.Helper()
+	return privateEngineWith(t, "{}")
+}
+
+// privateEngineWith has that in its daemon.json.
+func privateEngineWith(t *testing.T, config string) *dockerd {
+	t.Helper()
 	needEngine(t)
 	needRoot(t, "an engine of one's own")
 	dir, err := os.MkdirTemp("", "belljar-") // t.TempDir is too long for a socket
@@ -31,7 +37,7 @@ func privateEngine(t *testing.T) *dockerd {
 		t.Fatal(err)
 	}
 	d := &dockerd{dir: dir, name: filepath.Base(dir), host: "unix://" + dir + "/docker.sock"}
-	if err := os.WriteFile(dir+"/daemon.json", []byte("{}"), 0o600); err != nil {
+	if err := os.WriteFile(dir+"/daemon.json", []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.vanish(t) })

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -140,20 +139,23 @@ func badShell(t *testing.T) {
 	}
 }
 
-// F10: whoever removes the container takes the exit status with it.
-func removedFromOutside(t *testing.T) {
-	dir, config := shared(t, "rw")
-	p := begun(t, func(*exec.Cmd) {}, "--config", config, "-v", dir+":/work", "echo partial; sleep 1; touch /work/ready; sleep 1000")
-	mark(t, "command started", dir+"/ready")
-	tool(t, "docker", "rm", "-f", container(t, p.cmd.Process.Pid))
-	a := p.wait(t)
-	switch {
-	case a.code == 125 && a.Cause == "engine_lost":
-	case a.code == 137 && a.Cause == "signaled": // the engine was quick to tell
-	default:
-		t.Errorf("%s", a.json)
+// F10: whoever ends the container from outside may take the exit status with it,
+// and is told from a command that kills itself.
+func endedFromOutside(t *testing.T) {
+	for _, how := range [][]string{{"rm", "-f"}, {"kill"}, {"kill", "--signal", "TERM"}, {"stop"}} {
+		dir, config := shared(t, "rw")
+		p := begun(t, func(*exec.Cmd) {}, "--config", config, "-v", dir+":/work", "echo partial; sleep 1; touch /work/ready; sleep 1000")
+		mark(t, "command started", dir+"/ready")
+		exec.Command("docker", append(how, container(t, p.cmd.Process.Pid))...).Run() // it may find it gone
+		a := p.wait(t)
+		switch {
+		case a.code == 125 && a.Cause == "engine_lost":
+		case a.code == 137 && a.Cause == "signaled" && a.Evidence.KilledBy == "outside":
+		default:
+			t.Errorf("docker %v: %s", how, a.json)
+		}
+		a.says(t, "partial\n")
 	}
-	a.says(t, "partial\n")
 }
 
 // F11: the stream breaks, the engine lives on. The exit status is asked for, and
@@ -229,27 +231,12 @@ func unusable(t *testing.T, change func(*exec.Cmd), want string) {
 
 // engineForbidden: the socket is there, and not for this user.
 func engineForbidden(t *testing.T) {
-	needRoot(t, "becoming another user")
-	dir := socketDir(t)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(binary) // the test's own directory is closed to others
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir+"/belljar", text, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	socket := proxied(t, dir, nil)
+	as, dir := anyone(t)
+	socket := dir + "/engine.sock"
 	if err := os.Chmod(socket, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	unusable(t, func(c *exec.Cmd) {
-		c.Path, c.Dir = filepath.Join(dir, "belljar"), "/"
-		c.Env = []string{"HOME=/nonexistent", "DOCKER_HOST=unix://" + socket}
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	}, "no permission to use the engine's socket unix://"+socket)
+	unusable(t, as, "no permission to use the engine's socket unix://"+socket)
 }
 
 // engineVersions: an engine that is too old, and one that is asked for what it

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -87,28 +86,28 @@ func containers(filters ...string) string {
 }
 
 // orphans are the containers whose belljar is gone: all that these tests start
-// is. Other packages' tests may run beside these.
+// is. Other packages' tests may run beside these. Sessions outlive their belljar.
 func orphans() string {
-	out, err := exec.Command(binary, "ps", "--format", "json").Output()
-	if err != nil {
-		return "" // without an engine there are none
-	}
-	var list struct {
-		Containers []struct {
-			ID       string
-			Orphaned bool
-		}
-	}
-	if err := json.Unmarshal(out, &list); err != nil {
-		return err.Error()
-	}
+	out, _ := exec.Command("docker", "ps", "-a", "--filter", "label=dev.belljar.managed=true", "--format",
+		`{{.ID}}|{{.State}}|{{.Label "dev.belljar.session"}}|{{.Label "dev.belljar.process"}}`).Output() // without an engine there are none
 	var left []string
-	for _, c := range list.Containers {
-		if c.Orphaned {
-			left = append(left, c.ID)
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Split(strings.TrimSpace(line), "|")
+		if len(fields) == 4 && fields[3] != "" && (fields[2] == "" || fields[1] == "created") && !lives(fields[3]) {
+			left = append(left, fields[0])
 		}
 	}
 	return strings.Join(left, "\n")
+}
+
+// lives tells whether a process is there that began when its name, PID@start,
+// says.
+func lives(process string) bool {
+	pid, start, _ := strings.Cut(process, "@")
+	stat, _ := os.ReadFile("/proc/" + pid + "/stat")
+	_, after, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(after)
+	return len(fields) > 19 && fields[19] == start
 }
 
 // eventually polls: what it waits for happens in another process.

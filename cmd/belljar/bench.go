@@ -144,7 +144,7 @@ func runBench(ctx context.Context, g *globals, f *benchFlags, tests []benchTest)
 	}
 	for _, test := range tests {
 		if term.IsTerminal(int(os.Stderr.Fd())) {
-			fmt.Fprintf(os.Stderr, "belljar: measuring %s\n", test.name)
+			tell(os.Stderr, "measuring "+test.name)
 		}
 		row, err := test.measure(ctx, b)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // peer is the docker command. Its containers have belljar's lock-down, and
-// labels by which this bench finds them, and a later belljar should this one be
+// labels by which this bench finds them. Each ends by itself, should this one be
 // killed.
 type peer struct {
 	docker   []string // the command and the engine it talks to
@@ -35,7 +35,7 @@ func newPeer(host string, p sandbox.Profile, image sandbox.Image, count int) (*p
 	if err != nil {
 		return nil, fmt.Errorf("writing the seccomp profile: %w", err)
 	}
-	spec := sandbox.Spec{Image: image, User: p.User, Workdir: p.Workdir, Limits: p.Limits, Network: p.Network, Runtime: p.Runtime}
+	spec := sandbox.Spec{Image: image, User: p.User, Workdir: p.Workdir, Tmpfs: p.Tmpfs, Limits: p.Limits, Network: p.Network, Runtime: p.Runtime}
 	args, err := docker.RunArgs(spec, file)
 	if err != nil {
 		os.Remove(file)
@@ -66,10 +66,7 @@ func seccompFile() (string, error) {
 
 // run is a docker run of a script.
 func (p *peer) run(script string, flags ...string) []string {
-	labels := []string{
-		"--label", "dev.belljar.managed=true", "--label", "dev.belljar.bench=" + p.id,
-		"--label", "dev.belljar.deadline=" + time.Now().Add(p.life).UTC().Format(time.RFC3339),
-	}
+	labels := []string{"--label", "dev.belljar.managed=true", "--label", "dev.belljar.bench=" + p.id}
 	return slices.Concat(p.docker, p.lockdown[:1], labels, flags, p.lockdown[1:], []string{"-c", script})
 }
 

@@ -57,16 +57,13 @@ func newBench(ctx context.Context, g *globals, f *benchFlags) (b *bench, end fun
 	if err != nil {
 		return nil, nil, err
 	}
-	release := startGuard(engine.Host())
 	b = &bench{engine: engine, config: c, own: own, count: f.count}
 	if err := b.prepare(ctx); err != nil {
-		release()
 		engine.Close()
 		return nil, nil, err
 	}
 	return b, func(err error) error {
 		err = errors.Join(err, b.peer.close(ctx))
-		release()
 		engine.Close()
 		return errors.Join(err, forget())
 	}, nil

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"context"
 	"maps"
 	"slices"
+	"strings"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/view"
 
 	"github.com/spf13/cobra"
 )
@@ -22,6 +28,85 @@ func completeRun(cmd *cobra.Command, g *globals) {
 	cmd.MarkFlagFilename("output-file")
 	cmd.MarkFlagFilename("template")
 	completeProfile(cmd, g)
+	completeFlag(cmd, "session", g, sessionNames)
+	completeFlag(cmd, "image", g, imageTags)
+	completeFlag(cmd, "network", g, networkNames)
+}
+
+// completionTime is how long the engine may take to say what there is: somebody
+// waits at a prompt.
+const completionTime = 2 * time.Second
+
+// listing asks the engine for names.
+type listing func(context.Context, *globals) ([]string, error)
+
+// names are what a listing says, if the engine answers.
+func (list listing) names(cmd *cobra.Command, g *globals) []string {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	names, err := list(ctx, g)
+	if err != nil {
+		return nil
+	}
+	for i := range names {
+		names[i] = view.SafeLine(names[i])
+	}
+	return names
+}
+
+func sessionNames(ctx context.Context, g *globals) (names []string, err error) {
+	list, err := withRunner(ctx, g, func(l *sandbox.Local) ([]sandbox.SessionInfo, error) { return l.Sessions(ctx) })
+	for _, s := range list {
+		names = append(names, s.Name)
+	}
+	return names, err
+}
+
+func imageTags(ctx context.Context, g *globals) (names []string, err error) {
+	store, closed, err := g.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer closed()
+	list, err := store.List(ctx)
+	for _, i := range list {
+		if i.Name != "" && !strings.HasPrefix(i.Name, "<none>") {
+			names = append(names, i.Name)
+		}
+	}
+	return names, err
+}
+
+func networkNames(ctx context.Context, g *globals) ([]string, error) {
+	engine, _, err := g.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer engine.Close()
+	return engine.Networks(ctx)
+}
+
+// completeFlag completes a flag, if the subcommand has it: session exec has its
+// session as an argument.
+func completeFlag(cmd *cobra.Command, flag string, g *globals, list listing) {
+	if cmd.Flags().Lookup(flag) == nil {
+		return
+	}
+	cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return list.names(cmd, g), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// completeSessions completes the names of sessions, of which at most so many are
+// written.
+func completeSessions(cmd *cobra.Command, g *globals, most int) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		names := listing(sessionNames).names(cmd, g)
+		return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args, name) }), cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 // completeProfile completes --profile with those of the configuration.

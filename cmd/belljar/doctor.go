@@ -36,12 +36,12 @@ func doctorCmd(g *globals) *cobra.Command {
 		Example: `  belljar doctor
   belljar doctor --format json | jq '.checks[] | select(.status != "ok")'`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: stoppable(func(cmd *cobra.Command, _ []string) error {
 			if err := textOrJSON(format); err != nil {
 				return err
 			}
 			return runDoctor(cmd.Context(), g, cmd.OutOrStdout(), format)
-		},
+		}),
 	}
 	formatFlag(cmd, &format)
 	return cmd

@@ -164,13 +164,14 @@ func problem(err error) finding {
 	if !is {
 		return fail(last, "%v", err)
 	}
-	bare := *e
-	bare.Hint = ""
-	fix := strings.TrimPrefix(strings.TrimPrefix(e.Hint, circular), "; ")
-	if fix == "" {
-		fix = last
+	text := err.Error()
+	for ; is; e, is = errors.AsType[*sandbox.Error](e.Err) { // what failed may have failed for something else
+		text = strings.Replace(text, " ("+e.Hint+")", "", 1)
+		if fix := strings.TrimPrefix(strings.TrimPrefix(e.Hint, circular), "; "); fix != "" {
+			return fail(fix, "%s", text)
+		}
 	}
-	return fail(fix, "%v", &bare)
+	return fail(last, "%s", text)
 }
 
 func appendNew(list []string, text string) []string {

@@ -227,7 +227,10 @@ func checkState(dir string) finding {
 
 func judgeDisk(dir, what string, free int64) finding {
 	text := fmt.Sprintf("%s free at %s (%s)", units.BytesSize(float64(free)), dir, what)
-	fix := "make room: docker system df shows what the engine keeps, docker image prune removes images without a name"
+	fix := "make room there, or set " + what + " to a directory on another disk"
+	if what == "images" {
+		fix = "make room: docker system df shows what the engine keeps, docker image prune removes images without a name"
+	}
 	switch {
 	case free < tooFullDisk:
 		return fail(fix, "%s, less than %s", text, units.BytesSize(tooFullDisk))

@@ -172,6 +172,9 @@ func (t trial) judge(user sandbox.User) finding {
 	if r.Cause != sandbox.CauseExited || r.ExitCode != 3 {
 		return fail(reportIt, "a command that exits with 3 ended with %s, exit code %d: %s %s", r.Cause, r.ExitCode, r.Message, r.Stderr.Bytes())
 	}
+	if lost := r.Evidence.OutputError; lost != "" {
+		return fail("make room in belljar's state directory, or set XDG_STATE_HOME to another that can be written", "a command's output could not be kept: %s", lost)
+	}
 	if wrong := t.locked(user); len(wrong) > 0 {
 		return fail(reportIt, "the lock-down does not hold: the command had %s", strings.Join(wrong, ", "))
 	}

@@ -60,7 +60,9 @@ func imagesBuildBaseCmd(g *globals) *cobra.Command {
 		Use:   "base",
 		Short: "Build " + images.Base + " from this machine's busybox",
 		Long: `Build ` + images.Base + `, the default image: a static busybox (2 MB), /tmp and
-/work. It takes the package busybox-static. Building it again gives the same ID.`,
+/work. It takes the package busybox-static. Building it again gives the same ID.
+An applet that crashes is left out, such as the wget of Debian 12: for HTTP build a
+Debian with curl.`,
 		Example: `  apt-get install -y busybox-static
   belljar images build base`,
 		Args: cobra.NoArgs,
@@ -104,7 +106,15 @@ func imagesImportCmd(g *globals) *cobra.Command {
   - an OCI layout, as a directory or a tar; of several platforms this machine's
   - a tar of a root file system
 
-A tar may be compressed with gzip or zstd. All but the first need --tag.`,
+A tar may be compressed with gzip or zstd. All but the first need --tag.
+
+The file is read through before anything of it is loaded. It may unpack to 16 GiB
+and 500,000 members, and to 100 times its size: more is refused as a decompression
+bomb. Refused are also device nodes, but for those of debootstrap, which are left
+out. Left out, with a notice, are setuid and setgid bits of files, extended
+attributes such as file capabilities, and FIFOs: an image that has some gets
+another ID than docker would give it. To load what is refused, docker load checks
+nothing.`,
 		Example: `  docker save alpine:3 | gzip > alpine.tar.gz && belljar images import alpine.tar.gz
   belljar images import ./oci-layout --tag tools:1
   belljar images import rootfs.tar.zst --tag belljar/custom`,
@@ -120,7 +130,7 @@ A tar may be compressed with gzip or zstd. All but the first need --tag.`,
 // withImages runs a command that gets images: its progress goes to stderr, and
 // what it got to stdout, a line of name and ID each.
 func withImages(g *globals, get func(*cobra.Command, *images.Store, []string) ([]sandbox.Image, error)) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
+	return stoppable(func(cmd *cobra.Command, args []string) error {
 		store, closeStore, err := g.store(cmd.Context())
 		if err != nil {
 			return err
@@ -135,5 +145,5 @@ func withImages(g *globals, get func(*cobra.Command, *images.Store, []string) ([
 			fmt.Fprintf(cmd.OutOrStdout(), "%s\t%s\n", view.SafeLine(image.Reference), image.ID)
 		}
 		return nil
-	}
+	})
 }

@@ -5,6 +5,10 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"belljar/sandbox"
+
+	"github.com/spf13/cobra"
 )
 
 // interruptible is ctx, cancelled by the first signal that asks us to end; the
@@ -37,4 +41,19 @@ func interruptible(ctx context.Context) (canceled context.Context, kill <-chan s
 		}
 	}()
 	return ctx, killed, func() { signal.Stop(signals); close(done); cancel() }
+}
+
+// stoppable is a subcommand whose context ends with the first signal that asks
+// us to end: what it made, in the engine or on the disk, goes with it.
+func stoppable(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx, _, stop := interruptible(cmd.Context())
+		defer stop()
+		cmd.SetContext(ctx)
+		err := run(cmd, args)
+		if err != nil && ctx.Err() != nil {
+			return &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled", Err: err}
+		}
+		return err
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -27,7 +28,9 @@ into cat to have it raw. What is not kept, of a command that wrote more than
 limits.output, is told on stderr.
 
 --offset counts the bytes of the stream that is asked for, or those of both, and
-with --follow new output is printed as it comes.`
+with --follow new output is printed as it comes.
+
+Of an ID the first 8 characters are enough, or as many as no other begins with.`
 
 const logsExamples = `  belljar logs
   belljar logs 01KAJ2M4T5R7ZQ --stderr
@@ -60,7 +63,11 @@ func logsCmd(g *globals) *cobra.Command {
 			}
 			ctx, _, stop := interruptible(cmd.Context())
 			defer stop()
-			return f.print(ctx, logs, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+			id, err := wholeID(logs, args[0])
+			if err != nil {
+				return err
+			}
+			return f.print(ctx, logs, id, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return completeLogs(g, args), cobra.ShellCompDirectiveNoFileComp
@@ -88,6 +95,36 @@ func newLogs(g *globals) (*sandbox.Local, error) {
 	logs := &sandbox.Local{Spool: c.Spool, StateDir: c.StateDir}
 	logs.SweepLogs(context.Background()) // none may have since some expired; what stays is not shown
 	return logs, nil
+}
+
+// leastID is how much of an ID names a command, if no other begins so.
+const leastID = 8
+
+// wholeID is the ID that begins with the given one. Where none does it is that
+// itself, of which ReadLog says what is wrong with it.
+func wholeID(logs *sandbox.Local, given string) (string, error) {
+	if _, err := logs.LogInfo(given); err == nil || len(given) < leastID {
+		return given, nil
+	}
+	list, err := logs.Logs()
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, l := range list {
+		if strings.HasPrefix(l.ID, given) {
+			found = append(found, l.ID)
+		}
+	}
+	switch most := 10; {
+	case len(found) == 0:
+		return given, nil
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > most:
+		found = append(found[:most], "…")
+	}
+	return "", &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("several commands' IDs begin with %q", given), Hint: "write more of one of " + strings.Join(found, ", ")}
 }
 
 func completeLogs(g *globals, args []string) (ids []string) {
@@ -183,7 +220,7 @@ func (f *logsFlags) print(ctx context.Context, logs *sandbox.Local, id string, s
 			return errors.Join(flushAll(to), err)
 		}
 		if c.Missed > 0 {
-			fmt.Fprintf(stderr, "belljar: %d bytes before offset %d are not kept\n", c.Missed, c.Offset)
+			tell(stderr, fmt.Sprintf("%d bytes before offset %d are not kept", c.Missed, c.Offset))
 		}
 		if len(c.Data) == 0 {
 			continue

@@ -9,12 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"belljar/sandbox"
-	"belljar/view"
 )
 
 // Exit codes of belljar's own; see docs/cli.md. Any other is the command's.
@@ -24,6 +24,7 @@ const (
 	exitDenied   = 126
 	exitCanceled = 130
 	exitKilled   = 137
+	exitPipe     = 141 // nobody reads our stdout any more, as in `belljar doctor | head -1`
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -32,21 +33,29 @@ func run(args []string) int {
 	// A reader of our output that goes away is an error of that write, not
 	// our death: the container has to go first.
 	signal.Ignore(syscall.SIGPIPE)
-	if len(args) == 2 && args[0] == guardCommand {
-		guard(args[1])
-		return 0
+	root := rootCmd()
+	root.SetArgs(args)
+	err := root.ExecuteContext(context.Background())
+	if _, told := errors.AsType[exitError](err); err != nil && !told {
+		err = misused(root, args, err)
 	}
-	cmd := rootCmd()
-	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(context.Background())
 	if exit, ok := errors.AsType[exitError](err); ok {
 		return int(exit)
 	}
+	if unread(err) {
+		return exitPipe
+	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "belljar: "+view.Safe(err.Error()))
+		tellError(os.Stderr, err)
 		return exitFor(err)
 	}
 	return 0
+}
+
+// unread tells whether stdout's reader went away.
+func unread(err error) bool {
+	failed, ok := errors.AsType[*fs.PathError](err)
+	return ok && failed.Path == os.Stdout.Name() && errors.Is(failed, syscall.EPIPE)
 }
 
 // exitError ends the program with a status, everything having been said.

@@ -2,9 +2,12 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
+	"syscall"
+	"time"
 )
 
 // outputFile is --output-file's. One that cannot be written any more costs nobody
@@ -13,19 +16,48 @@ type outputFile struct {
 	file   *os.File
 	made   bool // by us
 	broken error
+	stop   func() bool // waiting for ctx
 }
 
-// openOutput opens or makes it. What is in it stays until begin.
-func openOutput(name string) (*outputFile, error) {
-	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+// openOutput opens or makes it. What is in it stays until begin. A FIFO's reader is
+// waited for until ctx is done, and then given a moment more for each write.
+func openOutput(ctx context.Context, name string) (*outputFile, error) {
+	f, err := openAny(name)
+	for ; errors.Is(err, syscall.ENXIO) && isFIFO(name); f, err = openAny(name) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(readerPause):
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.stop = context.AfterFunc(ctx, func() { f.file.SetWriteDeadline(time.Now().Add(readerPatience)) })
+	return f, nil
+}
+
+const (
+	readerPause    = 20 * time.Millisecond // between two looks for a FIFO's reader
+	readerPatience = 3 * time.Second       // with one that stands still, once the command is canceled
+)
+
+func isFIFO(name string) bool {
+	about, err := os.Stat(name)
+	return err == nil && about.Mode()&fs.ModeNamedPipe != 0
+}
+
+func openAny(name string) (*outputFile, error) {
+	const flags = os.O_WRONLY | syscall.O_NONBLOCK | syscall.O_NOCTTY
+	file, err := os.OpenFile(name, flags, 0)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return &outputFile{file: file}, err
 	}
-	file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	file, err = os.OpenFile(name, flags|os.O_CREATE|os.O_EXCL, 0o666)
 	if !errors.Is(err, fs.ErrExist) {
 		return &outputFile{file: file, made: true}, err
 	}
-	file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666) // another's, or where a link leads
+	file, err = os.OpenFile(name, flags|os.O_CREATE, 0o666) // another's, or where a link leads
 	return &outputFile{file: file}, err
 }
 
@@ -39,6 +71,7 @@ func (f *outputFile) drop() {
 	if f.made && err == nil && gone == nil && os.SameFile(ours, now) && now.Size() == 0 {
 		os.Remove(f.file.Name())
 	}
+	f.stop()
 	f.file.Close()
 }
 
@@ -62,5 +95,6 @@ func (f *outputFile) close() error {
 	if f == nil {
 		return nil
 	}
+	f.stop()
 	return cmp.Or(f.broken, f.file.Close())
 }

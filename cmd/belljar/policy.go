@@ -5,6 +5,7 @@ import (
 	"io"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"belljar/policy"
@@ -19,7 +20,11 @@ const policyHelp = `Say what the command policy makes of a script, without runni
 The container is the boundary, the policy is the guide: it knows the text of a
 script, not what the image calls ls nor what a repository's settings run. What
 it cannot know is denied. policy.* of sandbox.yaml has the rules, and the script
-starts in the profile's working directory; --set judges by a bundled set alone.`
+starts in the profile's working directory; --set judges by a bundled set alone.
+
+Where the default is allow, rules that deny are advice only: a program that no
+rule names may start one that is denied. Use default deny or ask to hold scripts
+to the rules.`
 
 // exitAsk is that of a script which needs an approval.
 const exitAsk = 3
@@ -107,10 +112,7 @@ func (f *policyFlags) judge(g *globals, args []string) (string, policy.Verdict, 
 	if err := textOrJSON(f.format); err != nil {
 		return "", none, err
 	}
-	text, err := script(args)
-	if err != nil {
-		return "", none, err
-	}
+	text := script(args)
 	if strings.TrimSpace(text) == "" {
 		return "", none, usagef("give a script, such as: belljar policy check 'git status'")
 	}
@@ -209,8 +211,16 @@ func explain(w io.Writer, script string, v policy.Verdict) error {
 		}
 		fmt.Fprintf(&b, "unknown at %v: %s\n", u.Span, view.SafeLine(u.What))
 	}
+	if byDefault(v) {
+		b.WriteString("\nAllowed by the default only: rules that deny are advice there, since a program that no rule\nnames may start one that is denied. Use default deny or ask to hold scripts to the rules.\n")
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// byDefault tells whether a command is allowed where no rule speaks of it.
+func byDefault(v policy.Verdict) bool {
+	return v.Decision == policy.Allow && slices.ContainsFunc(v.Commands, func(c policy.CommandVerdict) bool { return c.Rule == "" })
 }
 
 // granted says what the rules narrow and give.

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"belljar/config"
@@ -43,7 +43,7 @@ is none and 1 if there is.`,
 			if err := textOrJSON(f.format); err != nil {
 				return err
 			}
-			results, err := f.tests(g, args[0])
+			results, err := f.tests(cmd.Context(), g, args[0])
 			if err != nil {
 				return err
 			}
@@ -78,10 +78,13 @@ type policyResult struct {
 	Got    policy.Verdict  `json:"got"`
 }
 
+// maxPolicyTable bounds a table, in bytes.
+const maxPolicyTable = 16 << 20
+
 // tests judges the scripts of the table.
-func (f *policyFlags) tests(g *globals, name string) (policyResults, error) {
+func (f *policyFlags) tests(ctx context.Context, g *globals, name string) (policyResults, error) {
 	results := policyResults{Tests: []policyResult{}}
-	data, err := os.ReadFile(name)
+	data, err := readInput(ctx, name, maxPolicyTable)
 	if err != nil {
 		return results, fmt.Errorf("reading the tests: %w", err)
 	}

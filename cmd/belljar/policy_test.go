@@ -54,6 +54,21 @@ func inPolicyFile(t *testing.T) {
 	}
 }
 
+// A list of denials under a default that allows is advice only, which explain
+// says where the default is why something is allowed.
+func TestPolicyTellsWhatIsAdvice(t *testing.T) {
+	inPolicyFile(t)
+	const advice = "Allowed by the default only: rules that deny are advice there"
+	for script, want := range map[string]bool{"starter rm x": true, "ls": true, "rm x": false, "git push": false} {
+		if out, _, err := askPolicy(t, "explain", script); err != nil || strings.Contains(out, advice) != want {
+			t.Errorf("%q: %v\n%s", script, err, out)
+		}
+	}
+	if out, _, err := askPolicy(t, "explain", "--set", "readonly", "ls | wc -l"); err != nil || strings.Contains(out, advice) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 func TestPolicyTellsWhatIsGranted(t *testing.T) {
 	inPolicyFile(t)
 	out, _, err := askPolicy(t, "explain", "--profile", "granting", "make; deploy")

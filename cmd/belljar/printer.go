@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"belljar/config"
 	"belljar/sandbox"
 	"belljar/view"
 
@@ -70,7 +71,7 @@ func (p *printer) text(e sandbox.Event) error {
 	case sandbox.EventStderr:
 		_, err = p.streams[1].Write(e.Data)
 	case sandbox.EventNotice:
-		if !e.Binary { // who has the bytes sees that
+		if !e.Binary && (!e.Waits || p.terminal) { // who has the bytes sees that
 			p.say(string(e.Data))
 		}
 	case sandbox.EventResult:
@@ -122,7 +123,9 @@ func (p *printer) story(r sandbox.Result) {
 		p.say(r.Message)
 	}
 	if r.Summary != "" {
-		p.say("summary: " + strings.TrimSpace(r.Summary))
+		for line := range strings.Lines(strings.TrimSpace(r.Summary)) {
+			p.say("summary: " + strings.TrimSuffix(line, "\n"))
+		}
 	}
 	for _, l := range r.Lingering {
 		whose := ""
@@ -144,15 +147,33 @@ func processLine(l sandbox.Process) string {
 	return fmt.Sprintf("%d %s", l.PID, view.SafeLine(l.Command))
 }
 
-func (p *printer) say(text string) {
-	fmt.Fprintln(p.err, "belljar: "+strings.ReplaceAll(view.Safe(text), "\n", "\nbelljar: "))
+func (p *printer) say(text string) { tell(p.err, text) }
+
+// tell writes a message of ours as one line, whatever a name in it has that a
+// caller, a file or an image gave: it forges no other message.
+func tell(w io.Writer, text string) { fmt.Fprintln(w, "belljar: "+view.SafeLine(text)) }
+
+// tellError writes all that is wrong with a configuration, each as a message.
+func tellError(w io.Writer, err error) {
+	if problems, ok := errors.AsType[config.Problems](err); ok {
+		for _, p := range problems {
+			tell(w, p.Error())
+		}
+		return
+	}
+	// What cobra has of the caller in it is quoted.
+	text, names, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n\t")
+	if names != "" {
+		text += " (did you mean " + strings.ReplaceAll(strings.TrimSpace(names), "\n\t", " or ") + "?)"
+	}
+	tell(w, text)
 }
 
 // refused shows a command that never began.
 func (p *printer) refused(c sandbox.Command, err error) error {
 	p.file.drop()
 	r := sandbox.Refused(c, err)
-	p.say(err.Error())
+	tellError(p.err, err)
 	switch p.format {
 	case "json":
 		p.broken = p.line(r)

@@ -18,14 +18,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const psHelp = `List belljar's containers on this engine, of whichever belljar, and what runs in
-them.
+const psHelp = `List belljar's containers on this engine, of all of this user's belljars, and what
+runs in them.
 
   FOR    the command that the container is for, by its ID, or the session, or the
          profile whose pool keeps it warm
   ENDS   when the container may be swept away, whoever owns it
   OWNER  the process ID of the belljar that made it; gone where that has ended:
-         the next belljar run removes the container; "-" is a session's
+         the next belljar run removes the container; "-" is a session's; foreign
+         where the container has belljar's labels and not this user's seal, as
+         another user's: belljar never runs anything in it or removes it
   RUNS   the commands' processes; "-" is none, "?" is not known
 
 A container lasts as long as its command, but for sessions and pools.`
@@ -96,6 +98,9 @@ func listManaged(ctx context.Context, engine lister) ([]docker.Managed, error) {
 	slots := make(chan struct{}, looks)
 	var all sync.WaitGroup
 	for i := range list {
+		if list[i].Foreign {
+			continue
+		}
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
@@ -154,6 +159,9 @@ func duration(d time.Duration) string { return strings.ToLower(units.HumanDurati
 // ownerOf is the PID of "PID@start", whose second part tells PIDs apart that
 // were used twice.
 func ownerOf(m docker.Managed) string {
+	if m.Foreign {
+		return "foreign"
+	}
 	if m.Orphaned {
 		return "gone"
 	}

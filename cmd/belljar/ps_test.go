@@ -32,8 +32,8 @@ func (f fakeLister) Look(_ context.Context, m *docker.Managed) error {
 
 func TestListManaged(t *testing.T) {
 	f := fakeLister{
-		list: []docker.Managed{{ID: "busy"}, {ID: "idle"}, {ID: "gone"}},
-		runs: map[string][]sandbox.Process{"busy": {{Command: "sleep 1"}}, "idle": nil},
+		list: []docker.Managed{{ID: "busy"}, {ID: "idle"}, {ID: "gone"}, {ID: "foreign", Foreign: true}},
+		runs: map[string][]sandbox.Process{"busy": {{Command: "sleep 1"}}, "idle": nil, "foreign": {{Command: "evil"}}},
 	}
 	got, err := listManaged(t.Context(), f)
 	if err != nil {
@@ -43,6 +43,7 @@ func TestListManaged(t *testing.T) {
 		{ID: "busy", Runs: []sandbox.Process{{Command: "sleep 1"}}},
 		{ID: "idle", Runs: []sandbox.Process{}},
 		{ID: "gone"}, // not known, which is not none
+		{ID: "foreign", Foreign: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -64,13 +65,15 @@ func TestWriteManaged(t *testing.T) {
 		},
 		{ID: "1", Created: now, Runs: []sandbox.Process{{Command: strings.Repeat("ä", 70)}}},
 		{ID: "2", Created: now},
+		{ID: "3", Created: now, Foreign: true, Image: "evil", State: "running"},
 	}
 	want := `
-CONTAINER      FOR               IMAGE          STATE     AGE                  ENDS                 OWNER   RUNS
-0123456789ab   01A               belljar/base   running   5 seconds            in 10 minutes        12      sh -c a\nb\tc \x1b[31m, sleep 1
-fedcba987654   evil\tx\n\u202e   -              created   2 hours              about a minute ago   gone    -
-1              -                 -              -         less than a second   -                    -       ` + strings.Repeat("ä", 59) + `…
-2              -                 -              -         less than a second   -                    -       ?
+CONTAINER      FOR               IMAGE          STATE     AGE                  ENDS                 OWNER     RUNS
+0123456789ab   01A               belljar/base   running   5 seconds            in 10 minutes        12        sh -c a\nb\tc \x1b[31m, sleep 1
+fedcba987654   evil\tx\n\u202e   -              created   2 hours              about a minute ago   gone      -
+1              -                 -              -         less than a second   -                    -         ` + strings.Repeat("ä", 59) + `…
+2              -                 -              -         less than a second   -                    -         ?
+3              -                 evil           running   less than a second   -                    foreign   ?
 `
 	var b strings.Builder
 	if err := writeManaged(&b, list, now); err != nil {

@@ -134,6 +134,12 @@ func (p *page) surroundings(q sandbox.Question) {
 		mounts = append(mounts, view.SafeLine(m.Source+":"+m.Target+":"+mode))
 	}
 	p.fields("mounts", mounts)
+	var tmpfs []string
+	for _, dir := range q.Tmpfs {
+		tmpfs = append(tmpfs, view.SafeLine(dir))
+	}
+	p.fields("tmpfs", tmpfs)
+	p.field("runtime", q.Runtime)
 	p.fields("variables", variables(q.Env))
 	if q.Stdin {
 		p.field("stdin", "passed on")

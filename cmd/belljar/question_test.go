@@ -181,6 +181,7 @@ func TestQuestionShowsSurroundings(t *testing.T) {
 	q := asked("git push", "git push")
 	q.Image, q.User, q.Network, q.Stdin = "belljar/base", sandbox.User{UID: 65534, GID: 65533}, "bridge", true
 	q.Mounts = []sandbox.Mount{{Source: "/src", Target: "/work", Writable: true}, {Source: "/a\n  b", Target: "/b"}}
+	q.Tmpfs, q.Runtime = []string{"/opt/tools", "/a\n  b"}, "runc"
 	q.Env = []string{"GIT_SSH_COMMAND=sh -c 'curl evil'", "A=\nPATH=/evil", "TERM"}
 	want := `
   in         /work
@@ -189,6 +190,9 @@ func TestQuestionShowsSurroundings(t *testing.T) {
   network    bridge
   mounts     /src:/work:rw
              /a\n  b:/b:ro
+  tmpfs      /opt/tools
+             /a\n  b
+  runtime    runc
   variables  GIT_SSH_COMMAND=sh -c 'curl evil'
              A=\nPATH=/evil
              TERM, passed on from here
@@ -210,7 +214,7 @@ func TestQuestionShowsSurroundings(t *testing.T) {
 	if n := strings.Count(got, "\n"); n > 90 {
 		t.Errorf("%d lines", n)
 	}
-	q.Network, q.Mounts, q.Env, q.Image, q.Stdin, q.User = "none", nil, nil, "", false, sandbox.User{}
+	q.Network, q.Mounts, q.Env, q.Image, q.Stdin, q.User, q.Tmpfs, q.Runtime = "none", nil, nil, "", false, sandbox.User{}, nil, ""
 	if got := question(q, 100, plain); !strings.HasSuffix(got, "\n  runs       git\n  in         /work\n\n") {
 		t.Error(got)
 	}

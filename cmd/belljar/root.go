@@ -31,9 +31,9 @@ Then:        belljar run 'echo hello'`,
 	}
 	cmd.PersistentFlags().StringVar(&g.configPath, "config", "", "configuration `FILE` (default: BELLJAR_CONFIG, ./sandbox.yaml, the user's, /etc/belljar's)")
 	cmd.MarkPersistentFlagFilename("config", "yaml", "yml")
-	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: err.Error(), Hint: "see " + c.CommandPath() + " --help"}
-	})
+	cmd.SetFlagErrorFunc(flagError)
+	cmd.Version = version
+	cmd.SetVersionTemplate(versionLine())
 	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), policyCmd(g), auditCmd(g), versionCmd())
 	return cmd
 }
@@ -48,7 +48,11 @@ func (g *globals) loadConfig(flags map[string]string) (*config.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the working directory: %w", err)
 	}
-	return config.Load(config.Options{Path: g.configPath, Env: os.Environ(), Workdir: dir, Flags: flags})
+	c, err := config.Load(config.Options{Path: g.configPath, Env: os.Environ(), Workdir: dir, Flags: flags})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return c, nil
 }
 
 // connect reaches the engine that the configuration names.
@@ -58,7 +62,11 @@ func (g *globals) connect(ctx context.Context) (*docker.Engine, *config.Config, 
 		return nil, nil, err
 	}
 	engine, err := docker.Connect(ctx, c.Engine.Host)
-	return engine, c, err
+	if err != nil {
+		return nil, nil, err
+	}
+	engine.Dir = c.StateDir
+	return engine, c, nil
 }
 
 // store opens the engine's images.

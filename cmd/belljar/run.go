@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -15,7 +16,8 @@ import (
 const runHelp = `Run one command as "sh -c" in a fresh, locked-down container.
 
 One argument is a shell script, passed on as it is; several are quoted and
-joined. The command's stdout and stderr are belljar's; belljar's own words go to
+joined. They arrive as they are, whatever bytes they hold, up to 1.9 MiB in all
+with the environment. The command's stdout and stderr are belljar's; belljar's own words go to
 stderr, each line beginning with "belljar: ".
 
 The exit status is the command's own, or
@@ -23,6 +25,9 @@ The exit status is the command's own, or
   125  belljar or the engine     127  not found
        failed, or a usage error  130  canceled
                                  137  killed: SIGKILL, memory, output limit
+
+With --format json or ndjson stdout has one result, however it fails, with its
+cause: a wrong flag, value or sandbox.yaml is invalid_command.
 
 Ctrl-C cancels the command; twice kills it at once.
 
@@ -77,36 +82,47 @@ for what that command says, followed by its exit status. {{args}} stands for
 judged before the first runs; if one is denied nothing runs. The filled text goes
 to stdout once all have ended, or one could not be run after others were.`
 
+// runRun shows why it did not run, whatever that is, as the format says.
 func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	show, err := newPrinter(f.format)
 	if err != nil {
 		return err
 	}
+	var command sandbox.Command
+	err = runShown(ctx, g, f, args, &command, show)
+	if _, told := errors.AsType[exitError](err); err == nil || told {
+		return err
+	}
+	return show.refused(command, err)
+}
+
+// runShown runs the command that the flags ask for, and fills it in.
+func runShown(ctx context.Context, g *globals, f *runFlags, args []string, command *sandbox.Command, show *printer) error {
 	ctx, kill, stop := interruptible(ctx)
 	defer stop()
-	command, err := f.command(args)
-	if err != nil {
-		return show.refused(command, err)
+	var err error
+	if *command, err = f.command(ctx, args); err != nil {
+		return err
 	}
 	if err := f.check(); err != nil {
-		return show.refused(command, err)
+		return err
 	}
-	fill, err := openTemplate(f, args, show)
+	fill, err := openTemplate(ctx, f, args, show)
 	if err != nil {
-		return show.refused(command, err)
+		return err
 	}
 	terminal, err := newTerminal(ctx, f)
 	if err != nil {
-		return show.refused(command, err)
+		return err
 	}
 	defer terminal.close()
-	terminal.lend(&command, show)
+	terminal.lend(command, show)
 	c, err := g.loadConfig(f.keys)
 	if err != nil {
-		return show.refused(command, err)
+		return err
 	}
 	if os.Getenv("BELLJAR_HOST") != "" {
-		return show.refused(command, errSidecar)
+		return errSidecar
 	}
 	if p, ok := c.Profiles[f.profile]; ok && f.format == "text" && (!show.terminal || fill != nil) {
 		p.Summarize = sandbox.Summarize{} // nobody would see it
@@ -115,7 +131,7 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	boundMemory(c.Profiles[f.profile].Limits.Output)
 	engine, err := docker.Connect(ctx, c.Engine.Host)
 	if err != nil {
-		return show.refused(command, err)
+		return err
 	}
 	defer engine.Close()
 	runner := newRunner(c, engine)
@@ -124,30 +140,35 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	defer sweep(ctx, engine, runner, show)()
 	if f.existing {
 		if err := haveSession(ctx, runner, f.session); err != nil {
-			return show.refused(command, err)
+			return err
 		}
 	}
-	if err := f.output(show); err != nil {
-		return show.refused(command, err)
+	if err := f.output(ctx, show); err != nil {
+		return err
 	}
-	// It starts once nobody is asked any more: Ctrl-Z would stop the new process
-	// before it is one of its own, and us not before that goes on (vfork(2)).
-	guard := func() (release func()) { return startGuard(engine.Host()) }
 	if fill != nil {
-		return fill.run(ctx, runner, command, guard, kill)
+		return fill.run(ctx, runner, *command, kill)
 	}
-	prepared, err := runner.Prepare(ctx, command)
+	prepared, err := runner.Prepare(ctx, *command)
 	if err != nil {
-		return show.refused(command, err)
+		return err
 	}
-	release := guard()
-	defer release()
 	x, err := prepared.Start(ctx)
 	if err != nil {
-		return show.refused(command, err)
+		return err
 	}
 	show.file.begin()
-	return follow(x, show, terminal, kill, release)
+	err = follow(x, show, terminal, kill)
+	if show.terminal && f.format == "text" {
+		isHere := func(image string) bool {
+			_, err := newStore(engine).Resolve(ctx, image, sandbox.PullNever)
+			return err == nil
+		}
+		if hint := meantImage(args, show.result, isHere); hint != "" {
+			show.say(hint)
+		}
+	}
+	return err
 }
 
 // sweep removes what crashes left, beside the command; the function it returns
@@ -184,8 +205,8 @@ func boundMemory(output int64) {
 var errSidecar = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "BELLJAR_HOST names a sidecar, and this version cannot use one",
 	Hint: "unset BELLJAR_HOST to run the command with this host's engine"}
 
-// follow shows the command's events until its result, and says when it started.
-func follow(x sandbox.Execution, show *printer, terminal *terminal, kill <-chan struct{}, started func()) error {
+// follow shows the command's events until its result.
+func follow(x sandbox.Execution, show *printer, terminal *terminal, kill <-chan struct{}) error {
 	for {
 		select {
 		case <-kill:
@@ -197,7 +218,6 @@ func follow(x sandbox.Execution, show *printer, terminal *terminal, kill <-chan 
 			}
 			switch event.Type {
 			case sandbox.EventStart:
-				started()
 				terminal.begin()
 			case sandbox.EventResult:
 				terminal.restore() // what is said now is ours

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"belljar/sandbox"
 )
@@ -19,33 +22,51 @@ func usagef(format string, args ...any) error {
 const maxEnvFile = 1 << 20
 
 // envs are the variables of the files, then those of the flags.
-func envs(files, flags []string) ([]string, error) {
+func envs(ctx context.Context, files, flags []string) ([]string, error) {
 	var all []string
 	for _, file := range files {
-		info, err := os.Stat(file)
-		if err == nil && info.Size() > maxEnvFile {
-			return nil, usagef("--env-file %q is %d bytes long, more than %d", file, info.Size(), maxEnvFile)
+		text, err := readInput(ctx, file, maxEnvFile)
+		if sandbox.CauseOf(err) == sandbox.CauseCanceled {
+			return nil, err
 		}
-		text, err := os.ReadFile(file)
 		if err != nil {
-			return nil, usagef("--env-file: %v", err)
+			return nil, usagef("--env-file %q: %v", file, bare(err))
 		}
-		all = append(all, envLines(string(text))...)
+		lines, err := envLines(string(text))
+		if err != nil {
+			return nil, usagef("--env-file %q: %v", file, err)
+		}
+		all = append(all, lines...)
 	}
 	return append(all, flags...), nil
 }
 
-// envLines reads docker's form: a K=V or a K a line, # for comments, nothing
-// quoted.
-func envLines(text string) []string {
-	var list []string
-	for line := range strings.Lines(text) {
-		line = strings.TrimLeft(strings.TrimRight(line, "\r\n"), " \t")
-		if line != "" && !strings.HasPrefix(line, "#") {
-			list = append(list, line)
-		}
+// bare is an error of a file without the file, which the message names.
+func bare(err error) error {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
+		return of.Err
 	}
-	return list
+	return err
+}
+
+// envLines reads docker's form: a K=V or a K a line, # for comments, nothing
+// quoted. A byte order mark, as Windows' editors write it, is no part of a name.
+func envLines(text string) ([]string, error) {
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		return nil, errors.New("it is not UTF-8 text without NULs")
+	}
+	var list []string
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		line = strings.TrimLeft(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), " \t")
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if name, _, _ := strings.Cut(line, "="); name == "" || strings.ContainsAny(name, " \t") {
+			return nil, fmt.Errorf("a line begins with %.40q, and not with a variable's name", line[:min(len(line), len(name)+1)])
+		}
+		list = append(list, line)
+	}
+	return list, nil
 }
 
 // mounts reads -v and --mount.

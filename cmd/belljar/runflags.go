@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path"
@@ -42,6 +44,7 @@ type runFlags struct {
 
 // add adds the flags of all commands that run one.
 func (f *runFlags) add(cmd *cobra.Command) {
+	cmd.Annotations = map[string]string{tellsResult: ""}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows COMMAND is the command's
 	for _, k := range []struct{ name, short, key, value, usage string }{
@@ -67,6 +70,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	} {
 		flags.VarP(&keyFlag{f.keys, k.key, k.value}, k.name, k.short, k.usage)
 	}
+	flags.Var(&listFlag{f.keys, "tmpfs", nil}, "tmpfs", "mount memory at `DIR`, to write to, beside /tmp and /work; it is of limits.tmp")
 	flags.VarP((*workdirFlag)(f), "workdir", "w", "working directory inside the container, or of the workspace, such as sub")
 	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "`PROFILE` of sandbox.yaml")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set `K=V`, or pass on K from here if env.allow has it")
@@ -97,6 +101,22 @@ func (k *keyFlag) String() string     { return k.keys[k.key] }
 func (k *keyFlag) Type() string       { return k.value }
 func (k *keyFlag) Set(v string) error { k.keys[k.key] = v; return nil }
 
+// listFlag sets a key that is a list, an item at a time.
+type listFlag struct {
+	keys  map[string]string
+	key   string
+	items []string
+}
+
+func (l *listFlag) String() string { return "" }
+func (l *listFlag) Type() string   { return "DIR" }
+func (l *listFlag) Set(v string) error {
+	l.items = append(l.items, v)
+	text, err := json.Marshal(l.items) // YAML, too
+	l.keys[l.key] = string(text)
+	return err
+}
+
 // workdirFlag sets the key workdir, or a directory of the workspace.
 type workdirFlag runFlags
 
@@ -114,18 +134,28 @@ func (w *workdirFlag) Set(v string) error {
 }
 
 // script is the command line's one script.
-func script(args []string) (string, error) {
+func script(args []string) string {
 	if len(args) <= 1 {
-		return strings.Join(args, ""), nil
+		return strings.Join(args, "")
 	}
 	quoted := make([]string, len(args))
 	for i, arg := range args {
-		var err error
-		if quoted[i], err = syntax.Quote(arg, syntax.LangPOSIX); err != nil {
-			return "", usagef("argument %d cannot be quoted for a POSIX shell: %v", i+1, err)
-		}
+		quoted[i] = quote(arg, i == 0)
 	}
-	return strings.Join(quoted, " "), nil
+	return strings.Join(quoted, " ")
+}
+
+// quote makes one word of any argument, for any shell. Package policy knows the
+// form; see wordsOnly there.
+func quote(arg string, first bool) string {
+	plain := "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:,+@%"
+	if !first {
+		plain += "=" // of the first it would make an assignment
+	}
+	if arg == "" || strings.Trim(arg, plain) != "" || first && syntax.IsKeyword(arg) {
+		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	}
+	return arg
 }
 
 // check refuses flags that make no sense together.
@@ -153,14 +183,17 @@ func (f *runFlags) approver(show *printer) sandbox.Approver {
 }
 
 // output sees to where the command's output goes.
-func (f *runFlags) output(show *printer) error {
+func (f *runFlags) output(ctx context.Context, show *printer) error {
 	if f.safe {
 		show.safe()
 	}
 	if f.file == "" {
 		return nil
 	}
-	file, err := openOutput(f.file)
+	file, err := openOutput(ctx, f.file)
+	if ctx.Err() != nil {
+		return &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the output file had a reader"}
+	}
 	if err != nil {
 		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "opening the output file", Err: err, Hint: "--output-file: name a file that can be written"}
 	}
@@ -168,18 +201,15 @@ func (f *runFlags) output(show *printer) error {
 	return nil
 }
 
-func (f *runFlags) command(args []string) (sandbox.Command, error) {
-	text, err := script(args)
-	c := sandbox.Command{Script: text, Dir: f.dir, Description: f.description, Profile: f.profile, Session: f.session, Parallel: f.parallel, Inherit: os.Environ(), Caller: caller()}
-	if err != nil {
-		return c, err
-	}
+func (f *runFlags) command(ctx context.Context, args []string) (sandbox.Command, error) {
+	c := sandbox.Command{Script: script(args), Dir: f.dir, Description: f.description, Profile: f.profile, Session: f.session, Parallel: f.parallel, Inherit: os.Environ(), Caller: caller()}
 	switch c.Live = sandbox.LiveMode(f.live); c.Live {
 	case sandbox.LiveRaw, sandbox.LiveView:
 	default:
 		return c, usagef("--live %q is unknown: use raw or view", f.live)
 	}
-	if c.Env, err = envs(f.envFile, f.env); err != nil {
+	var err error
+	if c.Env, err = envs(ctx, f.envFile, f.env); err != nil {
 		return c, err
 	}
 	if c.Mounts, err = mounts(f.volumes, f.mounts); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -46,7 +47,7 @@ A session that was lost says why; its next command is told, too.`,
 		Example: `  belljar session ls
   belljar session ls --format json | jq '.sessions[].runs'`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: stoppable(func(cmd *cobra.Command, _ []string) error {
 			if err := textOrJSON(format); err != nil {
 				return err
 			}
@@ -63,7 +64,7 @@ A session that was lost says why; its next command is told, too.`,
 				}{append([]sandbox.SessionInfo{}, list...)})
 			}
 			return writeSessions(cmd.OutOrStdout(), list, time.Now())
-		},
+		}),
 	}
 	formatFlag(cmd, &format)
 	return cmd
@@ -110,10 +111,11 @@ func needName(_ *cobra.Command, args []string) error {
 func sessionRemoveCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rm NAME...",
+		Aliases: []string{"remove", "kill", "stop"},
 		Short:   "End sessions, with all that runs in them",
 		Example: "  belljar session rm dev",
 		Args:    needName,
-		RunE: func(cmd *cobra.Command, names []string) error {
+		RunE: stoppable(func(cmd *cobra.Command, names []string) error {
 			_, err := withRunner(cmd.Context(), g, func(l *sandbox.Local) (any, error) {
 				for _, name := range names {
 					if err := l.RemoveSession(cmd.Context(), name); err != nil {
@@ -123,9 +125,9 @@ func sessionRemoveCmd(g *globals) *cobra.Command {
 				return nil, nil
 			})
 			return err
-		},
+		}),
 	}
-	completeSessions(cmd, g)
+	completeSessions(cmd, g, math.MaxInt)
 	return cmd
 }
 
@@ -148,7 +150,8 @@ where there is no such session.`,
 		},
 	}
 	f.add(cmd)
-	completeSessions(cmd, g)
+	completeSessions(cmd, g, 1)
+	completeRun(cmd, g)
 	return cmd
 }
 
@@ -166,21 +169,4 @@ func haveSession(ctx context.Context, l *sandbox.Local, name string) error {
 		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("session %q was lost: %s", name, list[i].Lost), Hint: "begin it anew: belljar run --session " + name + " COMMAND"}
 	}
 	return nil
-}
-
-// completeSessions completes the names of sessions.
-func completeSessions(cmd *cobra.Command, g *globals) {
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		list, err := withRunner(cmd.Context(), g, func(l *sandbox.Local) ([]sandbox.SessionInfo, error) { return l.Sessions(cmd.Context()) })
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var names []string
-		for _, s := range list {
-			if !slices.Contains(args, s.Name) {
-				names = append(names, s.Name)
-			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
 }

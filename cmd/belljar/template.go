@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strings"
 
 	"belljar/cmd/internal/template"
@@ -41,24 +39,23 @@ type filling struct {
 }
 
 // openTemplate reads the template, and fills in the arguments.
-func openTemplate(f *runFlags, words []string, show *printer) (*filling, error) {
+func openTemplate(ctx context.Context, f *runFlags, words []string, show *printer) (*filling, error) {
 	if f.template == "" {
 		return nil, nil
 	}
-	show.format = "text" // a refusal is no text, nor a result
 	if err := f.checkTemplate(); err != nil {
 		return nil, err
 	}
 	if len(words) > 0 {
 		return nil, usagef("--template has the commands: leave out %q", words[0])
 	}
-	text, err := readTemplate(f.template)
+	text, err := readTemplate(ctx, f.template)
+	if ctx.Err() != nil {
+		return nil, err
+	}
 	if err != nil {
-		if wrong, ok := errors.AsType[*fs.PathError](err); ok {
-			err = wrong.Err
-		}
 		return nil, &sandbox.Error{
-			Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("reading --template %q", f.template), Err: err,
+			Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("reading --template %q", f.template), Err: bare(err),
 			Hint: "name a file that is there and can be read, or - for stdin",
 		}
 	}
@@ -81,16 +78,15 @@ func openTemplate(f *runFlags, words []string, show *printer) (*filling, error) 
 	return fill, nil
 }
 
-func readTemplate(name string) (string, error) {
-	file := os.Stdin
-	if name != "-" {
-		var err error
-		if file, err = os.Open(name); err != nil {
-			return "", err
-		}
-		defer file.Close()
+func readTemplate(ctx context.Context, name string) (string, error) {
+	read := func() ([]byte, error) { return readInput(ctx, name, template.MaxBytes) }
+	if name == "-" {
+		read = func() ([]byte, error) { return readStdin(ctx, template.MaxBytes) }
 	}
-	text, err := io.ReadAll(io.LimitReader(file, template.MaxBytes+1))
+	text, err := read()
+	if _, long := errors.AsType[tooLong](err); long {
+		err = nil // the parser says so, and what to do
+	}
 	return string(text), err
 }
 
@@ -105,7 +101,7 @@ func (t *filling) place(i int) string {
 
 // run runs the commands, if all may, and writes the text. One that is refused
 // or fails after all, once others ran, ends it; what those said is not lost.
-func (t *filling) run(ctx context.Context, runner *sandbox.Local, like sandbox.Command, guard func() func(), kill <-chan struct{}) error {
+func (t *filling) run(ctx context.Context, runner *sandbox.Local, like sandbox.Command, kill <-chan struct{}) error {
 	like.View.Mode = sandbox.ViewMerged
 	prepared := make([]*sandbox.Prepared, len(t.commands))
 	for i, command := range t.commands {
@@ -115,7 +111,6 @@ func (t *filling) run(ctx context.Context, runner *sandbox.Local, like sandbox.C
 			return t.show.refused(like, fmt.Errorf("%s: %w", t.place(i), err))
 		}
 	}
-	defer guard()()
 	var outputs []string
 	var results []sandbox.Result
 	status := 0
@@ -129,6 +124,9 @@ func (t *filling) run(ctx context.Context, runner *sandbox.Local, like sandbox.C
 		if !ended(r) {
 			t.show.say(t.place(i) + ": " + r.Message)
 			if status = exitStatus(r); i == 0 && output(r) == "" {
+				if t.json {
+					t.show.broken = t.show.line(r)
+				}
 				return exitError(status)
 			}
 			break

@@ -52,7 +52,7 @@ func fills(t *testing.T, l *sandbox.Local, like sandbox.Command, format string) 
 	var out, errs bytes.Buffer
 	show := &printer{format: "text", out: &out, err: &errs, streams: [2]io.Writer{&out, &errs}}
 	fill := &filling{name: "t.md", template: parsed, commands: commands, json: format == "json", show: show}
-	err = fill.run(t.Context(), l, like, func() func() { return func() {} }, nil)
+	err = fill.run(t.Context(), l, like, nil)
 	if exit, ok := errors.AsType[exitError](err); ok {
 		status = int(exit)
 	} else if err != nil {

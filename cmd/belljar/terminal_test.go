@@ -116,7 +116,8 @@ func TestOurWordsInARawTerminal(t *testing.T) {
 	terminal.lend(&sandbox.Command{}, show)
 	show.say("before")
 	terminal.begin()
-	show.say("raw\nand more")
+	show.say("raw")
+	show.say("and more")
 	terminal.restore()
 	show.say("after")
 	if want := "belljar: before\nbelljar: raw\r\nbelljar: and more\r\nbelljar: after\n"; out.String() != want {

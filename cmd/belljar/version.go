@@ -17,10 +17,14 @@ func versionCmd() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "belljar %s (%s, %s/%s, docker client %s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, moduleVersion("github.com/docker/docker"))
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("belljar %s (%s, %s/%s, docker client %s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, moduleVersion("github.com/docker/docker"))
 }
 
 func moduleVersion(path string) string {

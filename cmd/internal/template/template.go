@@ -201,8 +201,8 @@ func (s *span) fill(args string) (string, error) {
 	if err != nil {
 		return "", s.at.errorf("%v", err)
 	}
-	if n := len(s.script) + len(s.holes)*(len(word)-len(hole)); n > sandbox.MaxScript {
-		return "", s.at.errorf("with the arguments the command has %d bytes, over %d: shorten them", n, sandbox.MaxScript)
+	if n := len(s.script) + len(s.holes)*(len(word)-len(hole)); n > sandbox.MaxArgument {
+		return "", s.at.errorf("with the arguments the command has %d bytes, over %d: shorten them", n, sandbox.MaxArgument)
 	}
 	var b strings.Builder
 	at := 0

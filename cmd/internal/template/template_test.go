@@ -194,8 +194,8 @@ func TestBadArguments(t *testing.T) {
 		{"!{ls {{args}}}", "a\x1b[2J", "1:1: the arguments have the control character U+001B"},
 		{"!{ls {{args}}}", "\u0085", "1:1: the arguments have the control character U+0085"},
 		{"!{ls {{args}}}", "\xff", "1:1: the arguments are not UTF-8 at byte 0"},
-		{"!{ls {{args}}}", strings.Repeat("x", sandbox.MaxScript), "1:1: with the arguments the command has"},
-		{"!{ls {{args}}}", strings.Repeat("'", sandbox.MaxScript/3), "1:1: with the arguments the command has"},
+		{"!{ls {{args}}}", strings.Repeat("x", sandbox.MaxArgument), "1:1: with the arguments the command has"},
+		{"!{ls {{args}}}", strings.Repeat("'", sandbox.MaxArgument/3), "1:1: with the arguments the command has"},
 		{strings.Repeat("{{args}}", 1000), strings.Repeat("x", 17000), "1:1: with the arguments the template has 17000000 bytes of text"},
 	} {
 		p, err := Parse(test.text)

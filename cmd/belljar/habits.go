@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+
+	"belljar/sandbox"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// habits say of flags that docker run has, and belljar has not, what to do instead.
+var habits = map[string]string{
+	"rm":             "leave it out: the container is always removed; --session NAME keeps one",
+	"d":              "leave it out: with --session NAME a command can leave processes running, such as: belljar run --session dev 'server >log 2>&1 &'",
+	"name":           "containers have no names; --session NAME keeps one to come back to",
+	"p":              "no port is published; with --session NAME, a further command in the session reaches the server",
+	"gpus":           "containers get no devices",
+	"privileged":     "leave it out: the lock-down is the same for every command",
+	"cap-add":        "leave it out: commands have no capabilities",
+	"cap-drop":       "leave it out: all capabilities are dropped",
+	"security-opt":   "leave it out: seccomp and no-new-privileges are always on",
+	"read-only":      "leave it out: the root is always read-only, and /tmp and /work can be written",
+	"entrypoint":     "leave it out: an image's entrypoint is never run; write the program as COMMAND",
+	"volumes-from":   "name the directories: -v SOURCE:TARGET",
+	"init":           "leave it out: an init always runs",
+	"restart":        "leave it out: a command runs once",
+	"ulimit":         "set limits.files in sandbox.yaml for open files",
+	"memory-swap":    "--memory is memory and swap together",
+	"shm-size":       "set limits.tmp in sandbox.yaml",
+	"hostname":       "leave it out: it cannot be set",
+	"label":          "leave it out: --description TEXT says in the audit what the command is for",
+	"platform":       "pull an image for this host: belljar images pull",
+	"dns":            "leave it out: the network is none unless --network says otherwise",
+	"add-host":       "leave it out: the network is none unless --network says otherwise",
+	"detach-keys":    "leave it out: no key detaches",
+	"stop-timeout":   "use --timeout",
+	"group-add":      "write the group as --user UID:GID",
+	"sig-proxy":      "leave it out: the first Ctrl-C cancels, the second kills",
+	"cgroupns":       "leave it out: namespaces are never the host's",
+	"ipc":            "leave it out: namespaces are never the host's",
+	"stop-signal":    "leave it out: what is to end is killed",
+	"log-driver":     "leave it out: belljar logs ID shows the output",
+	"no-healthcheck": "leave it out: an image's health check never runs",
+}
+
+// sameHabit are other names of these.
+var sameHabit = map[string]string{
+	"detach": "d", "publish": "p", "P": "p", "publish-all": "p", "expose": "p", "device": "gpus", "volume-from": "volumes-from", "l": "label", "pid": "ipc", "uts": "ipc", "userns": "ipc",
+	"dns-search": "dns", "dns-option": "dns", "link": "dns", "label-file": "label", "log-opt": "log-driver", "oom-kill-disable": "memory-swap", "memory-swappiness": "memory-swap", "health-cmd": "no-healthcheck",
+}
+
+// flagError says what to do about a flag that cannot be understood.
+func flagError(c *cobra.Command, err error) error {
+	wrong := &sandbox.Error{Cause: sandbox.CauseInvalid, Message: err.Error(), Hint: "see " + c.CommandPath() + " --help"}
+	unknown, is := errors.AsType[*pflag.NotExistError](err)
+	if _, runs := c.Annotations[tellsResult]; !is || !runs {
+		return wrong
+	}
+	name := unknown.GetSpecifiedName()
+	if same, ok := sameHabit[name]; ok {
+		name = same
+	}
+	if hint, ok := habits[name]; ok {
+		wrong.Hint = hint
+	}
+	return wrong
+}
+
+// imageNames are images that many a docker run begins with.
+var imageNames = []string{"alpine", "archlinux", "bash", "busybox", "centos", "debian", "fedora", "golang", "gcc", "node", "openjdk", "perl", "php", "python", "ruby", "rust", "ubuntu"}
+
+var tagged = regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]*(:[A-Za-z0-9_.-]+|@sha256:[0-9a-f]+)$`)
+
+// meantImage says what to call where a command was not found whose first word looks
+// like an image: docker run takes it before the command.
+func meantImage(args []string, r *sandbox.Result, isHere func(image string) bool) string {
+	if len(args) < 2 || r == nil || r.Cause != sandbox.CauseExited || r.ExitCode != 127 {
+		return ""
+	}
+	if !slices.Contains(imageNames, args[0]) && !tagged.MatchString(args[0]) && !isHere(args[0]) {
+		return ""
+	}
+	return "there is no program " + script(args[:1]) + "; did you mean the image? belljar run --image " + quote(args[0], false) + " -- " + cut(script(args[1:]), 100)
+}

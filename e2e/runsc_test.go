@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// gvisor is an engine of the test's own that has gVisor's runtime, built from
+// its module. Its other platforms hang on some hosts.
+func gvisor(t *testing.T) *dockerd {
+	t.Helper()
+	needEngine(t)
+	runsc := filepath.Join(t.TempDir(), "runsc")
+	build := exec.Command("go", "build", "-modfile=runsc.mod", "-o", runsc, "gvisor.dev/gvisor/runsc")
+	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building runsc: %v\n%s", err, out)
+	}
+	return privateEngineWith(t, fmt.Sprintf(`{"runtimes": {"runsc": {"path": %q, "runtimeArgs": ["--platform=systrap", "--network=none"]}}}`, runsc))
+}
+
+// TestKernelOfItsOwn: under gVisor, memory and processes that run out end the
+// kernel that the container has for itself, and everything in it. That is told
+// as what it is, and what the runtime says of it is not the command's stderr.
+func TestKernelOfItsOwn(t *testing.T) {
+	d := gvisor(t)
+	for name, test := range map[string]struct {
+		flags  []string
+		script string
+		causes []string
+		code   int
+		by     string   // evidence.killed_by
+		then   []string // docker's arguments, once the command has begun
+	}{
+		"the runtime's own status":    {nil, "exit 128", []string{"exited"}, 128, "", nil},
+		"it kills itself":             {nil, "kill -9 $$", []string{"signaled"}, 137, "", nil},
+		"out of memory":               {[]string{"--memory", "64MiB"}, "tail /dev/zero", []string{"oom_killed"}, 137, "oom", nil},
+		"a child is out of memory":    {[]string{"--memory", "64MiB"}, "(tail /dev/zero); exit 3", []string{"oom_killed"}, 137, "oom", nil},
+		"too many processes":          {nil, "i=0; while [ $i -lt 300 ]; do sleep 100 & i=$((i+1)); done 2>/dev/null; wait", []string{"pids_limit", "engine_lost"}, 137, "", nil},
+		"a fork bomb":                 {[]string{"--pids-limit", "60"}, "b() { b | b & }; b 2>/dev/null; sleep 100", []string{"pids_limit", "engine_lost"}, 137, "", nil},
+		"its container is killed":     {nil, "sleep 1000", []string{"signaled", "engine_lost"}, 137, "outside", []string{"kill"}},
+		"its container is taken away": {nil, "sleep 1000", []string{"signaled", "engine_lost"}, 137, "outside", []string{"rm", "-f"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, config := shared(t, "rw")
+			p := begun(t, d.use, append(append([]string{"--config", config, "-v", dir + ":/work", "--runtime", "runsc"}, test.flags...), "echo out; echo err >&2; touch ready; "+test.script)...)
+			if test.then != nil {
+				mark(t, "command started", dir+"/ready")
+				ids, _ := d.docker("ps", "-q")
+				d.docker(append(test.then, strings.Fields(ids)...)...)
+			}
+			a := p.wait(t)
+			lost := a.Cause == "engine_lost" && a.code == 125
+			if !slices.Contains(test.causes, a.Cause) || !lost && (a.code != test.code || a.Evidence.KilledBy != test.by) {
+				t.Errorf("%s", a.json)
+			}
+			if a.Stdout != "out\n" || a.Stderr != "err\n" {
+				t.Errorf("stdout %q, stderr %q", a.Stdout, a.Stderr)
+			}
+		})
+	}
+}
