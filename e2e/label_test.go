@@ -21,7 +21,7 @@ func TestForgedLabels(t *testing.T) {
 		"dev.belljar.managed": "true", "dev.belljar.session": name, "dev.belljar.owner": fmt.Sprintf("%d@%s", os.Getuid(), tool(t, "hostname")),
 		"dev.belljar.process": "1@1",
 	}})
-	id := tool(t, "docker", "run", "-d", image, "sleep", "1000")
+	id := tool(t, "docker", "run", "-d", "--network", "none", image, "sleep", "1000")
 	defer exec.Command("docker", "rm", "-f", id).Run()
 	defer exec.Command(binary, "session", "rm", name).Run()
 	if a := ask(t, "--image", image, "echo one-shot"); a.Stdout != "one-shot\n" {
