@@ -61,7 +61,10 @@ func uniqueName(t *testing.T, docker *client.Client) string {
 
 func removeAfter(t *testing.T, docker *client.Client, ref string) {
 	t.Cleanup(func() {
-		_, err := docker.ImageRemove(context.Background(), ref, image.RemoveOptions{PruneChildren: true})
+		// An engine waits for each container before it removes an image: one that hangs is enough.
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_, err := docker.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
 		if err != nil && !cerrdefs.IsNotFound(err) {
 			t.Errorf("removing %q: %v", ref, err)
 		}

@@ -32,6 +32,10 @@ import (
 	"github.com/docker/docker/client"
 )
 
+// askTimeout is for the engine to tell about images, which it does at once unless
+// it hangs.
+const askTimeout = 30 * time.Second
+
 // Client is what a Store needs of the Docker client.
 type Client interface {
 	ImageInspect(ctx context.Context, image string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
@@ -62,6 +66,8 @@ type Listed struct {
 
 // List returns the images the engine has, by name.
 func (s *Store) List(ctx context.Context) ([]Listed, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
 	summaries, err := s.Client.ImageList(ctx, image.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing images: %w", err)
@@ -103,4 +109,10 @@ func digestIn(repoDigests []string, repository string) string {
 		}
 	}
 	return ""
+}
+
+func (s *Store) inspect(ctx context.Context, name string) (image.InspectResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return s.Client.ImageInspect(ctx, name)
 }

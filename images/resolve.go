@@ -38,12 +38,12 @@ func (s *Store) Resolve(ctx context.Context, name string, pull sandbox.PullPolic
 			return sandbox.Image{}, err
 		}
 	}
-	found, err := s.Client.ImageInspect(ctx, ref.String())
+	found, err := s.inspect(ctx, ref.String())
 	if cerrdefs.IsNotFound(err) {
 		if err := s.obtain(ctx, ref, pull); err != nil {
 			return sandbox.Image{}, err
 		}
-		found, err = s.Client.ImageInspect(ctx, ref.String())
+		found, err = s.inspect(ctx, ref.String())
 	}
 	if err != nil {
 		return sandbox.Image{}, fmt.Errorf("inspecting image %q: %w", name, err)

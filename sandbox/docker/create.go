@@ -86,6 +86,9 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 		err = box.checkMounted(patient, judged)
 	}
 	if err == nil {
+		err = box.checkUserFilesStay()
+	}
+	if err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -107,6 +110,8 @@ func (e *Engine) checkMounts(ctx context.Context, mounts []sandbox.Mount) error 
 		return engineError(nil, "mounts need an engine on this host, and %s is another", e.Host()).as(sandbox.CauseInvalid).
 			hint("pass files on stdin")
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	about, err := e.client.Info(ctx)
 	if err != nil {
 		return engineError(err, "asking the engine for its root directory").hint("see: belljar doctor")
@@ -156,25 +161,24 @@ func outlive(ctx context.Context, d time.Duration) (context.Context, context.Can
 // start attaches to the keeper's stdin before there is a keeper, so that there
 // is no moment in which it runs without us.
 func (b *box) start(ctx context.Context) error {
+	if err := b.checkUserFiles(ctx); err != nil {
+		return err
+	}
 	if b.spec.Session == "" {
 		if err := b.hold(ctx); err != nil {
 			return err
 		}
 	}
-	if err := b.engine.client.ContainerStart(ctx, b.id, container.StartOptions{}); err != nil {
-		return startError(err, b.spec)
+	if err := b.run(ctx); err != nil {
+		return err
 	}
-	about, err := b.engine.client.ContainerInspect(ctx, b.id)
+	about, err := b.engine.inspect(ctx, b.id)
 	if err != nil {
 		return engineError(err, "inspecting the container").hint("see: belljar doctor")
 	}
 	b.runtime, b.init = about.HostConfig.Runtime, about.State.Pid
 	b.findGroup()
-	if name, err := b.forgedGroup(); name != "" || err != nil {
-		return engineError(err, "image %q has an /etc/group that cannot be trusted: a group is named %q, like a number", b.spec.Image.Reference, name).
-			as(sandbox.CauseImage).hint("remove that group from the image")
-	}
-	return nil
+	return b.checkGroups()
 }
 
 // hold attaches to the keeper's stdin, which keeps the container.

@@ -38,6 +38,13 @@
 // are mounted. To look afterwards is not enough: the image's sh runs by then,
 // and gVisor's mounts cannot be seen from the host.
 //
+// The engine opens an image's /etc/passwd and /etc/group itself whenever something
+// starts, and so does the runtime inside: in a FIFO there both wait for ever, with a
+// lock on the container, and an engine that removes an image waits for that. They
+// are looked at by the engine's stat before the container starts, which opens
+// nothing, and must stay where no command can write. A runtime that still waits, as
+// for what was mounted, is killed.
+//
 // Exit codes come from the engine's exec_die event or from inspecting the exec,
 // whichever knows first, and never from what a command writes.
 package docker

@@ -35,7 +35,8 @@ type Engine struct {
 	sealing sync.Once
 	sealer  sealer
 
-	noHosts atomic.Bool // the engine does not see that file
+	noHosts    atomic.Bool // the engine does not see that file
+	plainUsers sync.Map    // IDs of images that checkUserFiles found to be sound
 }
 
 // Connect finds the engine at host, or, where host is empty, where the docker

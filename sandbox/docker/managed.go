@@ -102,7 +102,7 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 		if !m.Orphaned && !late {
 			continue
 		}
-		about, err := e.client.ContainerInspect(ctx, m.ID)
+		about, err := e.inspect(ctx, m.ID)
 		if errdefs.IsNotFound(err) || err == nil && e.checkOurs(about) != nil {
 			continue
 		}
@@ -116,4 +116,11 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 		removed++
 	}
 	return removed, errors.Join(errs...)
+}
+
+// inspect waits for no container that the engine holds locked.
+func (e *Engine) inspect(ctx context.Context, id string) (container.InspectResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return e.client.ContainerInspect(ctx, id)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -92,13 +91,11 @@ func (b *box) checkMounted(ctx context.Context, judged []bound) error {
 	if len(targets) == 0 {
 		return nil
 	}
-	root, err := os.Open(fmt.Sprintf("/proc/%d/root", b.init))
-	if err == nil {
-		defer root.Close()
-	}
-	if err != nil || b.group == nil { // not ours to look at, as for a user other than root
+	root := b.root()
+	if root == nil {
 		return b.checkTargets(ctx)
 	}
+	defer root.Close()
 	for i, t := range targets {
 		fd, id, _, err := open(int(root.Fd()), strings.TrimPrefix(t.path, "/"), unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_SYMLINKS)
 		if err == nil {

@@ -70,7 +70,10 @@ func loadImage(t *testing.T, engine *docker.Engine, tree []byte, config v1.Confi
 	text, _ := io.ReadAll(loaded.Body)
 	loaded.Body.Close()
 	t.Cleanup(func() {
-		_, err := engine.Client().ImageRemove(context.WithoutCancel(t.Context()), tag.String(), image.RemoveOptions{Force: true, PruneChildren: true})
+		// An engine waits for each container before it removes an image: one that hangs is enough.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		_, err := engine.Client().ImageRemove(ctx, tag.String(), image.RemoveOptions{Force: true, PruneChildren: true})
 		if err != nil {
 			t.Errorf("removing the test's image: %v", err)
 		}

@@ -72,7 +72,9 @@ func TestForeignContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		engine.Client().ImageRemove(context.WithoutCancel(t.Context()), committed.ID, image.RemoveOptions{Force: true})
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		defer cancel()
+		engine.Client().ImageRemove(ctx, committed.ID, image.RemoveOptions{Force: true})
 	})
 	if err := victim.Remove(t.Context()); err != nil {
 		t.Fatal(err)

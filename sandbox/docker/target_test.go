@@ -102,8 +102,10 @@ func TestTargetsAreNoLinks(t *testing.T) {
 	// A directory onto a file, or onto a link to one, or where the engine has files.
 	for target, want := range map[string]string{"/sh": `"/sh"`, "/mnt/file": `"/mnt/file"`, "/letc": "may be a link of the image"} {
 		mounts := append(at("/mnt"), at(target)...)
-		if _, err := engine.Create(t.Context(), specOf(image, mounts...)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "OCI") || sandbox.CauseOf(err) != sandbox.CauseInvalid {
-			t.Errorf("%s: %v", target, err)
+		for _, engine := range []*docker.Engine{engine, connect(t)} { // one that knows the image, and one that does not
+			if _, err := engine.Create(t.Context(), specOf(image, mounts...)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "OCI") || sandbox.CauseOf(err) != sandbox.CauseInvalid {
+				t.Errorf("%s: %v", target, err)
+			}
 		}
 	}
 	// Where the host does not see the container's files.

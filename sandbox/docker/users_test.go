@@ -1,0 +1,228 @@
+package docker_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// treeWith is an image's tree with these entries beside a shell. One of type 0 is
+// a regular file, and only its size counts.
+func treeWith(t *testing.T, entries ...tar.Header) []byte {
+	t.Helper()
+	busybox, err := os.ReadFile("/bin/busybox")
+	if err != nil {
+		t.Fatalf("install busybox-static: %v", err)
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	add := func(h tar.Header, content io.Reader) {
+		if h.Mode == 0 {
+			h.Mode = 0o755
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(w, content, h.Size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(tar.Header{Name: "bin/busybox", Size: int64(len(busybox))}, bytes.NewReader(busybox))
+	for _, name := range []string{"sh", "sleep", "id", "mkfifo", "echo"} {
+		add(tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + name, Linkname: "busybox"}, nil)
+	}
+	for _, h := range entries {
+		add(h, zeros{})
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// zeros are lines without an end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+func fifo(name string) tar.Header { return tar.Header{Typeflag: tar.TypeFifo, Name: name} }
+
+func link(name, to string) tar.Header {
+	return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to}
+}
+
+func dir(name string) tar.Header { return tar.Header{Typeflag: tar.TypeDir, Name: name} }
+
+// The engine and the runtime open these as root at each start, and wait for a FIFO
+// for ever: the engine then held the container's lock, and could be asked nothing
+// about it.
+func TestUserFilesThatHang(t *testing.T) {
+	big := tar.Header{Name: "etc/passwd", Size: 2 << 20}
+	for name, test := range map[string]struct {
+		tree    []tar.Header
+		volumes []string
+		want    string // "" is that it runs
+	}{
+		"none":              {},
+		"no etc":            {[]tar.Header{dir("other")}, nil, ""},
+		"empty":             {[]tar.Header{{Name: "etc/passwd"}, {Name: "etc/group"}}, nil, ""},
+		"link in the image": {[]tar.Header{link("etc/passwd", "../nix/p"), {Name: "nix/p"}, link("etc/group", "/nix/g"), {Name: "nix/g"}}, nil, ""},
+		// The engine makes a directory of /etc, whatever the image has there.
+		"etc is a link":   {[]tar.Header{link("etc", "nix"), fifo("nix/passwd")}, nil, ""},
+		"etc is moving":   {[]tar.Header{link("etc", "tmp/etc"), fifo("tmp/etc/passwd")}, nil, ""},
+		"etc is a socket": {[]tar.Header{link("etc", "/proc/self/fd")}, nil, ""},
+		"etc is a FIFO":   {[]tar.Header{fifo("etc")}, nil, ""},
+
+		"passwd is a FIFO":     {[]tar.Header{fifo("etc/passwd")}, nil, `/etc/passwd of image "%" is a FIFO`},
+		"group is a FIFO":      {[]tar.Header{fifo("etc/group")}, nil, `/etc/group of image "%" is a FIFO`},
+		"link to a FIFO":       {[]tar.Header{link("etc/passwd", "/p"), fifo("p")}, nil, `/etc/passwd of image "%" is a FIFO`},
+		"link to a link":       {[]tar.Header{link("etc/group", "/p"), link("p", "q"), fifo("q")}, nil, `/etc/group of image "%" is a FIFO`},
+		"stdin":                {[]tar.Header{link("etc/passwd", "/proc/self/fd/0")}, nil, `/etc/passwd of image "%" leads to "/proc/self/fd/0"`},
+		"stdin of a device":    {[]tar.Header{link("etc/group", "/dev/stdin")}, nil, `/etc/group of image "%" leads to "/dev/stdin"`},
+		"stdin by links":       {[]tar.Header{link("etc/passwd", "/p"), link("p", "d/fd/0"), link("d", "proc/self")}, nil, `/etc/passwd of image "%" leads to "/proc/self/fd/0"`},
+		"what a command made":  {[]tar.Header{link("etc/passwd", "/tmp/p")}, nil, `/etc/passwd of image "%" leads to "/tmp/p"`},
+		"by a link in tmp":     {[]tar.Header{link("etc/passwd", "/tmp/p"), link("tmp/p", "/good"), {Name: "good"}}, nil, `/etc/passwd of image "%" would be where something is mounted`},
+		"in a volume":          {[]tar.Header{link("etc/passwd", "/data/p"), {Name: "data/p"}}, []string{"/data"}, `/etc/passwd of image "%" leads to "/data/p"`},
+		"etc is a volume":      {[]tar.Header{{Name: "etc/passwd"}}, []string{"/etc"}, `/etc/passwd of image "%" would be where something is mounted`},
+		"a volume leads there": {[]tar.Header{dir("etc"), link("data", "etc")}, []string{"/data"}, `/etc/passwd of image "%" would be where something is mounted`},
+		"tmp leads there":      {[]tar.Header{dir("etc"), link("tmp", "etc")}, nil, `/etc/passwd of image "%" would be where something is mounted`},
+		"passwd is a volume":   {[]tar.Header{dir("etc/passwd")}, []string{"/etc/passwd"}, `/etc/passwd of image "%" is no regular file`},
+		"a directory":          {[]tar.Header{dir("etc/group")}, nil, `/etc/group of image "%" is no regular file`},
+		"a device":             {[]tar.Header{{Typeflag: tar.TypeChar, Name: "etc/passwd", Devmajor: 5}}, nil, `/etc/passwd of image "%" is no regular file`},
+		"too long":             {[]tar.Header{big}, nil, `/etc/passwd of image "%" has 2097152 bytes`},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			engine := connect(t)
+			volumes := map[string]struct{}{}
+			for _, v := range test.volumes {
+				volumes[v] = struct{}{}
+			}
+			image := loadImage(t, engine, treeWith(t, test.tree...), v1.Config{Volumes: volumes})
+			for range 2 { // what is known of an image
+				box, err := engine.Create(t.Context(), specOf(image))
+				if err == nil {
+					if err := box.Remove(context.WithoutCancel(t.Context())); err != nil {
+						t.Error(err)
+					}
+				}
+				if test.want == "" {
+					if err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				want := strings.ReplaceAll(test.want, "%", image.Reference)
+				if err == nil || !strings.Contains(err.Error(), want) || sandbox.CauseOf(err) != sandbox.CauseImage {
+					t.Errorf("%v, not %s", err, want)
+				}
+			}
+		})
+	}
+}
+
+// What else the engine and the runtime have in their way when they start a container
+// they make or mount, or refuse: they wait for none of it.
+func TestStartFilesThatDoNotHang(t *testing.T) {
+	engine := connect(t)
+	for kind, made := range map[string]func(string) tar.Header{
+		"FIFO": fifo,
+		"link": func(name string) tar.Header { return link(name, "/proc/self/fd/0") },
+	} {
+		for i, files := range [][]string{{"etc/hosts", "etc/hostname", "etc/resolv.conf", "etc/mtab", "etc/shadow", "dev/null", "proc"}, {"dev"}, {"work"}, {"tmp"}, {"sbin/docker-init"}} {
+			t.Run(fmt.Sprint(kind, i), func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var tree []tar.Header
+				for _, file := range files {
+					tree = append(tree, made(file))
+				}
+				box, err := engine.Create(ctx, specOf(loadImage(t, engine, treeWith(t, tree...), v1.Config{})))
+				if ctx.Err() != nil {
+					t.Errorf("%q: it waits: %v", files, err)
+				}
+				if err != nil {
+					return
+				}
+				if err := box.Remove(context.WithoutCancel(t.Context())); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// The second line, where what the runtime waits for was not seen before: the
+// runtime is ended, and the engine can remove the container.
+func TestStartThatWaits(t *testing.T) {
+	if os.Getenv("BELLJAR_TEST_HANGS") == "" {
+		t.Skip("NOT TESTED: set BELLJAR_TEST_HANGS with an engine that may hang, in DOCKER_HOST")
+	}
+	engine := connect(t)
+	for name, to := range map[string]string{"fd": "/proc/self/fd/0", "device": "/dev/stdin"} {
+		t.Run(name, func(t *testing.T) {
+			image := loadImage(t, engine, treeWith(t, link("etc/passwd", to)), v1.Config{})
+			docker.TrustUsers(engine, image)
+			_, err := engine.Create(t.Context(), specOf(image))
+			if err == nil || !strings.Contains(err.Error(), "did not start in") || sandbox.CauseOf(err) != sandbox.CauseImage {
+				t.Error(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := engine.Create(ctx, specOf(image)); err == nil || strings.Contains(err.Error(), "removing container") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Only what is in the container's group is killed, whatever it is called.
+func TestKillInGroup(t *testing.T) {
+	id := strings.ToLower(rand.Text() + rand.Text())
+	if docker.KillInGroup(id) {
+		t.Error("killed something for a container that is not there")
+	}
+	group := "/sys/fs/cgroup/pids/" + id
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		group = "/sys/fs/cgroup/" + id
+	}
+	if err := os.Mkdir(group, 0o755); err != nil {
+		t.Skipf("NOT TESTED: %v", err)
+	}
+	defer os.Remove(group)
+	inside, outside := exec.Command("sleep", "100"), exec.Command("sleep", "100")
+	for _, c := range []*exec.Cmd{inside, outside} {
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer c.Process.Kill()
+	}
+	if err := os.WriteFile(group+"/cgroup.procs", []byte(strconv.Itoa(inside.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	if !docker.KillInGroup(id) {
+		t.Error("found nothing")
+	}
+	if err := inside.Wait(); err == nil {
+		t.Error("not killed")
+	}
+	if err := outside.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Error(err)
+	}
+	outside.Process.Kill()
+	outside.Wait()
+}
