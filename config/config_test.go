@@ -113,8 +113,12 @@ limits: {memory: 1GiB, pids: 64}
 profiles:
   quick: {timeout: 5s, idle_timeout: 0, limits: {pids: 32}, env: {set: [C=3]}, on_timeout: command}
   empty: {}
+  named: {user: "nobody:staff"}
 `, Options{Path: fileName})
 	top, quick := c.Profiles["default"], c.Profiles["quick"]
+	if u := c.Profiles["named"].User; u != (sandbox.User{Name: "nobody:staff"}) {
+		t.Errorf("by name: %+v", u)
+	}
 	if d := cmp.Diff(top, c.Profiles["empty"]); d != "" {
 		t.Error(d)
 	}

@@ -45,7 +45,7 @@ var keys = []key{
 	{name: "on_output_limit", kind: enum("truncate", "end"), def: "truncate", command: true, doc: "Past limits.output: keep the first and the last part, or end the command."},
 	{name: "workdir", kind: workdir, def: "/work", command: true, doc: "Working directory, inside the container."},
 	{name: "tmpfs", kind: tmpfs, def: "[]", command: true, doc: "Further directories in memory that commands may write to, such as /var/tmp; each of limits.tmp."},
-	{name: "user", kind: user, def: "65534:65534", command: true, doc: "Whom commands run as: UID:GID in numbers, never root. UID alone: the GID is the same."},
+	{name: "user", kind: user, def: "65534:65534", command: true, doc: "Whom commands run as, never root: UID:GID in numbers, or names that the image has, as NAME or NAME:GROUP. UID alone: the GID is the same. NAME alone: the GID is its account's."},
 	{name: "env.set", kind: variables, def: "[LANG=C.UTF-8]", command: true, doc: "Variables for every command: NAME=value."},
 	{name: "env.allow", kind: variableGlobs, def: `[CI, "LC_*"]`, command: true, found: harmlessNames, doc: "Variables taken from the caller, by name or glob. Dangerous ones, such as *_TOKEN, pass only by name."},
 	{name: "secrets", kind: secrets, def: "[]", command: true, host: true, doc: "Values that rules may grant to commands, as variables of that name: out of belljar's environment, a file or a program. They are masked in all output. Not in a file that is found in the working directory."},

@@ -281,6 +281,7 @@ func TestStrangersFileDivertsNothing(t *testing.T) {
 			"pull: always":                      "pull",
 			"network: bridge":                   "network",
 			"user: 1000":                        "user",
+			"user: nobody":                      "user",
 			"workdir: /usr/local/bin":           "workdir",
 			"env: {set: [PATH=/work/bin:/bin]}": "env.set",
 			"env: {allow: [LD_PRELOAD]}":        "env.allow",

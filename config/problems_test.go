@@ -20,6 +20,9 @@ func load(t *testing.T, text string, o Options) (*Config, error) {
 	return Load(o)
 }
 
+// noRoot is what a root is told.
+const noRoot = "give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image, as `belljar images build debian --packages` does"
+
 func TestBadFiles(t *testing.T) {
 	for _, test := range []struct{ name, file, want string }{
 		{"unknown key", "tiemout: 3s", "1: tiemout: unknown key (did you mean timeout?)"},
@@ -59,9 +62,11 @@ func TestBadFiles(t *testing.T) {
 		{"least pids", "limits: {pids: 3}", "1: limits.pids: 3 is out of range (from 4 to 4194304)"},
 		{"no processor", "limits: {cpus: 0}", "1: limits.cpus: 0 is out of range (from 0.01 to 4096)"},
 		{"processors, not a number", "limits: {cpus: .nan}", `1: limits.cpus: ".nan" is not a number (write a number such as 1 or 0.5)`},
-		{"root", "user: 0:5", `1: user: the value is root (give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image)`},
+		{"root", "user: 0:5", `1: user: the value is root (` + noRoot + `)`},
 		{"tmpfs", "tmpfs: [/var/tmp, \"/etc/x\", var]", "1: tmpfs[1]: the value cannot be a directory in memory (choose one such as /var/tmp)\n1: tmpfs[2]: the value cannot be a directory in memory (write a path inside the container alone, such as /var/tmp: its size is limits.tmp)"},
-		{"user by name", "user: nobody", `1: user: the value is not UID:GID (write numbers, such as 65534:65534: the image decides what a name means)`},
+		{"root by name", "user: root:staff", `1: user: the value is root (` + noRoot + `)`},
+		{"no user", "user: a b", `1: user: the value is neither UID:GID nor names (write UID:GID in numbers, such as 65534:65534, or names that the image has, such as nobody or nobody:staff)`},
+		{"user of too many parts", "user: a:b:c", `1: user: the value is neither UID:GID nor names (write UID:GID in numbers, such as 65534:65534, or names that the image has, such as nobody or nobody:staff)`},
 		{"relative workdir", "workdir: work", `1: workdir: the value is not absolute (it is a path inside the container, such as /work)`},
 		{"workdir of the kernel", "workdir: /work/../proc/self/fd/8", `1: workdir: the value is in the kernel's own file systems (choose one such as /work)`},
 		{"host network", "network: host", `1: network: the value shares a namespace with others (use none, bridge or a network of the engine's)`},
@@ -113,7 +118,7 @@ func TestBadFiles(t *testing.T) {
 		{"syntax", "timeout: 3s\nimage: [", "2: did not find expected node content (look at the indentation, colons and quotes there)"},
 
 		{"all at once, by line", "user: root\nlimits: {memory: 1}\ntiemout: 3s",
-			`1: user: the value is root (give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image)
+			`1: user: the value is root (` + noRoot + `)
 2: limits.memory: 1 has no unit (write 1MiB)
 3: tiemout: unknown key (did you mean timeout?)`},
 	} {

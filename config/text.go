@@ -1,12 +1,12 @@
 package config
 
 import (
+	"errors"
 	"net/url"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"belljar/policy"
@@ -63,29 +63,19 @@ var workdir = kind{
 	},
 }
 
-// noRoot says why, and what to do instead.
-const noRoot = "give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image"
-
 var user = kind{
-	schema: map[string]any{"type": []string{"string", "integer"}, "pattern": "^[1-9][0-9]*(:[0-9]+)?$", "minimum": 1},
+	schema: map[string]any{"type": []string{"string", "integer"}, "pattern": "^([1-9][0-9]*|[A-Za-z_][A-Za-z0-9_.-]*[$]?)(:([0-9]+|[A-Za-z_][A-Za-z0-9_.-]*[$]?))?$", "not": map[string]any{"pattern": "^root(:|$)"}, "minimum": 1},
 	tags:   []string{tagString, tagInt},
 	scalar: func(text, _ string) (any, *Problem) {
-		first, second, both := strings.Cut(text, ":")
-		if !both {
-			second = first
+		u, err := sandbox.ParseUser(text)
+		if e, ok := errors.AsType[*sandbox.Error](err); ok {
+			what := "%s is neither UID:GID nor names"
+			if sandbox.IsRoot(text) {
+				what = "%s is root"
+			}
+			return nil, wrong(e.Hint, what, said(text))
 		}
-		// 31 bits are what engines take; more would be negative to some.
-		uid, err1 := strconv.ParseUint(first, 10, 31)
-		gid, err2 := strconv.ParseUint(second, 10, 31)
-		switch {
-		case first == "root":
-			return nil, wrong(noRoot, "%s is root", said(text))
-		case err1 != nil || err2 != nil:
-			return nil, wrong("write numbers, such as 65534:65534: the image decides what a name means", "%s is not UID:GID", said(text))
-		case uid == 0:
-			return nil, wrong(noRoot, "%s is root", said(text))
-		}
-		return sandbox.User{UID: int(uid), GID: int(gid)}, nil
+		return u, nil
 	},
 }
 

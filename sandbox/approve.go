@@ -204,7 +204,7 @@ func (l *Local) standing(ctx context.Context, prepared *Prepared) (container str
 	if err != nil || i < 0 {
 		return "", nil, nil
 	}
-	return r.Container, r.Approved, prepared.narrowing.fits(c, kept[i].Print, Image{Reference: c.Image})
+	return r.Container, r.Approved, prepared.narrowing.fits(c, kept[i], Image{Reference: c.Image})
 }
 
 // holds refuses a command that runs by an approval which ended with its

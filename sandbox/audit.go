@@ -53,7 +53,7 @@ type AuditDecision struct {
 	Approval *Approval  `json:"approval,omitempty"` // where the rule says ask
 	Policy   string     `json:"policy_sha256,omitempty"`
 	Image    string     `json:"image"` // as it was asked for
-	User     string     `json:"user"`
+	User     string     `json:"user"`  // UID:GID, or names as they were asked for
 	Network  string     `json:"network"`
 	Mounts   []string   `json:"mounts,omitempty"`  // SOURCE:TARGET:MODE
 	Env      []string   `json:"env,omitempty"`     // names
@@ -66,6 +66,7 @@ type AuditEnd struct {
 	Cause       Cause   `json:"cause"`
 	ExitCode    int     `json:"exit_code"`
 	Signal      string  `json:"signal,omitempty"`
+	User        string  `json:"user,omitempty"` // UID:GID, where it is known
 	Container   string  `json:"container,omitempty"`
 	ImageDigest string  `json:"image_digest,omitempty"`
 	Runtime     string  `json:"runtime,omitempty"`
@@ -111,7 +112,7 @@ func (l *Local) deny(c Command, r AuditRecord, refusal error) error {
 func (c Command) decided(v Verdict, a *Approval, p Profile) AuditRecord {
 	d := &AuditDecision{
 		Decision: v.Decision, Rule: v.Rule, Reason: v.Reason, Span: v.Span, Roots: v.Roots, Approval: a,
-		Image: c.Image, User: fmt.Sprintf("%d:%d", c.User.UID, c.User.GID), Network: c.Network, Secrets: v.Grant.Secrets,
+		Image: c.Image, User: c.User.String(), Network: c.Network, Secrets: v.Grant.Secrets,
 	}
 	if p.Policy != nil {
 		d.Policy = p.Policy.Hash()
@@ -136,7 +137,7 @@ func (c Command) decided(v Verdict, a *Approval, p Profile) AuditRecord {
 func ended(r Result) AuditRecord {
 	return AuditRecord{Type: "end", End: &AuditEnd{
 		Status: r.Status, Cause: r.Cause, ExitCode: r.ExitCode, Signal: r.Signal,
-		Container: r.Container.ID, ImageDigest: r.Container.ImageDigest, Runtime: r.Container.Runtime,
+		User: r.User.Numbers(), Container: r.Container.ID, ImageDigest: r.Container.ImageDigest, Runtime: r.Container.Runtime,
 		StdoutBytes: r.Stdout.Total, StderrBytes: r.Stderr.Total, Lingering: len(r.Lingering),
 		QueuedMS: ms(r.Timing.Queued), TotalMS: ms(r.Timing.Total),
 	}}

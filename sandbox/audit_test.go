@@ -107,7 +107,7 @@ func TestAudit(t *testing.T) {
 	}
 	end.TotalMS, end.QueuedMS = 0, 0
 	if diff := cmp.Diff(sandbox.AuditEnd{
-		Status: sandbox.StatusError, Cause: sandbox.CauseExited, ExitCode: 3, Container: "fake1", Runtime: "fake",
+		Status: sandbox.StatusError, Cause: sandbox.CauseExited, ExitCode: 3, User: "65534:65534", Container: "fake1", Runtime: "fake",
 		ImageDigest: sandboxtest.Image("belljar/base").ID, StdoutBytes: 3, StderrBytes: 5,
 	}, end); diff != "" {
 		t.Error(diff)

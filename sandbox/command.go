@@ -34,7 +34,8 @@ type Command struct {
 	Stdin io.Reader
 
 	// Session names a container that is kept for further commands. It is made
-	// for the first, and all have the same image, user, limits and mounts.
+	// for the first, and all have the same image, limits and mounts. The first's
+	// user owns /work and what Tmpfs names; all may write to /tmp.
 	Session  string
 	Parallel bool // do not wait for the session's other parallel commands
 
@@ -105,10 +106,6 @@ const (
 	// NoIdleTimeout is the idle timeout that never passes.
 	NoIdleTimeout = time.Duration(-1)
 )
-
-// User is who a command runs as: numbers, because what a name means is up to
-// the image. UID 0 is refused. A zero User is the profile's.
-type User struct{ UID, GID int }
 
 // Limits bound one command. A zero limit is the profile's.
 type Limits struct {

@@ -21,12 +21,17 @@ type Engine interface {
 	// Adopt takes up a container that Sessions listed. One that is gone is a
 	// *Error of CauseEngineLost.
 	Adopt(ctx context.Context, kept Kept) (Container, error)
+	// Files are an image's files, nil for those that it lacks. Links are followed
+	// within the image. Nothing of the image runs. What is no regular file, or
+	// larger than most, is a *Error of CauseImage.
+	Files(ctx context.Context, image Image, names []string, most int64) ([][]byte, error)
 }
 
 // Container is one container and what runs in it.
 type Container interface {
 	Info() ContainerInfo
 	// Exec starts a process. Cancelling ctx gives up the start, not the process.
+	// A user that is root or the keeper is a *Error of CauseInvalid.
 	Exec(ctx context.Context, exec Exec) (Running, error)
 	// Processes lists what runs, without the keeper. It must come before Remove.
 	// With an error the list may lack some, as where they come and go more
@@ -90,7 +95,7 @@ type Spec struct {
 	Session  string // the session it is for: it outlives our process, up to Deadline
 	Pool     string // the profile whose pool it is for
 	Image    Image
-	User     User // of the commands; the keeper runs as another
+	User     User // of the commands, or of a session's first; the keeper runs as another
 	Workdir  string
 	Mounts   []Mount // sources resolved and allowed
 	Tmpfs    []string
@@ -103,7 +108,7 @@ type Spec struct {
 // fits tells whether a container made as s is one that was made as other, but
 // for whom it was made.
 func (s Spec) fits(other Spec) bool {
-	return s.Image.ID == other.Image.ID && s.User == other.User && s.Network == other.Network && s.Runtime == other.Runtime &&
+	return s.Image.ID == other.Image.ID && s.User.same(other.User) && s.Network == other.Network && s.Runtime == other.Runtime &&
 		s.Limits.box() == other.Limits.box() && slices.Equal(s.Mounts, other.Mounts) && slices.Equal(s.Tmpfs, other.Tmpfs)
 }
 
@@ -116,7 +121,7 @@ func (l Limits) box() Limits {
 // Print is a fingerprint of what a container is made as, but for whom. That
 // of an image is its name: a session keeps the image that it began with.
 func (s Spec) Print() string {
-	as := []any{s.Image.Reference, s.User, s.Network, s.Runtime, s.Limits.box(), slices.Concat([]Mount{}, s.Mounts)}
+	as := []any{s.Image.Reference, s.User.unnamed(), s.Network, s.Runtime, s.Limits.box(), slices.Concat([]Mount{}, s.Mounts)}
 	if len(s.Tmpfs) > 0 { // else as before there were any: sessions outlive a belljar
 		as = append(as, s.Tmpfs)
 	}
@@ -129,9 +134,9 @@ func (s Spec) Print() string {
 type Kept struct {
 	Session           string
 	ID                string
-	Image             string
+	Image, ImageID    string
 	Print             string // Spec.Print of what it was made as
-	User              User   // of its commands
+	User              User   // of its first command
 	Created, Deadline time.Time
 }
 

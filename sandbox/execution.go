@@ -163,6 +163,11 @@ func (x *execution) inContainer(ctx, patient context.Context, session *sessionTu
 	if err != nil {
 		return err
 	}
+	if session == nil {
+		if err := x.become(ctx, image); err != nil {
+			return err
+		}
+	}
 	x.making = time.Now()
 	x.result.Timing.Queued = x.making.Sub(x.taken)
 	if err := x.openSpool(); err != nil {
@@ -176,6 +181,14 @@ func (x *execution) inContainer(ctx, patient context.Context, session *sessionTu
 	defer place.leave(patient)
 	place.failed = x.inPlace(ctx, patient, place)
 	return place.failed
+}
+
+// become gives the command's user its numbers, of the image that it runs in.
+func (x *execution) become(ctx context.Context, image Image) (err error) {
+	if x.command.User, err = x.local.house.user(ctx, image, x.command.User); err == nil {
+		x.result.User = x.command.User
+	}
+	return err
 }
 
 func (x *execution) inPlace(ctx, patient context.Context, place *place) error {

@@ -55,7 +55,8 @@ const (
 type gate struct {
 	box     Container
 	running Running
-	pid     int // in the container, which is also its session's ID
+	user    User // whose processes could have changed it: it is no other's
+	pid     int  // in the container, which is also its session's ID
 	in      *gateStdin
 	words   chan string   // what it says before it has a command
 	exited  chan exit     // ready when it ended and its streams did
@@ -76,7 +77,7 @@ type gate struct {
 // ends with its container, or by close.
 func openGate(ctx context.Context, box Container, user User) (*gate, error) {
 	g := &gate{
-		box:   box,
+		box: box, user: user.unnamed(),
 		in:    &gateStdin{lines: make(chan []byte, 2), stop: make(chan struct{})},
 		words: make(chan string, 1), exited: make(chan exit, 1), over: make(chan struct{}),
 	}

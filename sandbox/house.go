@@ -21,6 +21,7 @@ const (
 type house struct {
 	engine    Engine
 	images    *knownImages
+	users     users
 	log       *slog.Logger
 	makers    chan struct{}   // one for each warm container that is being made
 	summaries chan struct{}   // one for each program on this host that reads an output

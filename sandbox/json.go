@@ -23,6 +23,8 @@ type resultHead struct {
 	Dir      string `json:"dir"`
 	Profile  string `json:"profile"`
 	Session  string `json:"session"`
+	User     string `json:"user"`                // UID:GID; "" where not known
+	UserName string `json:"user_name,omitempty"` // as it was asked for, where by name
 	Lost     string `json:"session_lost,omitempty"`
 	Status   Status `json:"status"`
 	Cause    Cause  `json:"cause"`
@@ -79,7 +81,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 // that is valid UTF-8 without NULs is a string, any other is base64.
 func (r Result) WriteJSON(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	head, err := JSON(resultHead{r.ID, r.Command, r.Dir, r.Profile, r.Session, r.SessionLost, r.Status, r.Cause, r.Message, r.ExitCode, r.Signal})
+	head, err := JSON(resultHead{r.ID, r.Command, r.Dir, r.Profile, r.Session, r.User.Numbers(), r.User.Name, r.SessionLost, r.Status, r.Cause, r.Message, r.ExitCode, r.Signal})
 	if err != nil {
 		return err
 	}

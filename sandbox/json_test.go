@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func full() sandbox.Result {
 	return sandbox.Result{
 		ID: "01JTEST", Command: "make <test> && echo \"done\"", Dir: "/work", Profile: "default",
-		Session: "build", SessionLost: "command 01JLAST: still running after 1m0s (timeout)",
+		Session: "build", User: sandbox.User{UID: 1000, GID: 50, Name: "dev:staff"}, SessionLost: "command 01JLAST: still running after 1m0s (timeout)",
 		Status: sandbox.StatusError, Cause: sandbox.CauseOOMKilled, Message: "killed for want of memory", ExitCode: 137, Signal: "SIGKILL",
 		Stdout: sandbox.Output{Head: []byte("first\t\u00fc\u2028\n"), Tail: []byte("last \x1b[0m\n"), Dropped: 100, Total: 120, Lines: 2, SHA256: "e3b0"},
 		Stderr: sandbox.Output{Head: []byte("\xff\x00\x01"), Total: 3},
@@ -81,12 +81,12 @@ func TestJSONGolden(t *testing.T) {
 
 // contract are the keys of the result that callers rely on, in their order.
 // Beside them there may only be the optional ones.
-const contract = `id command dir profile session status cause message exit_code signal
+const contract = `id command dir profile session user status cause message exit_code signal
 stdout stderr stdout_encoding stderr_encoding stdout_bytes stderr_bytes bytes_total stdout_sha256 stderr_sha256
 truncated dropped_bytes binary
 lingering evidence resources timing container`
 
-const optional = `session_lost stdout_gap stderr_gap view screen summary masked`
+const optional = `user_name session_lost stdout_gap stderr_gap view screen summary masked`
 
 func TestJSONKeys(t *testing.T) {
 	for _, r := range []sandbox.Result{{}, full()} {

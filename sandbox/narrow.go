@@ -59,20 +59,21 @@ func (c *Command) narrowMounts(g MountGrant) (taken MountGrant) {
 	return taken
 }
 
-// fits refuses a command in a session whose container was made as print: it has
-// one set of limits, of which no command can have less.
-func (n narrowing) fits(c Command, print string, image Image) error {
-	if print == c.spec(image).Print() {
+// fits refuses a command in a session whose container was made as another: it has
+// one set of limits, of which no command can have less. Users may differ.
+func (n narrowing) fits(c Command, made Kept, image Image) error {
+	c.User, n.asked.User = made.User, made.User
+	if made.Print == c.spec(image).Print() {
 		return nil
 	}
 	const apart = "use another session for such commands, or none"
 	switch words := n.taken.container().Narrows(); {
 	case len(words) == 0:
 		return invalid("ask for the same, take another name, or remove it: belljar session rm "+c.Session,
-			"session %q was made with another image, user, limits, mounts, network or runtime", c.Session)
-	case print == n.asked.spec(image).Print():
+			"session %q was made with another image, limits, mounts, network or runtime", c.Session)
+	case made.Print == n.asked.spec(image).Print():
 		return invalid(apart, "the command policy narrows the command (%s), and session %q was made with more", strings.Join(words, ", "), c.Session)
 	default:
-		return invalid(apart, "the command policy narrows the command (%s), and session %q was made with another image, user, limits, mounts, network or runtime", strings.Join(words, ", "), c.Session)
+		return invalid(apart, "the command policy narrows the command (%s), and session %q was made with another image, limits, mounts, network or runtime", strings.Join(words, ", "), c.Session)
 	}
 }

@@ -100,7 +100,11 @@ func (p *pool) changed() {
 // may have been another when it came. They are swept away some time after the
 // pool's longest timeout.
 func (p *pool) fits(c Command, spec Spec) bool {
-	return spec.fits(p.profile.spec(spec.Image)) && spec.Image.Reference == p.profile.Image && c.Timeout <= p.profile.MaxTimeout
+	made := p.profile.spec(spec.Image)
+	if made.User.Name != "" && made.User.Name == spec.User.Name {
+		made.User = spec.User // the same name in the same image
+	}
+	return spec.fits(made) && spec.Image.Reference == p.profile.Image && c.Timeout <= p.profile.MaxTimeout
 }
 
 // take gives out the oldest container of that image, once, and nil where there
@@ -278,6 +282,9 @@ func (p *pool) make(ctx context.Context) (*member, Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
 	spec := p.profile.spec(image)
+	if spec.User, err = p.user(ctx, image, spec.User); err != nil {
+		return nil, image, err
+	}
 	spec.Pool, spec.Command = p.name, newID()
 	// It may be taken at the end of its age, for the longest command.
 	spec.Deadline = time.Now().Add(p.profile.Pool.MaxAge + p.profile.MaxTimeout + createTimeout + removeTimeout)
@@ -285,7 +292,7 @@ func (p *pool) make(ctx context.Context) (*member, Image, error) {
 	if err != nil {
 		return nil, image, late(ctx, err, "making a warm container")
 	}
-	gate, err := openGate(ctx, box, p.profile.User)
+	gate, err := openGate(ctx, box, spec.User)
 	if err != nil {
 		p.discard(box, nil)
 		return nil, image, late(ctx, err, "making a warm container")

@@ -54,6 +54,9 @@ func (l *Local) complete(c Command, p Profile) (Command, error) {
 	if err := c.validate(p); err != nil {
 		return c, err
 	}
+	if c.User.Name != "" {
+		c.User, _ = ParseUser(c.User.Name) // whatever numbers came with it
+	}
 	if c.Session != "" && l.StateDir == "" {
 		return c, invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", c.Session)
 	}

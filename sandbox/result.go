@@ -53,6 +53,7 @@ type Result struct {
 	Dir     string
 	Profile string
 	Session string
+	User    User // with its numbers; zero where they are not known
 
 	Status   Status
 	Cause    Cause
@@ -108,8 +109,9 @@ type Process struct {
 	SID            int    `json:"-"`                  // inside the container; 0 where only the host's is known
 	StartTicks     int64  `json:"-"`                  // when it started; with PID it names one process
 	HostPID        int    `json:"host_pid,omitempty"` // on the engine's host, where known to be right
-	User           string `json:"user"`
-	State          string `json:"state"` // as ps(1): R, S, D, T, Z
+	UID            int    `json:"uid"`                // inside the container
+	User           string `json:"user"`               // what the engine's host, or belljar's, calls that number
+	State          string `json:"state"`              // as ps(1): R, S, D, T, Z
 	ElapsedSeconds int64  `json:"elapsed_seconds"`
 	RSSBytes       int64  `json:"rss_bytes"`
 	Command        string `json:"command"`

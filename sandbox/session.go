@@ -30,8 +30,8 @@ type session struct {
 	use   chan struct{} // holds the right to use what follows, and the record
 
 	box    Container // nil where this process has none open
-	print  string    // of what box was made as
-	spare  *gate     // waits for the next command
+	made   Kept      // what box was made as
+	spare  *gate     // waits for the next command, of the same user
 	active map[string]bool
 }
 

@@ -216,8 +216,12 @@ func (t *sessionTurn) prepare(box Container) {
 	// The next command opens one itself where this fails.
 	t.change(ctx, func(r *record) error {
 		s := t.session
-		if s.box != box || s.spare != nil {
+		if s.box != box || s.spare != nil && s.spare.user == t.x.command.User.unnamed() {
 			return nil
+		}
+		if other := s.spare; other != nil {
+			s.spare = nil
+			t.endGate(ctx, r, box, other)
 		}
 		g, err := openGate(ctx, box, t.x.command.User)
 		if err != nil {

@@ -79,8 +79,7 @@ func (t *sessionTurn) undo(p *place) {
 
 // open sees to it that the session has a container, and tells whether it had.
 func (t *sessionTurn) open(ctx context.Context, r *record, image Image) (reused bool, err error) {
-	s, spec := t.session, t.x.command.spec(image)
-	spec.Session, spec.Command = s.name, newID()
+	s := t.session
 	if err := t.find(ctx, r); err != nil {
 		return false, err
 	}
@@ -92,21 +91,26 @@ func (t *sessionTurn) open(ctx context.Context, r *record, image Image) (reused 
 		return false, err
 	}
 	if s.box != nil {
-		if err := t.x.narrowing.fits(t.x.command, s.print, image); err != nil {
+		if err := t.x.narrowing.fits(t.x.command, s.made, image); err != nil {
 			return false, err
 		}
-		return true, nil
+		// Its image stays, whatever the name means by now.
+		return true, t.x.become(ctx, Image{Reference: s.made.Image, ID: s.made.ImageID})
 	}
 	if r.Container != "" {
 		t.x.result.SessionLost = r.gone(time.Now())
 		t.x.output.emit(Event{Type: EventNotice, Data: fmt.Appendf(nil, "session %q was lost, with its files and processes: %s; a new container is made", s.name, t.x.result.SessionLost)})
 	}
-	life := t.x.profile.Session
+	if err := t.x.become(ctx, image); err != nil {
+		return false, err
+	}
+	spec, life := t.x.command.spec(image), t.x.profile.Session
+	spec.Session, spec.Command = s.name, newID()
 	spec.Deadline = time.Now().Add(life.Max)
 	if s.box, err = t.x.local.Engine.Create(ctx, spec); err != nil {
 		return false, err
 	}
-	s.print = spec.Print()
+	s.made = Kept{Image: image.Reference, ImageID: image.ID, Print: spec.Print(), User: spec.User}
 	*r = record{Session: s.name, Container: s.box.Info().ID, Image: image.Reference, Created: time.Now(), Deadline: spec.Deadline, Idle: life.Idle}
 	return false, nil
 }
@@ -140,7 +144,7 @@ func (t *sessionTurn) find(ctx context.Context, r *record) error {
 			}
 			continue
 		}
-		s.box, s.print = box, k.Print
+		s.box, s.made = box, k
 		if r.Container != k.ID { // made by a process that did not live to write it down
 			*r = record{Session: s.name, Container: k.ID, Image: k.Image, Created: k.Created, Deadline: k.Deadline, Idle: t.x.profile.Session.Idle}
 		}
@@ -149,7 +153,7 @@ func (t *sessionTurn) find(ctx context.Context, r *record) error {
 	return nil
 }
 
-// openGate takes the gate that waits, or opens one. A command that no gate can
+// openGate takes the gate that waits, if it is the command's user's, or opens one. A command that no gate can
 // be told has none, nor one of a session in which none lasts: what earlier
 // commands left may end a gate or make it stand still, as it may the command,
 // whose fate tells of that. Only secrets need a gate.
@@ -159,7 +163,7 @@ func (t *sessionTurn) openGate(ctx context.Context, r *record, p *place) error {
 		return nil
 	}
 	p.told = told
-	if g := t.session.spare; g != nil {
+	if g := t.session.spare; g != nil && g.user == t.x.command.User.unnamed() {
 		t.session.spare = nil
 		if g.answers(ctx) {
 			p.gate = g

@@ -63,7 +63,6 @@ func TestSessionMismatch(t *testing.T) {
 			"image":   func(c *sandbox.Command) { c.Image = "other" },
 			"memory":  func(c *sandbox.Command) { c.Limits.Memory = 1 << 30 },
 			"pids":    func(c *sandbox.Command) { c.Limits.Pids = 7 },
-			"user":    func(c *sandbox.Command) { c.User = sandbox.User{UID: 1000, GID: 1000} },
 			"network": func(c *sandbox.Command) { c.Network = "bridge" },
 			"runtime": func(c *sandbox.Command) { c.Runtime = "runsc" },
 			"mounts":  func(c *sandbox.Command) { c.Mounts = []sandbox.Mount{{Source: dir, Target: "/mnt"}} },
@@ -71,7 +70,7 @@ func TestSessionMismatch(t *testing.T) {
 			for _, runner := range []*sandbox.Local{l, s.runner()} {
 				runner.Profiles = l.Profiles
 				r := ran(t, runner, sandbox.StatusFatal, sandbox.CauseInvalid, in("mismatch", change))
-				if !strings.Contains(r.Message, `session "dev" was made with another image, user,`) || !strings.HasSuffix(r.Message, "or remove it: belljar session rm dev)") || r.SessionLost != "" {
+				if !strings.Contains(r.Message, `session "dev" was made with another image, limits,`) || !strings.HasSuffix(r.Message, "or remove it: belljar session rm dev)") || r.SessionLost != "" {
 					t.Errorf("%s: %q, lost %q", name, r.Message, r.SessionLost)
 				}
 			}

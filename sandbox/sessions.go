@@ -16,6 +16,8 @@ type SessionInfo struct {
 	Name      string    `json:"name"`
 	Container string    `json:"container"` // "" of one that is lost
 	Image     string    `json:"image"`
+	User      string    `json:"user,omitempty"`      // UID:GID of its first command, whose are /tmp and /work
+	UserName  string    `json:"user_name,omitempty"` // as it was asked for, where by name
 	Created   time.Time `json:"created"`
 	LastUsed  time.Time `json:"last_used"`
 	IdleEnd   time.Time `json:"idle_end"`       // when it ends without a command
@@ -64,6 +66,7 @@ func (l *Local) session(ctx context.Context, name string, kept []Kept) (SessionI
 	}
 	k := kept[i]
 	info.Container, info.Image, info.Created, info.Deadline = k.ID, k.Image, k.Created, k.Deadline
+	info.User, info.UserName = k.User.Numbers(), k.User.Name
 	if r.Session == "" { // made with another directory for its record
 		info.LastUsed, info.IdleEnd = k.Created, k.Deadline
 	}

@@ -115,10 +115,11 @@ func checkSession(name string) error {
 	return nil
 }
 
-// rootHint says what to do without root.
-const rootHint = "give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image, as `belljar images build debian --packages` does"
-
 func (c Command) checkUser() error {
+	if c.User.Name != "" {
+		_, err := ParseUser(c.User.Name)
+		return err
+	}
 	if c.User.UID == 0 {
 		return invalid(rootHint, "user %d:%d is root, which no command runs as", c.User.UID, c.User.GID)
 	}

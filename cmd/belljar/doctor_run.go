@@ -169,6 +169,9 @@ func (t trial) judge(user sandbox.User) finding {
 	if t.err != nil {
 		return problem(t.err)
 	}
+	if user.Name != "" {
+		user = r.User // what the image makes of it
+	}
 	if r.Cause != sandbox.CauseExited || r.ExitCode != 3 {
 		return fail(reportIt, "a command that exits with 3 ended with %s, exit code %d: %s %s", r.Cause, r.ExitCode, r.Message, r.Stderr.Bytes())
 	}

@@ -259,6 +259,7 @@ func goodTrial() trial {
 
 func TestTrial(t *testing.T) {
 	judge := func(t trial) finding { return t.judge(sandbox.User{UID: 65534, GID: 65534}) }
+	byName := func(t trial) finding { return t.judge(sandbox.User{Name: "nobody"}) }
 	stdout := func(t *trial, old, new string) {
 		t.result.Stdout.Head = []byte(strings.ReplaceAll(string(t.result.Stdout.Head), old, new))
 	}
@@ -270,6 +271,8 @@ func TestTrial(t *testing.T) {
 		says   string
 	}{
 		{"good", func(*trial) {}, judge, verdictOK, "are right"},
+		{"by name", func(t *trial) { t.result.User = sandbox.User{UID: 65534, GID: 65534, Name: "nobody"} }, byName, verdictOK, "are right"},
+		{"by a name of another", func(t *trial) { t.result.User = sandbox.User{UID: 1000, GID: 50, Name: "nobody"} }, byName, verdictFail, "Uid"},
 		{"error", func(t *trial) { t.err = errors.New("lost") }, judge, verdictFail, "lost"},
 		{"exit code", func(t *trial) { t.result.ExitCode = 0 }, judge, verdictFail, "exit code 0"},
 		{"timeout", func(t *trial) { t.result.Cause = sandbox.CauseWallTimeout }, judge, verdictFail, "wall_timeout"},

@@ -37,7 +37,7 @@ var habits = map[string]string{
 	"add-host":       "leave it out: the network is none unless --network says otherwise",
 	"detach-keys":    "leave it out: no key detaches",
 	"stop-timeout":   "use --timeout",
-	"group-add":      "write the group as --user UID:GID",
+	"group-add":      "write the group as --user UID:GID or NAME:GROUP",
 	"sig-proxy":      "leave it out: the first Ctrl-C cancels, the second kills",
 	"cgroupns":       "leave it out: namespaces are never the host's",
 	"ipc":            "leave it out: namespaces are never the host's",

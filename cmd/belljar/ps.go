@@ -23,6 +23,7 @@ runs in them.
 
   FOR    the command that the container is for, by its ID, or the session, or the
          profile whose pool keeps it warm
+  USER   whom its commands run as; of a session the first
   ENDS   when the container may be swept away, whoever owns it
   OWNER  the process ID of the belljar that made it; gone where that has ended:
          the next belljar run removes the container; "-" is a session's; foreign
@@ -117,12 +118,20 @@ func listManaged(ctx context.Context, engine lister) ([]docker.Managed, error) {
 
 func writeManaged(w io.Writer, list []docker.Managed, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "CONTAINER\tFOR\tIMAGE\tSTATE\tAGE\tENDS\tOWNER\tRUNS")
+	fmt.Fprintln(table, "CONTAINER\tFOR\tIMAGE\tUSER\tSTATE\tAGE\tENDS\tOWNER\tRUNS")
 	for _, m := range list {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", short(m.ID), purpose(m), orDash(m.Image), orDash(m.State),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", short(m.ID), purpose(m), orDash(m.Image), userOf(m.User, m.UserName), orDash(m.State),
 			duration(now.Sub(m.Created)), ends(m.Deadline, now), ownerOf(m), cut(runs(m.Runs), 60))
 	}
 	return table.Flush()
+}
+
+// userOf is the number, and the name that it was asked for by.
+func userOf(numbers, name string) string {
+	if name != "" {
+		numbers += " (" + name + ")"
+	}
+	return orDash(numbers)
 }
 
 func purpose(m docker.Managed) string {

@@ -54,7 +54,7 @@ func TestWriteManaged(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	list := []docker.Managed{
 		{
-			ID: "0123456789abcdef", Command: "01A", Image: "belljar/base", State: "running",
+			ID: "0123456789abcdef", Command: "01A", Image: "belljar/base", User: "1000:50", UserName: "dev:staff", State: "running",
 			Created: now.Add(-5 * time.Second), Deadline: now.Add(10 * time.Minute), Owner: "12@345",
 			Runs: []sandbox.Process{{Command: "sh -c a\nb\tc \x1b[31m"}, {Command: "sleep 1"}},
 		},
@@ -68,12 +68,12 @@ func TestWriteManaged(t *testing.T) {
 		{ID: "3", Created: now, Foreign: true, Image: "evil", State: "running"},
 	}
 	want := `
-CONTAINER      FOR               IMAGE          STATE     AGE                  ENDS                 OWNER     RUNS
-0123456789ab   01A               belljar/base   running   5 seconds            in 10 minutes        12        sh -c a\nb\tc \x1b[31m, sleep 1
-fedcba987654   evil\tx\n\u202e   -              created   2 hours              about a minute ago   gone      -
-1              -                 -              -         less than a second   -                    -         ` + strings.Repeat("ä", 59) + `…
-2              -                 -              -         less than a second   -                    -         ?
-3              -                 evil           running   less than a second   -                    foreign   ?
+CONTAINER      FOR               IMAGE          USER                  STATE     AGE                  ENDS                 OWNER     RUNS
+0123456789ab   01A               belljar/base   1000:50 (dev:staff)   running   5 seconds            in 10 minutes        12        sh -c a\nb\tc \x1b[31m, sleep 1
+fedcba987654   evil\tx\n\u202e   -              -                     created   2 hours              about a minute ago   gone      -
+1              -                 -              -                     -         less than a second   -                    -         ` + strings.Repeat("ä", 59) + `…
+2              -                 -              -                     -         less than a second   -                    -         ?
+3              -                 evil           -                     running   less than a second   -                    foreign   ?
 `
 	var b strings.Builder
 	if err := writeManaged(&b, list, now); err != nil {

@@ -120,7 +120,7 @@ func names(programs []string) (list []string) {
 func (p *page) surroundings(q sandbox.Question) {
 	p.field("image", q.Image)
 	if q.User != (sandbox.User{}) {
-		p.field("user", fmt.Sprintf("%d:%d", q.User.UID, q.User.GID))
+		p.field("user", q.User.String())
 	}
 	if q.Network != "none" {
 		p.field("network", q.Network)

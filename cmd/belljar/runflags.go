@@ -60,7 +60,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		{"runtime", "", "engine.runtime", "NAME", "OCI runtime, such as runsc"},
 		{"image", "", "image", "REFERENCE", "image to run in"},
 		{"pull", "", "pull", "WHEN", "fetch the image: always, missing or never"},
-		{"user", "u", "user", "UID:GID", "whom to run as, not 0"},
+		{"user", "u", "user", "USER", "whom to run as, never root: UID:GID, or NAME or NAME:GROUP of the image"},
 		{"view", "", "view.mode", "MODE", "views of the output in the result: none, separate or merged"},
 		{"view-bytes", "", "view.bytes", "SIZE", "text in a view, such as 32KiB: its beginning and its end"},
 		{"view-lines", "", "view.lines", "NUMBER", "lines in a view"},

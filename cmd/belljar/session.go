@@ -39,6 +39,7 @@ func sessionListCmd(g *globals) *cobra.Command {
 		Short: "List sessions, and what runs in them",
 		Long: `List this user's sessions on this engine.
 
+  USER  whom its first command ran as, who owns /work; each may run as another
   USED  when a command last started or ended
   ENDS  when the session ends without a further command
   RUNS  what its commands left running; "-" is none, "?" is not known
@@ -83,7 +84,7 @@ func withRunner[T any](ctx context.Context, g *globals, do func(*sandbox.Local) 
 
 func writeSessions(w io.Writer, list []sandbox.SessionInfo, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "SESSION\tCONTAINER\tIMAGE\tAGE\tUSED\tENDS\tRUNS")
+	fmt.Fprintln(table, "SESSION\tCONTAINER\tIMAGE\tUSER\tAGE\tUSED\tENDS\tRUNS")
 	for _, s := range list {
 		age, used, end, running := "-", "-", s.IdleEnd, cut(runs(s.Runs), 60)
 		if !s.Created.IsZero() { // else nothing is known of it
@@ -96,7 +97,7 @@ func writeSessions(w io.Writer, list []sandbox.SessionInfo, now time.Time) error
 		if s.Lost != "" {
 			ending, running = "lost", cut(s.Lost, 200)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", view.SafeLine(s.Name), orDash(short(s.Container)), orDash(s.Image), age, used, ending, running)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", view.SafeLine(s.Name), orDash(short(s.Container)), orDash(s.Image), userOf(s.User, s.UserName), age, used, ending, running)
 	}
 	return table.Flush()
 }

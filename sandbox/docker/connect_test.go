@@ -131,7 +131,7 @@ func TestCreateErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = engine.Create(t.Context(), sandbox.Spec{Command: "one", Image: sandbox.Image{Reference: "belljar/base"}})
+		_, err = engine.Create(t.Context(), sandbox.Spec{Command: "one", User: sandbox.User{UID: 1, GID: 1}, Image: sandbox.Image{Reference: "belljar/base"}})
 		if sandbox.CauseOf(err) != test.cause || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%d: error %v, want %s: %s", test.status, err, test.cause, test.want)
 		}
@@ -171,7 +171,7 @@ func TestUpgradeEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	if _, err := engine.Create(ctx, sandbox.Spec{Command: "one"}); !errors.Is(err, context.Canceled) {
+	if _, err := engine.Create(ctx, sandbox.Spec{Command: "one", User: sandbox.User{UID: 1, GID: 1}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -28,6 +28,9 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	if err := e.checkMounts(ctx, spec.Mounts); err != nil {
 		return nil, err
 	}
+	if spec.User.UID <= 0 {
+		return nil, rootError()
+	}
 	host, err := hostConfig(spec)
 	if err != nil {
 		return nil, err
@@ -49,37 +52,11 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	// for: let it finish, so that there is something to remove.
 	patient, cancel := outlive(ctx, grace)
 	defer cancel()
-	var asked atomic.Bool
-	patient = httptrace.WithClientTrace(patient, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { asked.Store(true) }})
-	name := "belljar-" + strings.ToLower(spec.Command)
-	labels := e.owner.labels(spec)
-	labels[labelSeal] = e.seals().seal(name, labels)
-	config := containerConfig(spec, labels)
-	alone := e.withoutNetwork(spec, config, host)
-	left := false // something may be there, or come
-	e.watch(labels[labelSeal], name)
-	defer func() {
-		if !left {
-			e.unwatch(labels[labelSeal])
-		}
-	}()
-	made, err := e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
-	if alone != nil && errdefs.IsInvalidArgument(err) {
-		alone() // the engine does not see the file, or something else is wrong
-		made, err = e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
-		e.noHosts.Store(err == nil)
-	}
+	id, unwatch, err := e.make(ctx, patient, spec, host)
 	if err != nil {
-		// An engine that refused or was not reached made nothing, and the name may
-		// be another container's; of one that did not answer that is not known.
-		if asked.Load() && !errdefs.IsConflict(err) && !errdefs.IsInvalidArgument(err) && !errdefs.IsNotFound(err) {
-			removed, failed := e.unmake(ctx, name, labels[labelSeal])
-			left = !removed
-			return nil, errors.Join(createError(err, spec), failed)
-		}
-		return nil, createError(err, spec)
+		return nil, err
 	}
-	box := newBox(e, made.ID, e.events.add(made.ID))
+	box := newBox(e, id, e.events.add(id))
 	box.spec, box.keeper = spec, keeperFor(spec.User)
 	err = box.start(patient)
 	if err == nil {
@@ -93,10 +70,47 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	}
 	if err != nil {
 		failed := box.abandon(ctx)
-		left = failed != nil
+		if failed == nil {
+			unwatch()
+		}
 		return nil, errors.Join(err, failed)
 	}
+	unwatch()
 	return box, nil
+}
+
+// make has the engine make a container. The guard watches it until unwatch is
+// called: once it is held, or gone.
+func (e *Engine) make(ctx, patient context.Context, spec sandbox.Spec, host *container.HostConfig) (id string, unwatch func(), err error) {
+	var asked atomic.Bool
+	patient = httptrace.WithClientTrace(patient, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { asked.Store(true) }})
+	name := "belljar-" + strings.ToLower(spec.Command)
+	labels := e.owner.labels(spec)
+	labels[labelSeal] = e.seals().seal(name, labels)
+	config := containerConfig(spec, labels)
+	alone := e.withoutNetwork(spec, config, host)
+	e.watch(labels[labelSeal], name)
+	unwatch = func() { e.unwatch(labels[labelSeal]) }
+	made, err := e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
+	if alone != nil && errdefs.IsInvalidArgument(err) {
+		alone() // the engine does not see the file, or something else is wrong
+		made, err = e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
+		e.noHosts.Store(err == nil)
+	}
+	switch {
+	case err == nil:
+		return made.ID, unwatch, nil
+	case asked.Load() && !errdefs.IsConflict(err) && !errdefs.IsInvalidArgument(err) && !errdefs.IsNotFound(err):
+		// An engine that refused or was not reached made nothing, and the name may
+		// be another container's; of one that did not answer that is not known.
+		removed, failed := e.unmake(ctx, name, labels[labelSeal])
+		if removed {
+			unwatch()
+		}
+		return "", nil, errors.Join(createError(err, spec), failed)
+	}
+	unwatch()
+	return "", nil, createError(err, spec)
 }
 
 // checkMounts refuses mounts where none can be, and those that hold what makes

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
@@ -67,6 +68,27 @@ func (r *running) Cut() string {
 
 // Exec implements sandbox.Container.
 func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error) {
+	switch uid := x.User.UID; {
+	case uid == b.keeper:
+		return nil, engineError(nil, "user %s has the number of belljar's own processes in this container", x.User).as(sandbox.CauseInvalid).
+			hint(fmt.Sprintf("choose a UID other than %d, or use another session", b.keeper))
+	case uid <= 0:
+		return nil, rootError()
+	}
+	r, err := b.exec(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	b.prepareListing()
+	return r, nil
+}
+
+func rootError() error {
+	return engineError(nil, "no command runs as root").as(sandbox.CauseInvalid).hint("give a UID above 0")
+}
+
+// exec is Exec for any user.
+func (b *box) exec(ctx context.Context, x sandbox.Exec) (*running, error) {
 	made, err := b.engine.client.ContainerExecCreate(ctx, b.id, execOptions(x))
 	if err != nil {
 		return nil, b.execError(ctx, err)
@@ -84,9 +106,6 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 		r.close()
 		b.forget(r)
 		return nil, b.execError(ctx, err)
-	}
-	if x.User.UID != b.keeper {
-		b.prepareListing()
 	}
 	return r, nil
 }
@@ -193,7 +212,7 @@ func (b *box) lacks(dir string, user sandbox.User) bool {
 	if dir == "/" {
 		return false
 	}
-	looks, err := b.Exec(ctx, sandbox.Exec{Script: `cd -P "$DIR"`, Dir: "/", Env: []string{"DIR=" + dir}, User: user, Stdout: io.Discard, Stderr: io.Discard})
+	looks, err := b.exec(ctx, sandbox.Exec{Script: `cd -P "$DIR"`, Dir: "/", Env: []string{"DIR=" + dir}, User: user, Stdout: io.Discard, Stderr: io.Discard})
 	if err != nil {
 		return false
 	}

@@ -48,7 +48,7 @@ func (b *box) openLister(ctx context.Context) (*lister, error) {
 	in, stdin := io.Pipe()
 	life, end := context.WithCancel(b.life)
 	l := &lister{stdin: stdin, out: make(chan []byte), end: end}
-	exec, err := b.Exec(ctx, sandbox.Exec{
+	exec, err := b.exec(ctx, sandbox.Exec{
 		Script: listScript, Dir: "/", User: sandbox.User{UID: b.keeper, GID: b.keeper}, Stdin: in,
 		Stdout: chanWriter{life, l.out}, Stderr: io.Discard,
 	})
@@ -56,7 +56,7 @@ func (b *box) openLister(ctx context.Context) (*lister, error) {
 		end()
 		return nil, err
 	}
-	l.exec = exec.(*running)
+	l.exec = exec
 	if _, err = l.read(ctx, "\n"); err == nil {
 		_, err = l.list(ctx, b.keeper)
 	}

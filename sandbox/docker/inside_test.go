@@ -33,7 +33,7 @@ func TestListInside(t *testing.T) {
 	}
 	for i, p := range inside {
 		o := outside[i]
-		if p.PID != o.PID || p.PPID != o.PPID || p.PGID != o.PGID || p.User != o.User || !strings.Contains(p.Command, "sleep 10") {
+		if p.PID != o.PID || p.PPID != o.PPID || p.PGID != o.PGID || p.UID != o.UID || p.UID == 0 || p.User != o.User || !strings.Contains(p.Command, "sleep 10") {
 			t.Errorf("inside %+v, outside %+v", p, o)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"belljar/sandbox"
@@ -19,9 +21,9 @@ k() { read -r s </proc/$1/stat || return; p=$1 t=$2; set -- ${s##*) }; [ "${20}"
 `
 
 // Kill implements sandbox.Container: from this host where it sees the processes
-// and may, else by kill(1) in the container, as the commands' user.
+// and may, else by kill(1) in the container, as the user that each runs as.
 func (b *box) Kill(ctx context.Context, list []sandbox.Process) error {
-	var inside []string
+	inside := map[int][]string{}
 	for _, p := range list {
 		if b.group != nil && killHere(p) {
 			continue
@@ -29,14 +31,20 @@ func (b *box) Kill(ctx context.Context, list []sandbox.Process) error {
 		if p.PID == 0 {
 			return fmt.Errorf("killing process %d: the engine does not tell its PID in the container", p.HostPID)
 		}
-		inside = append(inside, fmt.Sprintf("k %d %d", p.PID, p.StartTicks))
+		inside[p.UID] = append(inside[p.UID], fmt.Sprintf("k %d %d", p.PID, p.StartTicks))
 	}
-	if len(inside) == 0 {
-		return nil
+	var errs []error
+	for _, uid := range slices.Sorted(maps.Keys(inside)) {
+		errs = append(errs, b.killInside(ctx, uid, inside[uid]))
 	}
+	return errors.Join(errs...)
+}
+
+// killInside starts nothing as root, nor as the keeper: neither ran a command.
+func (b *box) killInside(ctx context.Context, uid int, calls []string) error {
 	killing, err := b.Exec(ctx, sandbox.Exec{
 		// One that is gone is no error, and what is not is seen in the next list.
-		Script: killScript + strings.Join(inside, "\n"), Dir: "/", User: b.spec.User, Stdout: io.Discard, Stderr: io.Discard,
+		Script: killScript + strings.Join(calls, "\n"), Dir: "/", User: sandbox.User{UID: uid, GID: uid}, Stdout: io.Discard, Stderr: io.Discard,
 	})
 	if err != nil {
 		return fmt.Errorf("killing from inside: %w", err)

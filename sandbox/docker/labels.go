@@ -2,6 +2,7 @@ package docker
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"belljar/sandbox"
@@ -23,7 +24,7 @@ const (
 	labelSession  = "dev.belljar.session" // its name
 	labelOwner    = "dev.belljar.owner"   // whose it is: sessions' names are told apart
 	labelPrint    = "dev.belljar.print"   // sandbox.Spec.Print
-	labelUser     = "dev.belljar.user"    // UID:GID of the commands
+	labelUser     = "dev.belljar.user"    // UID:GID of the commands, and the name, if they were asked for by one
 	labelSeal     = "dev.belljar.seal"    // see sealer
 )
 
@@ -46,8 +47,17 @@ func (o owner) labels(spec sandbox.Spec) map[string]string {
 		labelSession:  spec.Session,
 		labelOwner:    o.name,
 		labelPrint:    spec.Print(),
-		labelUser:     fmt.Sprintf("%d:%d", spec.User.UID, spec.User.GID),
+		labelUser:     userLabel(spec.User),
 	}
+}
+
+func userLabel(u sandbox.User) string { return strings.TrimSpace(u.Numbers() + " " + u.Name) }
+
+func labelledUser(label string) (u sandbox.User) {
+	numbers, name, _ := strings.Cut(label, " ")
+	fmt.Sscanf(numbers, "%d:%d", &u.UID, &u.GID)
+	u.Name = name
+	return u
 }
 
 // managed filters for belljar's containers, and the further labels given.

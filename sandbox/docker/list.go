@@ -84,6 +84,9 @@ func (b *box) snapshot() (s snapshot, err error) {
 	}
 	var own []int
 	s.list, own = processes(pids, b.mapped)
+	for i := range s.list {
+		s.list[i].UID += b.keeper - b.mapped // user namespaces map a range
+	}
 	b.mu.Lock()
 	b.own = own
 	b.mu.Unlock()
@@ -220,7 +223,7 @@ func parseTop(row []string) (p sandbox.Process, uid int, tasks uint64, ok bool) 
 	}
 	number := func(i int) int64 { n, _ := strconv.ParseInt(row[i], 10, 64); return n }
 	return sandbox.Process{
-		HostPID: int(number(0)), User: row[4], State: row[5][:min(1, len(row[5]))],
+		HostPID: int(number(0)), UID: int(number(3)), User: row[4], State: row[5][:min(1, len(row[5]))],
 		ElapsedSeconds: number(7), RSSBytes: number(8) << 10, Command: strings.Join(row[9:], " "),
 	}, int(number(3)), uint64(number(6)), true
 }

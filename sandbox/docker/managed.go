@@ -22,7 +22,9 @@ type Managed struct {
 	Pool     string            `json:"pool,omitempty"`    // the profile that it was kept warm for
 	Session  string            `json:"session,omitempty"` // its name
 	Image    string            `json:"image"`
-	State    string            `json:"state"` // as docker ps: created, running, paused, …
+	User     string            `json:"user,omitempty"`      // UID:GID, of a session's first command, or, with a pool, of its profile
+	UserName string            `json:"user_name,omitempty"` // as it was asked for, where by name
+	State    string            `json:"state"`               // as docker ps: created, running, paused, …
 	Created  time.Time         `json:"created"`
 	Deadline time.Time         `json:"deadline"` // when it may be swept away, whoever owns it
 	Owner    string            `json:"owner"`    // the PID and start time of the belljar that made it
@@ -45,7 +47,9 @@ func (e *Engine) List(ctx context.Context) ([]Managed, error) {
 			continue
 		}
 		deadline, _ := time.Parse(time.RFC3339, c.Labels[labelDeadline])
+		user := labelledUser(c.Labels[labelUser])
 		list = append(list, Managed{
+			User: user.Numbers(), UserName: user.Name,
 			ID: c.ID, Command: c.Labels[labelCommand], Pool: c.Labels[labelPool], Session: c.Labels[labelSession], Image: c.Labels[labelImage], State: c.State,
 			Created: time.Unix(c.Created, 0), Deadline: deadline, Owner: c.Labels[labelProcess],
 			// A session outlives whoever made it, once it is there.

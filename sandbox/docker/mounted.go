@@ -187,13 +187,12 @@ func (b *box) ask(ctx context.Context, script string, env []string) (string, err
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var said brief
-	made, err := b.Exec(ctx, sandbox.Exec{
+	exec, err := b.exec(ctx, sandbox.Exec{
 		Script: script, Dir: "/", Env: env, User: sandbox.User{UID: b.keeper, GID: b.keeper}, Stdout: &said, Stderr: io.Discard,
 	})
 	if err != nil {
 		return "", err
 	}
-	exec := made.(*running)
 	defer func() { exec.close(); b.forget(exec) }()
 	select {
 	case <-exec.copied:

@@ -76,7 +76,7 @@ const pfExiting = 4
 // process is what does not depend on whose PIDs they are.
 func (s stat) process(up time.Duration, uid int, args []byte) sandbox.Process {
 	return sandbox.Process{
-		User: userName(uid), State: s.state, StartTicks: s.startTicks,
+		UID: uid, User: userName(uid), State: s.state, StartTicks: s.startTicks,
 		ElapsedSeconds: int64(up.Seconds()) - s.startTicks/clockTicks,
 		RSSBytes:       s.rssPages * int64(os.Getpagesize()),
 		Command:        commandLine(args, s.comm),

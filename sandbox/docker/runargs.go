@@ -15,6 +15,9 @@ import (
 // RunArgs are the arguments of a `docker run` with the lock-down that spec's
 // container has, for comparisons. seccomp is a file that holds the profile.
 func RunArgs(spec sandbox.Spec, seccomp string) ([]string, error) {
+	if spec.User.UID <= 0 {
+		return nil, fmt.Errorf("user %s has no number here: give UID:GID", spec.User)
+	}
 	host, err := hostConfig(spec)
 	if err != nil {
 		return nil, err

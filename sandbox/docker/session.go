@@ -30,9 +30,8 @@ func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, err
 		if c.Labels[labelSession] == "" || !e.seals().made(nameOf(c), c.Labels) {
 			continue
 		}
-		k := sandbox.Kept{Session: c.Labels[labelSession], ID: c.ID, Image: c.Labels[labelImage], Print: c.Labels[labelPrint], Created: time.Unix(c.Created, 0)}
+		k := sandbox.Kept{Session: c.Labels[labelSession], ID: c.ID, Image: c.Labels[labelImage], ImageID: c.ImageID, User: labelledUser(c.Labels[labelUser]), Print: c.Labels[labelPrint], Created: time.Unix(c.Created, 0)}
 		k.Deadline, _ = time.Parse(time.RFC3339, c.Labels[labelDeadline])
-		fmt.Sscanf(c.Labels[labelUser], "%d:%d", &k.User.UID, &k.User.GID)
 		list = append(list, k)
 	}
 	return list, nil

@@ -238,7 +238,7 @@ func TestPausedSession(t *testing.T) {
 }
 
 // Where this host does not see the processes, they are killed from inside, by
-// the PIDs there, and only as the commands' user may.
+// the PIDs there, and only as the process's own user may.
 func TestKillFromInside(t *testing.T) {
 	engine := connect(t)
 	box, spec := sessionOf(t, engine, time.Hour)
@@ -281,6 +281,32 @@ func TestKillFromInside(t *testing.T) {
 	}
 	err = docker.KillInside(t.Context(), box, []sandbox.Process{{HostPID: 1}})
 	if err == nil || !strings.Contains(err.Error(), "the engine does not tell its PID") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// What commands of other users left is killed as them, and nothing as root.
+func TestKillFromInsideAsEachUser(t *testing.T) {
+	engine := connect(t)
+	box, spec := sessionOf(t, engine, time.Hour)
+	for _, uid := range []int{65534, 1000, 2000} {
+		spec.User = sandbox.User{UID: uid, GID: 50}
+		c := &inside{engine, box, spec}
+		c.run(t, "sleep 1001 >/dev/null 2>&1 &")
+	}
+	list, err := docker.ListInside(t.Context(), box)
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%+v, error %v", list, err)
+	}
+	if err := docker.KillInside(t.Context(), box, list); err != nil {
+		t.Error(err)
+	}
+	waitFor(t, "nothing runs", func() bool {
+		runs, err := box.Processes(t.Context())
+		return err == nil && len(runs) == 0
+	})
+	list[0].UID = 0
+	if err := docker.KillInside(t.Context(), box, list[:1]); sandbox.CauseOf(err) != sandbox.CauseInvalid {
 		t.Errorf("error %v", err)
 	}
 }

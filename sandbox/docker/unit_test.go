@@ -41,7 +41,7 @@ func TestParseCgroup(t *testing.T) {
 
 func TestParseTop(t *testing.T) {
 	p, uid, tasks, ok := parseTop([]string{"4711", "4700", "4711", "65534", "nobody", "Ss+", "5", "3", "1376", "sleep", "100"})
-	want := sandbox.Process{HostPID: 4711, User: "nobody", State: "S", ElapsedSeconds: 3, RSSBytes: 1376 << 10, Command: "sleep 100"}
+	want := sandbox.Process{HostPID: 4711, UID: 65534, User: "nobody", State: "S", ElapsedSeconds: 3, RSSBytes: 1376 << 10, Command: "sleep 100"}
 	if diff := cmp.Diff(want, p); diff != "" || uid != 65534 || tasks != 5 || !ok {
 		t.Errorf("%s, UID %d, %d threads, %v", diff, uid, tasks, ok)
 	}

@@ -2,6 +2,7 @@ package sandboxtest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +38,9 @@ func (c *Container) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, 
 	if err := c.engine.OnExec.strike(ctx); err != nil {
 		return nil, err
 	}
+	if x.User.UID <= 0 || x.User.UID == keeper {
+		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no command runs as user %d", x.User.UID), Hint: "choose another"}
+	}
 	play := c.engine.play(x.Script)
 	if isGate(x.Script) {
 		play = c.engine.gate
@@ -69,7 +73,7 @@ func (c *Container) Processes(ctx context.Context) ([]sandbox.Process, error) {
 	var list []sandbox.Process
 	for _, p := range c.procs {
 		list = append(list, sandbox.Process{
-			PID: p.pid, PPID: 1, PGID: p.pid, SID: p.sid, StartTicks: int64(p.pid), User: "nobody", State: "S",
+			PID: p.pid, PPID: 1, PGID: p.pid, SID: p.sid, StartTicks: int64(p.pid), UID: p.User.UID, User: "nobody", State: "S",
 			ElapsedSeconds: int64(time.Since(p.begun).Seconds()), RSSBytes: 4096, Command: p.command,
 		})
 	}

@@ -29,6 +29,9 @@ import (
 	"belljar/sandbox"
 )
 
+// keeper is the UID of the container's own.
+const keeper = 65533
+
 // Fault is what goes wrong in a call to the fake: the call fails with what it
 // returns, or goes on where that is nil. It may wait as long as it likes.
 type Fault func(ctx context.Context) error
@@ -52,7 +55,11 @@ type Engine struct {
 	// Gate plays every gate, where that is to be no shell's.
 	Gate func(p *Proc) int
 
-	OnCreate, OnExec, OnProcesses, OnCounters, OnKill, OnRemove, OnSessions, OnAdopt, OnResize Fault
+	// Etc are the files of every image, by their paths; nil has those of
+	// belljar/base.
+	Etc map[string]string
+
+	OnCreate, OnExec, OnProcesses, OnCounters, OnKill, OnRemove, OnSessions, OnAdopt, OnResize, OnFiles Fault
 	// OnAnswer strikes where a gate is asked whether it is there. It says
 	// nothing any more where that fails.
 	OnAnswer Fault
@@ -87,7 +94,7 @@ func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, err
 	var list []sandbox.Kept
 	for _, c := range e.Left() {
 		if s := c.spec; s.Session != "" && (name == "" || s.Session == name) && !isClosed(c.lost) {
-			list = append(list, sandbox.Kept{Session: s.Session, ID: c.id, Image: s.Image.Reference, Print: s.Print(), User: s.User, Created: c.created, Deadline: s.Deadline})
+			list = append(list, sandbox.Kept{Session: s.Session, ID: c.id, Image: s.Image.Reference, ImageID: s.Image.ID, Print: s.Print(), User: s.User, Created: c.created, Deadline: s.Deadline})
 		}
 	}
 	return list, nil
@@ -113,6 +120,24 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 		}
 	}
 	return nil, lost("the session's container is gone")
+}
+
+// Files implements sandbox.Engine.
+func (e *Engine) Files(ctx context.Context, _ sandbox.Image, names []string, _ int64) ([][]byte, error) {
+	if err := e.OnFiles.strike(ctx); err != nil {
+		return nil, err
+	}
+	etc := e.Etc
+	if etc == nil {
+		etc = map[string]string{"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/work:/bin/sh\n", "/etc/group": "root:x:0:\nnogroup:x:65534:\n"}
+	}
+	files := make([][]byte, len(names))
+	for i, name := range names {
+		if text, ok := etc[name]; ok {
+			files[i] = []byte(text)
+		}
+	}
+	return files, nil
 }
 
 // strike is the fault's turn. A call whose context has ended fails anyway.

@@ -22,7 +22,7 @@ var user = sandbox.User{UID: 65534, GID: 65534}
 // anew, with an image that has a POSIX shell and its usual company; what open
 // registers with t.Cleanup is the place to look for containers left behind.
 func TestEngine(t *testing.T, open func(t *testing.T) (sandbox.Engine, sandbox.Image)) {
-	for _, group := range []map[string]func(*testing.T, *fixture){statusTests, streamTests, inputTests, lifeTests, refusalTests, sessionTests, terminalTests} {
+	for _, group := range []map[string]func(*testing.T, *fixture){statusTests, streamTests, inputTests, lifeTests, refusalTests, sessionTests, terminalTests, userTests} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				engine, image := open(t)
