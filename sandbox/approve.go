@@ -70,7 +70,7 @@ type Approval struct {
 	By     string `json:"by"` // such as "terminal", or a token's name
 }
 
-var nobody = Approval{AnswerDeny, "nobody"}
+var nobody = Approval{Answer: AnswerDeny, By: "nobody"}
 
 // approved is what was answered with AnswerAlways: a program, by a rule of a
 // policy, in a place. Neither another program nor another rule is, nor the same
@@ -108,14 +108,14 @@ func (l *Local) approve(ctx context.Context, prepared *Prepared, v Verdict) (App
 		return nobody, standing{}, err // whatever is answered
 	}
 	if container != "" && len(asked) > 0 && !slices.ContainsFunc(asked, func(a approved) bool { return !slices.Contains(before, a) }) {
-		return Approval{AnswerAlways, "session"}, standing{container: container, used: true}, nil
+		return Approval{Answer: AnswerAlways, By: "session"}, standing{container: container, used: true}, nil
 	}
 	if l.Approver == nil {
 		return nobody, standing{}, denial(c.Script, v, "the command policy wants an approval, and nobody is there to ask")
 	}
 	wait := cmp.Or(p.AskTimeout, DefaultAskTimeout)
 	q := Question{
-		ID: c.ID, Script: c.Script, Dir: c.Dir, Env: c.told, Stdin: c.Stdin != nil, Description: c.Description,
+		ID: c.ID, Script: c.Script, Dir: c.Dir, Env: prepared.told, Stdin: c.Stdin != nil, Description: c.Description,
 		Image: c.Image, User: c.User, Network: c.Network, Mounts: c.Mounts, Tmpfs: c.Tmpfs, Runtime: c.Runtime, Profile: c.Profile, Session: c.Session,
 		Verdict: v, Always: c.Session != "" && len(asked) > 0, Deadline: time.Now().Add(wait),
 	}
@@ -138,9 +138,9 @@ func (l *Local) approve(ctx context.Context, prepared *Prepared, v Verdict) (App
 	case a.Answer == AnswerAlways && q.Always:
 		return a, standing{container: container, adds: asked}, nil
 	case a.Answer == AnswerOnce || a.Answer == AnswerAlways:
-		return Approval{AnswerOnce, a.By}, standing{}, nil
+		return Approval{Answer: AnswerOnce, By: a.By}, standing{}, nil
 	}
-	return Approval{AnswerDeny, a.By}, standing{}, denial(c.Script, v, "it was not approved")
+	return Approval{Answer: AnswerDeny, By: a.By}, standing{}, denial(c.Script, v, "it was not approved")
 }
 
 // unasked is the denial of a script about which nobody could be asked.
@@ -176,7 +176,7 @@ func asks(c Command, p Profile, v Verdict) (list []approved) {
 		if command.Program == "" || strings.Contains(command.Program, "/") && !path.IsAbs(command.Program) {
 			return nil
 		}
-		a := approved{hash, c.Profile, command.Rule, command.Program, beside}
+		a := approved{Policy: hash, Profile: c.Profile, Rule: command.Rule, Program: command.Program, Beside: beside}
 		if !slices.Contains(list, a) {
 			list = append(list, a)
 		}
@@ -195,7 +195,7 @@ func (l *Local) standing(ctx context.Context, prepared *Prepared) (container str
 	if c.Session == "" {
 		return "", nil, nil
 	}
-	r, err := recordStore{l.sessionDir(), c.Session}.look(ctx)
+	r, err := recordStore{dir: l.sessionDir(), name: c.Session}.look(ctx)
 	if now := time.Now(); err != nil || r.Container == "" || r.Lost != "" || r.over(now) || r.idle(now) {
 		return "", nil, nil // as if there were none: its turn tells why
 	}

@@ -139,6 +139,8 @@ func ended(r Result) AuditRecord {
 		Status: r.Status, Cause: r.Cause, ExitCode: r.ExitCode, Signal: r.Signal,
 		User: r.User.Numbers(), Container: r.Container.ID, ImageDigest: r.Container.ImageDigest, Runtime: r.Container.Runtime,
 		StdoutBytes: r.Stdout.Total, StderrBytes: r.Stderr.Total, Lingering: len(r.Lingering),
-		QueuedMS: ms(r.Timing.Queued), TotalMS: ms(r.Timing.Total),
+		QueuedMS: milliseconds(r.Timing.Queued), TotalMS: milliseconds(r.Timing.Total),
 	}}
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

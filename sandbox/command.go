@@ -61,8 +61,6 @@ type Command struct {
 
 	View View
 	Live LiveMode
-
-	told []string // of Env, once that is whole: see Question.Env
 }
 
 // Caller is who asks for a command, for the audit.

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -42,14 +43,14 @@ func environ(c Command, p Profile) (all, told []string, err error) {
 			return nil, nil, errNoName
 		}
 		if slices.ContainsFunc(p.Secrets, func(s Secret) bool { return name == s.Name }) {
-			return nil, nil, invalid("leave it out: a rule of the command policy grants it, or else the script sets it itself", "variable %s is a secret of profile %q", quoteName(name), c.Profile)
+			return nil, nil, invalid("leave it out: a rule of the command policy grants it, or else the script sets it itself", "variable %s is a secret of profile %q", strconv.QuoteToASCII(name), c.Profile)
 		}
 		if !byValue {
 			if secret(name) {
-				return nil, nil, &Error{Cause: CauseDenied, Message: "variable " + quoteName(name) + " is where a secret comes from, so it is not taken from the caller", Hint: "a rule of the command policy grants the secret"}
+				return nil, nil, &Error{Cause: CauseDenied, Message: "variable " + strconv.QuoteToASCII(name) + " is where a secret comes from, so it is not taken from the caller", Hint: "a rule of the command policy grants the secret"}
 			}
 			if !allowed(name) {
-				return nil, nil, &Error{Cause: CauseDenied, Message: "variable " + quoteName(name) + " is not on env.allow, so it is not taken from the caller",
+				return nil, nil, &Error{Cause: CauseDenied, Message: "variable " + strconv.QuoteToASCII(name) + " is not on env.allow, so it is not taken from the caller",
 					Hint: "give its value: -e NAME=value, or allow the name in sandbox.yaml"}
 			}
 			continue // passed above, if the caller has it
@@ -83,11 +84,11 @@ func checkEnviron(env map[string]string) ([]string, error) {
 		case name == "":
 			return nil, errNoName
 		case strings.ContainsRune(kv, 0):
-			return nil, invalid("no environment can hold one", "variable %s has a NUL byte", quoteName(name))
+			return nil, invalid("no environment can hold one", "variable %s has a NUL byte", strconv.QuoteToASCII(name))
 		case !utf8.ValidString(kv):
-			return nil, invalid("pass it on stdin, or in a mounted file", "variable %s is not valid UTF-8, which is all that the engine's API can carry unchanged", quoteName(name))
+			return nil, invalid("pass it on stdin, or in a mounted file", "variable %s is not valid UTF-8, which is all that the engine's API can carry unchanged", strconv.QuoteToASCII(name))
 		case len(kv) > MaxArgument:
-			return nil, invalid("pass it on stdin, or in a mounted file", "variable %s is %d bytes long, over the kernel's limit of %d (MAX_ARG_STRLEN)", quoteName(name), len(kv), MaxArgument)
+			return nil, invalid("pass it on stdin, or in a mounted file", "variable %s is %d bytes long, over the kernel's limit of %d (MAX_ARG_STRLEN)", strconv.QuoteToASCII(name), len(kv), MaxArgument)
 		}
 		size += len(kv) + 1
 		list = append(list, kv)

@@ -54,7 +54,7 @@ type Execution interface {
 	Kill()
 	// Read reads what the command wrote, from an offset on, while it runs and
 	// until its output expires. Unlike Events that keeps nobody waiting.
-	Read(which Stream, offset int64) (*OutputReader, error)
+	Read(which Stream, offset int64) (Reader, error)
 }
 
 // Run starts a command and waits for its result. The result is usable with
@@ -72,4 +72,18 @@ func Refused(c Command, err error) Result {
 	r := Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session}
 	r.fail(err)
 	return r
+}
+
+// Reader reads what a command wrote, while it writes and afterwards, at its own
+// pace: the command does not wait for it, and where it comes too late it learns
+// what it missed. It is not safe for concurrent use.
+type Reader interface {
+	// Next waits for the next chunk. Its error is io.EOF once the command ended
+	// and everything was read. Cancelling ctx gives up waiting.
+	Next(ctx context.Context) (Chunk, error)
+	// Ready is Next, but does not wait: its error is io.EOF where there is
+	// nothing more now.
+	Ready() (Chunk, error)
+	// Close lets go of what is read. It comes last, and once.
+	Close() error
 }

@@ -13,7 +13,6 @@ const (
 	createTimeout = time.Minute      // to make and start a container
 	listTimeout   = 2 * time.Second  // to list what runs, before it is killed
 	removeTimeout = 20 * time.Second // to kill and remove a container
-	drainTimeout  = 5 * time.Second  // for a stream to end after its container has
 
 	// eventQueue is how many chunks of output wait for their reader: 4 MiB of
 	// the largest. It rides out a reader's pauses; see Execution.Events.
@@ -246,7 +245,7 @@ func (x *execution) resize(running Running, stop <-chan struct{}) {
 // clocks. Cancelling waitCtx gives up waiting for its end.
 func (x *execution) begin(ctx, waitCtx context.Context, place *place) (process, error) {
 	if g := place.gate; g != nil {
-		if !g.deliver(place.told, x.command, x.output) {
+		if !g.deliver(place.told, x.command, streamWriter{x.output, stdout}, streamWriter{x.output, stderr}) {
 			g.close()
 			return process{}, g.notBegun("the shell that waited for the command did not take it: the command did not run")
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"time"
@@ -51,6 +52,9 @@ const (
 	gateNoDir = "n"
 )
 
+// drainTimeout is how long a stream may take to end after its container has.
+const drainTimeout = 5 * time.Second
+
 // gate is a process that waits for its command.
 type gate struct {
 	box     Container
@@ -65,11 +69,12 @@ type gate struct {
 	giveUp  context.CancelFunc
 
 	mu     sync.Mutex
-	broken bool    // said what no gate says
-	to     *output // nil: it has no command yet
-	line   []byte  // of what it says, without an end so far
-	began  bool    // it said that it obeys: what follows is the command's
-	noDir  bool    // it said that it cannot enter dir
+	broken bool      // said what no gate says
+	stdout io.Writer // of its command; nil: it has none yet
+	stderr io.Writer
+	line   []byte // of what it says, without an end so far
+	began  bool   // it said that it obeys: what follows is the command's
+	noDir  bool   // it said that it cannot enter dir
 	dir    string
 }
 
@@ -139,9 +144,9 @@ func (g *gate) failure(end exit) error {
 	switch {
 	case g.noDir:
 		return &Error{Cause: CauseInvalid, Message: fmt.Sprintf("the engine could not start the command in %q", g.dir), Err: errNoDir, Hint: "check that this directory is in the image or mounted: -w DIR"}
-	case g.to != nil && !g.began && end.cut != "":
+	case g.stdout != nil && !g.began && end.cut != "":
 		return &Error{Cause: CauseEngineLost, Message: "it is not known whether the command ran: " + end.cut, Hint: "see: belljar doctor"}
-	case g.to != nil && !g.began:
+	case g.stdout != nil && !g.began:
 		return g.notBegun("the shell that waited for the command " + endedWith(end.status) + ", and did not say that the command began")
 	}
 	return nil
@@ -150,8 +155,10 @@ func (g *gate) failure(end exit) error {
 // notBegun is of a command that was to be told to the gate. Its container may
 // have gone, and may be known to.
 func (g *gate) notBegun(how string) error {
-	if isClosed(g.box.Lost()) {
+	select {
+	case <-g.box.Lost():
 		return errNotStarted()
+	default:
 	}
 	return &Error{Cause: CauseEngineLost, Message: how, Hint: "run it again; in a session, a process that was left running may have ended it, and belljar session rm ends both"}
 }
@@ -200,17 +207,17 @@ func (g *gate) answers(ctx context.Context) bool {
 
 // deliver hands the command over. From then on it may run, and it is told to no
 // other gate. False means that it was not told.
-func (g *gate) deliver(text string, c Command, to *output) bool {
+func (g *gate) deliver(text string, c Command, stdout, stderr io.Writer) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.broken || len(g.line) > 0 || len(g.words) > 0 {
 		return false
 	}
-	g.to, g.dir = to, c.Dir
+	g.stdout, g.stderr, g.dir = stdout, stderr, c.Dir
 	if g.in.say([]byte(text)) && g.in.end(c.Stdin) {
 		return true
 	}
-	g.to = nil
+	g.stdout = nil
 	return false
 }
 
@@ -236,7 +243,7 @@ type gateStdout struct{ *gate }
 func (w gateStdout) Write(p []byte) (int, error) {
 	n := len(p)
 	if p = w.listen(p); len(p) > 0 {
-		streamWriter{w.to, stdout}.Write(p)
+		w.stdout.Write(p)
 	}
 	return n, nil
 }
@@ -260,7 +267,7 @@ func (g *gate) listen(p []byte) []byte {
 		}
 		word, g.line = g.line, nil
 		switch {
-		case g.to != nil:
+		case g.stdout != nil:
 			g.began, g.noDir = true, string(word) == gateNoDir
 		case len(g.words) < cap(g.words):
 			g.words <- string(word)
@@ -276,10 +283,10 @@ type gateStderr struct{ *gate }
 
 func (w gateStderr) Write(p []byte) (int, error) {
 	w.mu.Lock()
-	to := w.to
+	has, to := w.stdout != nil, w.stderr
 	w.mu.Unlock()
-	if to != nil {
-		streamWriter{to, stderr}.Write(p)
+	if has {
+		to.Write(p)
 	}
 	return len(p), nil
 }

@@ -11,7 +11,7 @@ import (
 // Once the engine wants no more, nothing is told, and a Read ends.
 func TestGateStdinEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, o := quietGate(t)
+		g, o := quietGate()
 		read := make(chan error)
 		go func() {
 			_, err := g.in.Read(make([]byte, 1))
@@ -29,7 +29,7 @@ func TestGateStdinEnds(t *testing.T) {
 		if tell(g, Command{Dir: "/", Script: "x"}, o) || g.in.say(nil) || g.in.end(nil) {
 			t.Error("told a gate that is gone")
 		}
-		if g.to != nil {
+		if g.stdout != nil {
 			t.Error("what it says is taken for the command's")
 		}
 	})

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"belljar/internal/shelltest"
 	"bytes"
 	"context"
 	"errors"
@@ -13,62 +14,25 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
 
-// shell is a /bin/sh of this host, and the only sh of a directory.
-type shell struct{ name, path, bin, cat string }
+// shell is one that gates are tried with.
+type shell struct{ shelltest.Shell }
 
-// shells are the kinds that images have. Outside CI one may be missing.
 func shells(t testing.TB) (list []shell) {
-	t.Helper()
-	cat, err := exec.LookPath("cat")
-	if err != nil {
-		t.Fatal(err)
+	for _, s := range shelltest.Shells(t) {
+		list = append(list, shell{s})
 	}
-	for _, name := range []string{"dash", "bash", "busybox"} {
-		path, err := exec.LookPath(name)
-		if err != nil && os.Getenv("CI") == "" {
-			t.Logf("skipped: this host has no %s", name)
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		bin := t.TempDir()
-		if err := os.Symlink(path, filepath.Join(bin, "sh")); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, shell{name, path, bin, cat})
-	}
-	if len(list) == 0 {
-		t.Skip("NOT TESTED: this host has no dash, bash or busybox")
-	}
-	keepFiles(t)
 	return list
-}
-
-// keepFiles has no shell inherit what go test -fuzz leaves open for its workers.
-func keepFiles(t testing.TB) {
-	t.Helper()
-	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		if fd, err := strconv.Atoi(file.Name()); err == nil && fd > 2 {
-			syscall.CloseOnExec(fd)
-		}
-	}
 }
 
 // tells is the beginning of a script that says what it has become, and never
 // looks at its other lines. The kernel's "Linux" stands between what it was
 // started with and what it reads.
 func (s shell) tells() string {
-	return s.cat + ` /proc/$$/cmdline /proc/$$/environ /proc/sys/kernel/ostype -
+	return s.Cat + ` /proc/$$/cmdline /proc/$$/environ /proc/sys/kernel/ostype -
 pwd -P; umask
 for f in 3 4 5 6 7 8 9 10 11 12 255; do [ ! -e /proc/$$/fd/$f ] || echo file $f; done
 while read -r a b; do case "$a" in SigBlk:|SigIgn:) echo "$a$b";; esac; done </proc/$$/status
@@ -90,12 +54,12 @@ func (s shell) start(t *testing.T, script, dir string, env []string, stdin strin
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	c := exec.CommandContext(ctx, s.path)
+	c := exec.CommandContext(ctx, s.Path)
 	c.Args, c.Dir, c.Env = []string{"sh", "-c", script}, dir, env
 	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	err := c.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
-		t.Fatalf("%s: %v", s.name, err)
+		t.Fatalf("%s: %v", s.Name, err)
 	}
 	return ran{Stdout: stdout.String(), Stderr: stderr.String(), Status: c.ProcessState.ExitCode()}
 }
@@ -120,7 +84,7 @@ func (s shell) warm(t *testing.T, text string, base []string, stdin string) ran 
 	r := s.start(t, gateScript, "/", base, "\n"+text+stdin)
 	words := gateWords.FindString(r.Stdout)
 	if words == "" {
-		t.Fatalf("%s: the gate said %q (stderr %q)\ntold %q", s.name, r.Stdout, r.Stderr, text)
+		t.Fatalf("%s: the gate said %q (stderr %q)\ntold %q", s.Name, r.Stdout, r.Stderr, text)
 	}
 	r.Stdout = r.Stdout[len(words):]
 	return r.parsed(s)
@@ -149,7 +113,7 @@ func (r ran) parsed(s shell) ran {
 		}
 		// bash tells everything that it execs where that is, and how deep. The
 		// bash that the command is makes both anew: 0 is as good as unset.
-		if s.name != "bash" || kv != "_="+s.bin+"/sh" && kv != "SHLVL=0" {
+		if s.Name != "bash" || kv != "_="+s.Bin+"/sh" && kv != "SHLVL=0" {
 			r.Env = append(r.Env, kv)
 		}
 	}
@@ -192,7 +156,7 @@ func TestGateScript(t *testing.T) {
 		"syntax error":        {text(func(c *Command) { c.Script = "echo ran; (" }), "\n", 2},
 	} {
 		for _, s := range shells(t) {
-			env := []string{"PATH=" + s.bin + ":" + filepath.Dir(s.cat)}
+			env := []string{"PATH=" + s.Bin + ":" + filepath.Dir(s.Cat)}
 			r := s.start(t, gateScript, "/", env, test.in)
 			pid, rest, _ := strings.Cut(r.Stdout, "\n")
 			if name == "syntax error" { // what a shell makes of it is its own
@@ -200,7 +164,7 @@ func TestGateScript(t *testing.T) {
 				r.Stderr, test.want, test.status = "", "\n"+cold.Stdout, cold.Status
 			}
 			if _, err := strconv.Atoi(pid); err != nil || rest != test.want || r.Status != test.status || r.Stderr != "" {
-				t.Errorf("%s, %s: it said %q, then %q and %q, status %d; want %q, %d", name, s.name, pid, rest, r.Stderr, r.Status, test.want, test.status)
+				t.Errorf("%s, %s: it said %q, then %q and %q, status %d; want %q, %d", name, s.Name, pid, rest, r.Stderr, r.Status, test.want, test.status)
 			}
 		}
 	}
@@ -211,11 +175,12 @@ type lasting struct{ Container }
 
 func (lasting) Lost() <-chan struct{} { return nil }
 
+// written is what a command wrote.
+type written struct{ stdout, stderr strings.Builder }
+
 // quietGate is a gate without a process, and the output of its command.
-func quietGate(t *testing.T) (*gate, *output) {
-	o := newOutput(Command{Limits: Limits{Output: 1 << 20}}, "")
-	o.spool = openSpool(t, 1<<20, OutputTruncate)
-	o.begin(NoIdleTimeout)
+func quietGate() (*gate, *written) {
+	o := &written{}
 	return &gate{box: lasting{}, in: &gateStdin{lines: make(chan []byte, 2), stop: make(chan struct{})}, words: make(chan string, 1)}, o
 }
 
@@ -245,7 +210,7 @@ func TestGateListens(t *testing.T) {
 		"a flood":                  {slices.Repeat([]string{strings.Repeat("x", 1<<16)}, 16), "", []string{"\n"}, nil, "", false},
 		"a flood instead of an OK": {[]string{"12\n"}, "12", nil, []string{strings.Repeat("x", 1<<16), "\nout"}, "", false},
 	} {
-		g, o := quietGate(t)
+		g, o := quietGate()
 		write := func(parts []string) {
 			for _, p := range parts {
 				if n, err := (gateStdout{g}).Write([]byte(p)); n != len(p) || err != nil {
@@ -277,14 +242,10 @@ func TestGateListens(t *testing.T) {
 			write([]string{"\nhostile\n"})
 			(gateStderr{g}).Write([]byte("hostile"))
 		}
-		kept, err := o.spool.outputs()
-		if err != nil {
-			t.Error(err)
-		}
-		if got := string(kept[stdout].Bytes()); got != test.want || g.began != test.began {
+		if got := o.stdout.String(); got != test.want || g.began != test.began {
 			t.Errorf("%s: %q is the command's, began %v; want %q, %v", name, got, g.began, test.want, test.began)
 		}
-		if got := string(kept[stderr].Bytes()); got != "" {
+		if got := o.stderr.String(); got != "" {
 			t.Errorf("%s: stderr %q is the command's", name, got)
 		}
 		if err := g.failure(exit{}); (err == nil) != (test.began || test.after == nil) {
@@ -295,7 +256,7 @@ func TestGateListens(t *testing.T) {
 
 // A gate is told one command, once.
 func TestGateIsToldOnce(t *testing.T) {
-	g, o := quietGate(t)
+	g, o := quietGate()
 	c := Command{Dir: "/", Script: "x", Stdin: strings.NewReader("in")}
 	text, _ := delivery(c, maxDelivery)
 	if !tell(g, c, o) || tell(g, c, o) || g.in.say([]byte("\n")) || g.in.end(nil) {
@@ -307,7 +268,7 @@ func TestGateIsToldOnce(t *testing.T) {
 	}
 }
 
-func tell(g *gate, c Command, o *output) bool {
+func tell(g *gate, c Command, o *written) bool {
 	text, ok := delivery(c, maxDelivery)
-	return ok && g.deliver(text, c, o)
+	return ok && g.deliver(text, c, &o.stdout, &o.stderr)
 }

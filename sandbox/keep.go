@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func (l *Local) spools() spools { return spools{l.stateDir("spool"), l.Spool} }
+func (l *Local) spools() spools { return spools{dir: l.stateDir("spool"), Spooling: l.Spool} }
 
 // openSpool is called before anything runs: where nothing can be kept, and that
 // is to end the command, it does not begin.
@@ -85,7 +85,7 @@ func join(a, b string) string {
 func (x *execution) views() *Views {
 	s, v := x.output.spool, x.command.View
 	view := func(which Stream, total Total) *Text {
-		text, count := x.masks.view(x.local.Viewer, v, func() iter.Seq[Chunk] { return s.chunks(which) }, total)
+		text, count := maskedView(x.masks, x.local.Viewer, v, func() iter.Seq[Chunk] { return s.chunks(which) }, total)
 		x.result.Masked += count
 		return &text
 	}
@@ -100,7 +100,7 @@ func (x *execution) views() *Views {
 
 // keptReader reads what is kept as a file.
 type keptReader struct {
-	reader *OutputReader
+	reader *outputReader
 	rest   []byte
 }
 
@@ -123,7 +123,7 @@ func (k *keptReader) Read(p []byte) (int, error) {
 func (k *keptReader) close() { k.reader.Close() }
 
 // Read implements Execution.
-func (x *execution) Read(which Stream, offset int64) (*OutputReader, error) {
+func (x *execution) Read(which Stream, offset int64) (Reader, error) {
 	return newOutputReader(x.output.spool.live(), which, offset)
 }
 
@@ -135,9 +135,9 @@ func (l *Local) Logs() ([]LogInfo, error) {
 		return nil, &Error{Cause: CauseEngine, Message: "listing what is kept of outputs", Err: err, Hint: "look at the state directory's permissions"}
 	}
 	list := make([]LogInfo, 0, len(found))
-	for _, spool := range found {
-		if !spool.expired() {
-			list = append(list, spool.LogInfo)
+	for _, f := range found {
+		if !expired(f.LogInfo) {
+			list = append(list, f.LogInfo)
 		}
 	}
 	return list, nil
@@ -146,20 +146,20 @@ func (l *Local) Logs() ([]LogInfo, error) {
 // LogInfo is what is known of a command whose output is kept.
 func (l *Local) LogInfo(id string) (LogInfo, error) {
 	unknown := invalid("see what there is: belljar logs; outputs expire by spool.age and spool.total", "no output of a command %.80q is kept", id)
-	if (Command{ID: id}).checkID() != nil || id == "" {
+	if CheckID(id) != nil || id == "" {
 		return LogInfo{}, unknown
 	}
 	if checkStateDir(l.spools().dir) != nil || !isSpool(l.spools().path(id)) {
 		return LogInfo{}, unknown
 	}
-	if found := l.spools().find(id); !found.expired() {
+	if found := l.spools().find(id); !expired(found.LogInfo) {
 		return found.LogInfo, nil
 	}
 	return LogInfo{}, unknown
 }
 
 // ReadLog is Execution.Read of a command of any process.
-func (l *Local) ReadLog(id string, which Stream, offset int64) (*OutputReader, error) {
+func (l *Local) ReadLog(id string, which Stream, offset int64) (Reader, error) {
 	if _, err := l.LogInfo(id); err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func keeping(t *testing.T, e *sandboxtest.Engine) *sandbox.Local {
 }
 
 // all reads an output to its end.
-func all(t *testing.T, r *sandbox.OutputReader, err error) (text string) {
+func all(t *testing.T, r sandbox.Reader, err error) (text string) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

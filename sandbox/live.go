@@ -70,7 +70,7 @@ func (o *output) liveView(viewer Viewer, v View, total Total) Event {
 		return Event{Type: EventView, Data: []byte(shot.Text)}
 	}
 	v.TailOnly, v.Bytes, v.Lines = true, min(v.Bytes, liveBytes), min(v.Lines, liveLines)
-	text, count := o.masks.view(viewer, v, func() iter.Seq[Chunk] { return o.spool.tailNow(total) }, total)
+	text, count := maskedView(o.masks, viewer, v, func() iter.Seq[Chunk] { return o.spool.tailNow(total) }, total)
 	o.hidden = max(o.hidden, count)
 	if text.Binary {
 		return Event{Type: EventNotice, Binary: true, Data: []byte(text.Text)}
@@ -111,5 +111,5 @@ func (s *spool) written() Total {
 
 // merged is what was written to both streams.
 func (s *spool) merged() Total {
-	return Total{s.total, s.streams[stdout].Lines + s.streams[stderr].Lines}
+	return Total{Bytes: s.total, Lines: s.streams[stdout].Lines + s.streams[stderr].Lines}
 }

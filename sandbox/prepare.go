@@ -22,6 +22,7 @@ type Prepared struct {
 	secrets   []Secret
 	standing  standing
 	notices   []string
+	told      []string // of the environment: see Question.Env
 }
 
 // Prepare does all that comes before a command runs, so that of several none
@@ -32,8 +33,9 @@ func (l *Local) Prepare(ctx context.Context, c Command) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c, err = l.complete(c, p); err == nil {
-		return l.judge(ctx, c, p)
+	c, told, err := l.complete(c, p)
+	if err == nil {
+		return l.judge(ctx, c, told, p)
 	}
 	if CauseOf(err) == CauseDenied {
 		err = l.deny(c, c.decided(Verdict{Reason: reason(err)}, nil, p), err)
@@ -41,55 +43,56 @@ func (l *Local) Prepare(ctx context.Context, c Command) (*Prepared, error) {
 	return nil, err
 }
 
-// complete checks a command, and fills what it leaves open.
-func (l *Local) complete(c Command, p Profile) (Command, error) {
+// complete checks a command, and fills what it leaves open. It tells what of the
+// environment is the caller's.
+func (l *Local) complete(c Command, p Profile) (_ Command, told []string, err error) {
 	relative := c.Dir != "" && !path.IsAbs(c.Dir)
 	if relative {
 		if !filepath.IsLocal(c.Dir) {
-			return c, invalid("name one in the workspace, such as sub/dir", "working directory %q leaves the workspace", c.Dir)
+			return c, nil, invalid("name one in the workspace, such as sub/dir", "working directory %q leaves the workspace", c.Dir)
 		}
 		c.Dir = path.Join(p.Workdir, c.Dir)
 	}
 	c = c.withDefaults(p)
 	if err := c.validate(p); err != nil {
-		return c, err
+		return c, nil, err
 	}
 	if c.User.Name != "" {
 		c.User, _ = ParseUser(c.User.Name) // whatever numbers came with it
 	}
 	if c.Session != "" && l.StateDir == "" {
-		return c, invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", c.Session)
+		return c, nil, invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", c.Session)
 	}
 	if err := l.checkView(c); err != nil {
-		return c, err
+		return c, nil, err
 	}
 	if l.Viewer != nil {
 		c.View.Charset = l.Viewer.Charset(c.View.Charset)
 	}
 	env, told, err := environ(c, p)
 	if err != nil {
-		return c, err // with what was asked for
+		return c, nil, err // with what was asked for
 	}
-	c.Env, c.told = env, told
+	c.Env = env
 	mounts, err := resolveMounts(c.Mounts, p.Policy)
 	if err != nil {
-		return c, err
+		return c, nil, err
 	}
 	c.Mounts = mounts
 	if relative {
-		return c, c.checkWorkspace()
+		return c, told, c.checkWorkspace()
 	}
-	return c, nil
+	return c, told, nil
 }
 
 // judge asks the policy and, where that asks, a person, about the command as the
 // policy leaves it.
-func (l *Local) judge(ctx context.Context, c Command, p Profile) (*Prepared, error) {
+func (l *Local) judge(ctx context.Context, c Command, told []string, p Profile) (*Prepared, error) {
 	v, err := l.verdict(c, p)
 	if err != nil {
 		return nil, err
 	}
-	prepared := &Prepared{local: l, profile: p, command: c}
+	prepared := &Prepared{local: l, profile: p, command: c, told: told}
 	var approval *Approval
 	var refusal error
 	if v.Decision != Allow && v.Decision != Ask {
@@ -144,15 +147,15 @@ func (p *Prepared) grant(v Verdict) (err error) {
 	if len(v.Withheld) > 0 {
 		p.notice("the command policy withholds %s: a rule gives it, but not those of all commands in the script", strings.Join(v.Withheld, ", "))
 	}
-	if err := p.command.checkLimits(); err != nil {
+	if err := p.command.Limits.Check(); err != nil {
 		return err
 	}
 	if len(v.Commands) > 0 {
-		if err := p.command.checkSteering(p.profile, "what the commands are that the policy judged"); err != nil {
+		if err := p.command.checkSteering(p.profile, p.told, "what the commands are that the policy judged"); err != nil {
 			return err
 		}
 	}
-	if p.secrets, err = p.command.granted(p.profile, v.Grant); err != nil {
+	if p.secrets, err = p.command.granted(p.profile, p.told, v.Grant); err != nil {
 		return err
 	}
 	var names []string

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"slices"
 	"time"
 )
 
@@ -130,18 +129,6 @@ type Evidence struct {
 	OutputError   string    `json:"output_error,omitempty"` // why output may be missing
 	ListError     string    `json:"list_error,omitempty"`   // why Lingering could not be known
 	RemoveError   string    `json:"remove_error,omitempty"` // why the container may still be there
-}
-
-// maxKilled bounds the processes that are told of.
-const maxKilled = 256
-
-func (e *Evidence) killed(list []Process) {
-	for _, p := range list {
-		same := func(k Process) bool { return k.PID == p.PID && k.HostPID == p.HostPID && k.StartTicks == p.StartTicks }
-		if len(e.Killed) < maxKilled && !slices.ContainsFunc(e.Killed, same) {
-			e.Killed = append(e.Killed, p)
-		}
-	}
 }
 
 // Resources is what the container used, its keeper's share included. Zero is

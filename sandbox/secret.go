@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -45,7 +46,7 @@ const (
 // container sets it.
 func (s Secret) Check() error {
 	if !exportable(s.Name) {
-		return invalid("use letters, digits and _, and none that shells set or act on themselves, such as UID or BASH_ENV", "%s cannot be a secret's name", quoteName(s.Name))
+		return invalid("use letters, digits and _, and none that shells set or act on themselves, such as UID or BASH_ENV", "%s cannot be a secret's name", strconv.QuoteToASCII(s.Name))
 	}
 	return nil
 }
@@ -59,12 +60,12 @@ func (s Secret) variable() string {
 }
 
 // granted are the secrets that a command gets.
-func (c Command) granted(p Profile, g Grant) ([]Secret, error) {
+func (c Command) granted(p Profile, told []string, g Grant) ([]Secret, error) {
 	var list []Secret
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(g.Secrets))) {
 		i := slices.IndexFunc(p.Secrets, func(s Secret) bool { return s.Name == name })
 		if i < 0 {
-			return nil, invalid("define it in sandbox.yaml under secrets, or leave it out of the rule", "a rule of the command policy grants secret %s, which profile %q does not have", quoteName(name), c.Profile)
+			return nil, invalid("define it in sandbox.yaml under secrets, or leave it out of the rule", "a rule of the command policy grants secret %s, which profile %q does not have", strconv.QuoteToASCII(name), c.Profile)
 		}
 		if err := p.Secrets[i].Check(); err != nil {
 			return nil, err
@@ -75,18 +76,18 @@ func (c Command) granted(p Profile, g Grant) ([]Secret, error) {
 		return nil, invalid("leave out -t", "a command with a terminal gets no secrets: its screen could not be masked")
 	}
 	if len(list) > 0 {
-		return list, c.checkSteering(p, "who gets the command's secrets")
+		return list, c.checkSteering(p, told, "who gets the command's secrets")
 	}
 	return nil, nil
 }
 
 // checkSteering refuses a caller's variables that have other programs run than
 // those that rules name, or lead secrets elsewhere than to these.
-func (c Command) checkSteering(p Profile, what string) error {
-	for _, kv := range c.told {
+func (c Command) checkSteering(p Profile, told []string, what string) error {
+	for _, kv := range told {
 		name := nameOf(kv)
 		if p.Policy.Steers(name) && !p.Policy.AllowEnv(name) {
-			return &Error{Cause: CauseDenied, Message: fmt.Sprintf("variable %s may decide %s", quoteName(name), what),
+			return &Error{Cause: CauseDenied, Message: fmt.Sprintf("variable %s may decide %s", strconv.QuoteToASCII(name), what),
 				Hint: "leave it out, or name it in env.allow of sandbox.yaml"}
 		}
 	}
@@ -113,13 +114,13 @@ func (l *Local) fetch(ctx context.Context, list []Secret) (all []string, err err
 }
 
 func (s Secret) value(ctx context.Context) (string, error) {
-	failed := &Error{Cause: CauseEngine, Message: "fetching secret " + quoteName(s.Name)}
+	failed := &Error{Cause: CauseEngine, Message: "fetching secret " + strconv.QuoteToASCII(s.Name)}
 	var text string
 	switch s.From {
 	case SecretEnv:
 		var set bool
 		if text, set = os.LookupEnv(s.variable()); !set {
-			failed.Err, failed.Hint = fmt.Errorf("variable %s is not set", quoteName(s.variable())), "set it where belljar is started"
+			failed.Err, failed.Hint = fmt.Errorf("variable %s is not set", strconv.QuoteToASCII(s.variable())), "set it where belljar is started"
 		}
 	case SecretFile:
 		text, failed.Err = readSecret(ctx, s.File)
@@ -141,7 +142,9 @@ func (s Secret) value(ctx context.Context) (string, error) {
 
 // check refuses values that cannot be delivered as they are, or not be masked.
 func (s Secret) check(value string) error {
-	refused := func(hint, what string) error { return invalid(hint, "secret %s %s", quoteName(s.Name), what) }
+	refused := func(hint, what string) error {
+		return invalid(hint, "secret %s %s", strconv.QuoteToASCII(s.Name), what)
+	}
 	switch {
 	case len(value) < minSecret:
 		return refused("take a longer one", fmt.Sprintf("is shorter than %d bytes: to mask it would tear ordinary output", minSecret))
@@ -262,7 +265,7 @@ func (c Command) checkDelivery(secrets []string) error {
 	}
 	for _, kv := range c.Env {
 		if name := nameOf(kv); !exportable(name) {
-			return invalid("leave it out", "variable %s cannot be set beside secrets or bytes that are not valid UTF-8, since a shell is told these, which cannot set this", quoteName(name))
+			return invalid("leave it out", "variable %s cannot be set beside secrets or bytes that are not valid UTF-8, since a shell is told these, which cannot set this", strconv.QuoteToASCII(name))
 		}
 	}
 	return invalid("put the script into a file that is mounted, or on stdin", "the command, its variables and its secrets are, when quoted, over the %d bytes that can be delivered", mostDelivery)

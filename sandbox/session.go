@@ -110,7 +110,7 @@ type sessionTurn struct {
 
 // turn waits for the command's turn.
 func (s *sessions) turn(ctx context.Context, x *execution) (*sessionTurn, error) {
-	t := &sessionTurn{x: x, session: s.get(x.command.Session), store: recordStore{x.local.sessionDir(), x.command.Session}}
+	t := &sessionTurn{x: x, session: s.get(x.command.Session), store: recordStore{dir: x.local.sessionDir(), name: x.command.Session}}
 	told := make(chan struct{})
 	waits := time.AfterFunc(waitsFor, func() { // beside the wait, which keeps its place among others
 		defer close(told)

@@ -114,7 +114,7 @@ func (t *sessionTurn) killCommand(ctx context.Context, p *place) error {
 			if err := p.box.Kill(ctx, own); err != nil && ctx.Err() == nil {
 				return err
 			}
-			t.x.result.Evidence.killed(own)
+			addKilled(&t.x.result.Evidence, own)
 		}
 		if quiet++; err != nil || len(own) > 0 {
 			quiet = 0
@@ -231,4 +231,17 @@ func (t *sessionTurn) prepare(box Container) {
 		r.Started.wait(g.pid)
 		return nil
 	})
+}
+
+// maxKilled bounds the processes that are told of.
+const maxKilled = 256
+
+// addKilled tells of processes that were killed, of each once.
+func addKilled(e *Evidence, list []Process) {
+	for _, p := range list {
+		same := func(k Process) bool { return k.PID == p.PID && k.HostPID == p.HostPID && k.StartTicks == p.StartTicks }
+		if len(e.Killed) < maxKilled && !slices.ContainsFunc(e.Killed, same) {
+			e.Killed = append(e.Killed, p)
+		}
+	}
 }

@@ -54,7 +54,7 @@ func (l *Local) Sessions(ctx context.Context) ([]SessionInfo, error) {
 }
 
 func (l *Local) session(ctx context.Context, name string, kept []Kept) (SessionInfo, error) {
-	r, err := recordStore{l.sessionDir(), name}.look(ctx)
+	r, err := recordStore{dir: l.sessionDir(), name: name}.look(ctx)
 	if err != nil {
 		return SessionInfo{Name: name, Lost: err.Error()}, nil
 	}
@@ -90,7 +90,7 @@ func (l *Local) RemoveSession(ctx context.Context, name string) error {
 	if err := checkSession(name); err != nil {
 		return err
 	}
-	store := recordStore{l.sessionDir(), name}
+	store := recordStore{dir: l.sessionDir(), name: name}
 	lock, err := store.lock(ctx, 1, true)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (l *Local) ExpireSessions(ctx context.Context) (int, error) {
 	names, err := recorded(l.sessionDir())
 	removed, errs := 0, []error{err}
 	for _, name := range names {
-		ended, err := l.expireSession(ctx, recordStore{l.sessionDir(), name})
+		ended, err := l.expireSession(ctx, recordStore{dir: l.sessionDir(), name: name})
 		if ended {
 			removed++
 		}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"belljar/internal/shelltest"
 	"math/rand/v2"
 	"os/exec"
 	"slices"
@@ -38,7 +39,7 @@ func TestShellArgs(t *testing.T) {
 	}
 	about := []string{`echo "$0 $# $* $- $PWD $?"; `, "set -e; false; echo not reached\n", "trap 'echo bye' EXIT; exit 7\n", "#\n", "\n\n", "cat\n", "false; ", "set | while read -r l; do :; done; ",
 		"f() { echo f $# $1; }; f a b\n", "cat <<'X'\nin a document\nX\n", `echo "${IFS}"; `, "return 3\n", "read -r l; echo \"$l\"\n", "kill -TERM $$\n", "\\\n", "'\n", "$(", ") ", "}\n"}
-	for _, s := range shells(t) {
+	for _, s := range shelltest.Shells(t) {
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 150 {
 			var script strings.Builder
@@ -51,19 +52,19 @@ func TestShellArgs(t *testing.T) {
 				script.WriteString("printf '%s|' '" + strings.ReplaceAll(string(b), "'", `'\''`) + "'\n")
 			}
 			text := script.String()
-			whole, parts := s.run(t, text, len(text)), s.run(t, text, 1+random.IntN(len(text)))
+			whole, parts := runIn(t, s, text, len(text)), runIn(t, s, text, 1+random.IntN(len(text)))
 			if diff := cmp.Diff(whole, parts); diff != "" {
-				t.Errorf("%s runs %q in pieces: %s", s.name, text, diff)
+				t.Errorf("%s runs %q in pieces: %s", s.Name, text, diff)
 			}
 		}
 	}
 }
 
-// run is what a script says and exits with, in pieces of at most that many bytes.
-func (s shell) run(t *testing.T, script string, most int) []string {
+// runIn is what a script says and exits with, in pieces of at most that many bytes.
+func runIn(t *testing.T, s shelltest.Shell, script string, most int) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), s.path, slices.Concat([]string{"-c"}, shellArgs(script, most))...)
-	cmd.Args[0], cmd.Dir, cmd.Env = "sh", "/", []string{"PATH=" + s.bin + ":/usr/bin:/bin"}
+	cmd := exec.CommandContext(t.Context(), s.Path, slices.Concat([]string{"-c"}, shellArgs(script, most))...)
+	cmd.Args[0], cmd.Dir, cmd.Env = "sh", "/", []string{"PATH=" + s.Bin + ":/usr/bin:/bin"}
 	cmd.Stdin = strings.NewReader("some\ninput\n")
 	out, err := cmd.Output()
 	if cmd.ProcessState == nil {

@@ -217,7 +217,9 @@ func (s *spool) remove() error {
 	return os.RemoveAll(s.dir)
 }
 
-func (s *spoolStream) log() LogStream { return LogStream{s.Bytes, s.Lines, s.sha256()} }
+func (s *spoolStream) log() LogStream {
+	return LogStream{Bytes: s.Bytes, Lines: s.Lines, SHA256: s.sha256()}
+}
 
 func (s *spoolStream) sha256() string { return hex.EncodeToString(s.sum.Sum(nil)) }
 

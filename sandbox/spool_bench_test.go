@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -11,7 +12,11 @@ func BenchmarkOutput(b *testing.B) {
 	for _, size := range []int{100, 16 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			o := newOutput(Command{Limits: Limits{Output: 16 << 20}}, "")
-			o.spool = openSpool(b, 16<<20, OutputTruncate)
+			o.spool = newSpool(16<<20, OutputTruncate)
+			if err := o.spool.open(filepath.Join(b.TempDir(), "ID"), LogInfo{ID: "ID"}); err != nil {
+				b.Fatal(err)
+			}
+			defer o.spool.remove()
 			o.begin(time.Hour)
 			done := make(chan struct{})
 			go func() {

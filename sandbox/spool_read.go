@@ -6,10 +6,8 @@ import (
 	"io"
 )
 
-// OutputReader reads what a command wrote, while it writes and afterwards, at
-// its own pace: the command does not wait for it, and where it comes too late it
-// learns what it missed. It is not safe for concurrent use.
-type OutputReader struct {
+// outputReader is a sandbox.Reader of files.
+type outputReader struct {
 	source source
 	which  Stream
 	next   int64 // the offset of what comes next
@@ -43,8 +41,8 @@ const readSize = 32 << 10
 
 // newOutputReader reads from an offset on, which counts the stream's bytes, or,
 // for Merged, those of both.
-func newOutputReader(src source, which Stream, offset int64) (*OutputReader, error) {
-	r := &OutputReader{source: src, which: which, next: offset, buf: make([]byte, readSize)}
+func newOutputReader(src source, which Stream, offset int64) (*outputReader, error) {
+	r := &outputReader{source: src, which: which, next: offset, buf: make([]byte, readSize)}
 	switch which {
 	case Stdout:
 		r.reads = []*streamReader{newStreamReader(src, stdout, offset)}
@@ -64,9 +62,8 @@ func newOutputReader(src source, which Stream, offset int64) (*OutputReader, err
 	return r, nil
 }
 
-// Next waits for the next chunk. Its error is io.EOF once the command ended and
-// everything was read. Cancelling ctx gives up waiting.
-func (r *OutputReader) Next(ctx context.Context) (Chunk, error) {
+// Next implements sandbox.Reader.
+func (r *outputReader) Next(ctx context.Context) (Chunk, error) {
 	for {
 		c, more, err := r.step()
 		if more == nil {
@@ -80,15 +77,14 @@ func (r *OutputReader) Next(ctx context.Context) (Chunk, error) {
 	}
 }
 
-// Ready is Next, but does not wait: its error is io.EOF where there is nothing
-// more now.
-func (r *OutputReader) Ready() (Chunk, error) {
+// Ready implements sandbox.Reader.
+func (r *outputReader) Ready() (Chunk, error) {
 	c, _, err := r.step()
 	return c, err
 }
 
 // step is the next chunk, or, with io.EOF, what to wait for.
-func (r *OutputReader) step() (c Chunk, more <-chan struct{}, err error) {
+func (r *outputReader) step() (c Chunk, more <-chan struct{}, err error) {
 	if c, err = r.now(); err == nil {
 		return c, nil, nil
 	}
@@ -109,7 +105,7 @@ func (r *OutputReader) step() (c Chunk, more <-chan struct{}, err error) {
 
 // look asks how far the command is, now that nothing more is there, or nothing at
 // all any more: that does not matter to who has it all.
-func (r *OutputReader) look(why error) (sourceState, <-chan struct{}, error) {
+func (r *outputReader) look(why error) (sourceState, <-chan struct{}, error) {
 	gone := errors.Is(why, errSpoolGone)
 	if !gone && !errors.Is(why, io.EOF) {
 		return sourceState{}, nil, why
@@ -122,7 +118,7 @@ func (r *OutputReader) look(why error) (sourceState, <-chan struct{}, error) {
 }
 
 // rest is what there is no more at the end, told once.
-func (r *OutputReader) rest(state sourceState) (Chunk, error) {
+func (r *outputReader) rest(state sourceState) (Chunk, error) {
 	total := state.bytes[stdout] + state.bytes[stderr]
 	if r.which != Merged {
 		total = state.bytes[r.reads[0].which]
@@ -136,7 +132,7 @@ func (r *OutputReader) rest(state sourceState) (Chunk, error) {
 }
 
 // now is the next chunk that is there, io.EOF where there is none.
-func (r *OutputReader) now() (Chunk, error) {
+func (r *outputReader) now() (Chunk, error) {
 	for {
 		from, err := r.first()
 		if err != nil {
@@ -163,7 +159,7 @@ func (r *OutputReader) now() (Chunk, error) {
 }
 
 // first is the stream with the next byte, which is ready to be read.
-func (r *OutputReader) first() (*streamReader, error) {
+func (r *outputReader) first() (*streamReader, error) {
 	first, err := r.lowest()
 	if err != nil || r.which != Merged || first.merged <= r.next {
 		return first, err
@@ -176,7 +172,7 @@ func (r *OutputReader) first() (*streamReader, error) {
 
 // lowest is the stream whose next byte came first, of those that have one; io.EOF
 // is none.
-func (r *OutputReader) lowest() (lowest *streamReader, err error) {
+func (r *outputReader) lowest() (lowest *streamReader, err error) {
 	for _, s := range r.reads {
 		err := s.ready()
 		if errors.Is(err, io.EOF) {
@@ -196,7 +192,7 @@ func (r *OutputReader) lowest() (lowest *streamReader, err error) {
 }
 
 // Close lets go of the files.
-func (r *OutputReader) Close() error {
+func (r *outputReader) Close() error {
 	var errs []error
 	for _, s := range r.reads {
 		errs = append(errs, s.close())

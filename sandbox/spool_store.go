@@ -28,7 +28,7 @@ type LogInfo struct {
 	*LogEnd           // nil while it runs, and where its belljar died: its fate is not known then
 }
 
-func (l LogInfo) expired() bool { return !l.Running && !time.Now().Before(l.Expires) }
+func expired(l LogInfo) bool { return !l.Running && !time.Now().Before(l.Expires) }
 
 // LogEnd is how a command ended, and what it wrote until then.
 type LogEnd struct {
@@ -69,7 +69,7 @@ type spoolNote struct {
 }
 
 func newSpoolNote(dir string, info LogInfo) (*spoolNote, error) {
-	info.Command = info.Command[:cut([]byte(info.Command), maxLogCommand)]
+	info.Command = string(wholeRunes([]byte(info.Command[:min(len(info.Command), maxLogCommand)])))
 	file, err := os.OpenFile(filepath.Join(dir, spoolNoteName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (s spools) all() ([]spooled, error) {
 	}
 	var list []spooled
 	for _, entry := range entries {
-		if entry.IsDir() && (Command{ID: entry.Name()}).checkID() == nil && isSpool(s.path(entry.Name())) {
+		if entry.IsDir() && CheckID(entry.Name()) == nil && isSpool(s.path(entry.Name())) {
 			list = append(list, s.find(entry.Name()))
 		}
 	}
@@ -219,7 +219,7 @@ func (s spools) sweep(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if spool.Running || !spool.expired() && total <= s.Total {
+		if spool.Running || !expired(spool.LogInfo) && total <= s.Total {
 			continue
 		}
 		if err := os.RemoveAll(s.path(spool.ID)); err != nil {

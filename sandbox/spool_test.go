@@ -192,7 +192,7 @@ func TestReadFromAnyOffset(t *testing.T) {
 		s, all := openSpool(t, limit, OutputTruncate), &model{}
 		others := spools{dir: filepath.Dir(s.dir)}
 		type reading struct {
-			r      *OutputReader
+			r      *outputReader
 			which  Stream
 			offset int64
 			got    []Chunk

@@ -19,7 +19,7 @@ func invalid(hint, format string, args ...any) error {
 // before anything is made. The engine reports both as the command's failure.
 func (c Command) validate(p Profile) error {
 	checks := []func() error{
-		c.checkID, c.checkScript, c.checkDescription, c.checkDir, c.checkUser, c.checkNetwork, c.checkTmpfs, c.checkLimits, c.checkSession, c.checkView,
+		func() error { return CheckID(c.ID) }, c.checkScript, c.checkDescription, c.checkDir, c.checkUser, c.checkNetwork, c.checkTmpfs, c.Limits.Check, c.checkSession, c.checkView,
 		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
 		func() error {
 			if c.IdleTimeout == NoIdleTimeout {
@@ -40,9 +40,10 @@ func (c Command) validate(p Profile) error {
 // of its address in the engine's API.
 const idChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
-func (c Command) checkID() error {
-	if len(c.ID) > 64 || strings.Trim(c.ID, idChars) != "" || strings.HasPrefix(c.ID, ".") {
-		return invalid("at most 64 of A-Z a-z 0-9 _ . -, the first no dot, or none: then one is chosen", "command ID %.80q", c.ID)
+// CheckID refuses what cannot be a command's ID.
+func CheckID(id string) error {
+	if len(id) > 64 || strings.Trim(id, idChars) != "" || strings.HasPrefix(id, ".") {
+		return invalid("at most 64 of A-Z a-z 0-9 _ . -, the first no dot, or none: then one is chosen", "command ID %.80q", id)
 	}
 	return nil
 }
@@ -185,8 +186,9 @@ func (c Command) checkNetwork() error {
 	return nil
 }
 
-func (c Command) checkLimits() error {
-	for _, l := range c.Limits.each() {
+// Check refuses limits that no command can run with.
+func (l Limits) Check() error {
+	for _, l := range l.each() {
 		if l.tooLow() {
 			return invalid("raise it", "limits.%s is %s, below the least of %s%s", l.name, decimal(l.value), decimal(l.least), l.unit)
 		}
