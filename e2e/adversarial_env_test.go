@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"belljar/sandbox"
+	"belljar/sandbox/local"
 )
 
 // within is a caller's environment: what it takes to find the engine, and more.
@@ -63,7 +64,7 @@ func exactValues(t *testing.T) {
 	// The engine's API is JSON: it would make U+FFFD of these without a word.
 	refused(t, 125, "UTF-8", "-e", "X=\xff")
 	ask(t, `printf %s '`+"\xff"+`' | od -An -tx1 | tr -d ' \n'`).says(t, "ff")
-	runner := &sandbox.Local{Profiles: map[string]sandbox.Profile{sandbox.DefaultProfile: {
+	runner := &local.Local{Profiles: map[string]sandbox.Profile{sandbox.DefaultProfile: {
 		MaxTimeout: time.Hour, Timeout: time.Hour, IdleTimeout: time.Hour, Workdir: "/work", User: sandbox.User{UID: 1, GID: 1}, Network: "none",
 		Limits: sandbox.Limits{Memory: 1 << 30, CPUs: 1, Pids: 9, Output: 1 << 20, Tmp: 1 << 20, Files: 99},
 	}}}

@@ -20,6 +20,7 @@ import (
 	"belljar/images"
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
+	"belljar/sandbox/local"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 )
 
 // warmRunner is a runner in this process, on the engine at host, with a pool.
-func warmRunner(t *testing.T, host string, pool sandbox.PoolSize) (*sandbox.Local, func()) {
+func warmRunner(t *testing.T, host string, pool sandbox.PoolSize) (*local.Local, func()) {
 	t.Helper()
 	engine, err := docker.Connect(t.Context(), host)
 	if err != nil {
@@ -41,7 +42,7 @@ func warmRunner(t *testing.T, host string, pool sandbox.PoolSize) (*sandbox.Loca
 	}
 	p := c.Profiles[sandbox.DefaultProfile]
 	p.Pool = pool
-	runner := &sandbox.Local{
+	runner := &local.Local{
 		Engine: engine, Images: &images.Store{Client: engine.Client()}, Admission: sandbox.Admission{MaxRunning: 64},
 		Profiles: map[string]sandbox.Profile{sandbox.DefaultProfile: p},
 	}
@@ -165,7 +166,7 @@ func TestSoak(t *testing.T) {
 }
 
 // one runs a command once the pool has a container, and judges its result.
-func (s *soak) one(t *testing.T, runner *sandbox.Local, i int) {
+func (s *soak) one(t *testing.T, runner *local.Local, i int) {
 	eventually(t, "a container is ready", func() bool { return runner.Pools()[0].Ready > 0 || s.restarting.Load() })
 	down := s.restarting.Load()
 	begun := time.Now()

@@ -5,6 +5,14 @@ import (
 	"time"
 )
 
+// Admission bounds how many commands run, and how many wait. Zero fields are
+// the defaults: there is no unlimited.
+type Admission struct {
+	MaxRunning int           // 32
+	MaxQueued  int           // 256, in sessions' queues, too
+	MaxWait    time.Duration // 1 m
+}
+
 // Command is what is asked: one script and what it may have. Zero fields are
 // the profile's; nothing unset ever means unlimited.
 type Command struct {

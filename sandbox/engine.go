@@ -105,23 +105,17 @@ type Spec struct {
 	Deadline time.Time // when it may be swept away, whoever owns it
 }
 
-// fits tells whether a container made as s is one that was made as other, but
+// Fits tells whether a container made as s is one that was made as other, but
 // for whom it was made.
-func (s Spec) fits(other Spec) bool {
+func (s Spec) Fits(other Spec) bool {
 	return s.Image.ID == other.Image.ID && s.User.same(other.User) && s.Network == other.Network && s.Runtime == other.Runtime &&
-		s.Limits.box() == other.Limits.box() && slices.Equal(s.Mounts, other.Mounts) && slices.Equal(s.Tmpfs, other.Tmpfs)
-}
-
-// box are the limits that a container has.
-func (l Limits) box() Limits {
-	l.Output = 0
-	return l
+		s.Limits.OfContainer() == other.Limits.OfContainer() && slices.Equal(s.Mounts, other.Mounts) && slices.Equal(s.Tmpfs, other.Tmpfs)
 }
 
 // Print is a fingerprint of what a container is made as, but for whom. That
 // of an image is its name: a session keeps the image that it began with.
 func (s Spec) Print() string {
-	as := []any{s.Image.Reference, s.User.unnamed(), s.Network, s.Runtime, s.Limits.box(), slices.Concat([]Mount{}, s.Mounts)}
+	as := []any{s.Image.Reference, s.User.Unnamed(), s.Network, s.Runtime, s.Limits.OfContainer(), slices.Concat([]Mount{}, s.Mounts)}
 	if len(s.Tmpfs) > 0 { // else as before there were any: sessions outlive a belljar
 		as = append(as, s.Tmpfs)
 	}

@@ -65,9 +65,9 @@ func size(bytes int64) string {
 	return strconv.FormatFloat(n, 'g', 4, 64) + units[0]
 }
 
-// container is what of it a container has: the rest is the command's alone.
-func (g Grant) container() Grant {
-	g.Timeout, g.IdleTimeout, g.Limits = 0, 0, g.Limits.box()
+// Container is what of it a container has: the rest is the command's alone.
+func (g Grant) Container() Grant {
+	g.Timeout, g.IdleTimeout, g.Limits = 0, 0, g.Limits.OfContainer()
 	return g
 }
 

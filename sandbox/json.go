@@ -107,7 +107,7 @@ func (r Result) tail() resultTail {
 		StdoutSHA256: r.Stdout.SHA256, StderrSHA256: r.Stderr.SHA256,
 		StdoutGap: r.Stdout.gap(), StderrGap: r.Stderr.gap(),
 		Truncated: dropped > 0, DroppedBytes: dropped,
-		Binary: !r.Stdout.isText() || !r.Stderr.isText(),
+		Binary: !r.Stdout.IsText() || !r.Stderr.IsText(),
 		View:   r.Views, Screen: r.Screen, Summary: r.Summary, Masked: r.Masked,
 		Lingering: append([]Process{}, r.Lingering...), Evidence: r.Evidence, Resources: r.Resources,
 		Timing:    timingJSON{ms(r.Timing.Queued), ms(r.Timing.Start), ms(r.Timing.FirstOutput), ms(r.Timing.Total)},
@@ -124,7 +124,7 @@ func (o Output) gap() *gap {
 	return &gap{len(o.Head), o.Dropped}
 }
 
-func (o Output) isText() bool {
+func (o Output) IsText() bool {
 	for _, part := range [][]byte{o.Head, o.Tail} {
 		if !utf8.Valid(part) || bytes.IndexByte(part, 0) >= 0 {
 			return false
@@ -134,7 +134,7 @@ func (o Output) isText() bool {
 }
 
 func (o Output) encoding() string {
-	if o.isText() {
+	if o.IsText() {
 		return "utf-8"
 	}
 	return "base64"
@@ -144,7 +144,7 @@ func (o Output) encoding() string {
 const blockSize = 64 << 10
 
 func (o Output) writeJSON(w *bufio.Writer) {
-	if !o.isText() {
+	if !o.IsText() {
 		encoder := base64.NewEncoder(base64.StdEncoding, w)
 		encoder.Write(o.Head)
 		encoder.Write(o.Tail)
@@ -228,7 +228,7 @@ func (e Event) WriteJSON(w io.Writer) error {
 	if e.Data != nil {
 		o := Output{Head: e.Data}
 		data := string(e.Data)
-		if e.Binary && e.Type != EventNotice || !o.isText() {
+		if e.Binary && e.Type != EventNotice || !o.IsText() {
 			data, line.Encoding = base64.StdEncoding.EncodeToString(e.Data), "base64"
 		}
 		line.Data = &data

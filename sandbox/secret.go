@@ -1,20 +1,29 @@
 package sandbox
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
-	"unicode/utf8"
 )
+
+// Exportable tells whether a shell can set a variable of that name, and sets it
+// as it is: not one that is no name to it, and none that is its own.
+func Exportable(name string) bool {
+	for i, r := range name {
+		letter := r == '_' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != "" && !shellsOwn[name] && !strings.HasPrefix(name, "BASH")
+}
+
+// shellsOwn are variables that dash, busybox or bash set, keep from being set,
+// or act on when they are.
+var shellsOwn = map[string]bool{
+	"_": true, "UID": true, "EUID": true, "PPID": true, "GROUPS": true, "SHELLOPTS": true, "SHLVL": true, "FUNCNAME": true, "FUNCNEST": true,
+	"DIRSTACK": true, "HISTCMD": true, "LINENO": true, "OPTIND": true, "RANDOM": true, "SRANDOM": true, "SECONDS": true,
+	"EPOCHSECONDS": true, "EPOCHREALTIME": true, "COMP_WORDBREAKS": true, "EXECIGNORE": true, "PIPESTATUS": true, "POSIXLY_CORRECT": true,
+}
 
 // Secret says where a value comes from that commands get as the variable Name:
 // those to which a rule of their policy grants it, and no others. It is fetched
@@ -37,236 +46,11 @@ const (
 	SecretCommand SecretSource = "command"
 )
 
-const (
-	maxSecret     = 64 << 10
-	secretTimeout = 10 * time.Second
-)
-
 // Check refuses a name that no command could be given a secret by: a shell in its
 // container sets it.
 func (s Secret) Check() error {
-	if !exportable(s.Name) {
-		return invalid("use letters, digits and _, and none that shells set or act on themselves, such as UID or BASH_ENV", "%s cannot be a secret's name", strconv.QuoteToASCII(s.Name))
+	if !Exportable(s.Name) {
+		return Invalid("use letters, digits and _, and none that shells set or act on themselves, such as UID or BASH_ENV", "%s cannot be a secret's name", strconv.QuoteToASCII(s.Name))
 	}
 	return nil
-}
-
-// variable is whose value it is; "" is none's.
-func (s Secret) variable() string {
-	if s.From == SecretEnv && s.Variable == "" {
-		return s.Name
-	}
-	return s.Variable
-}
-
-// granted are the secrets that a command gets.
-func (c Command) granted(p Profile, told []string, g Grant) ([]Secret, error) {
-	var list []Secret
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(g.Secrets))) {
-		i := slices.IndexFunc(p.Secrets, func(s Secret) bool { return s.Name == name })
-		if i < 0 {
-			return nil, invalid("define it in sandbox.yaml under secrets, or leave it out of the rule", "a rule of the command policy grants secret %s, which profile %q does not have", strconv.QuoteToASCII(name), c.Profile)
-		}
-		if err := p.Secrets[i].Check(); err != nil {
-			return nil, err
-		}
-		list = append(list, p.Secrets[i])
-	}
-	if len(list) > 0 && c.TTY != nil {
-		return nil, invalid("leave out -t", "a command with a terminal gets no secrets: its screen could not be masked")
-	}
-	if len(list) > 0 {
-		return list, c.checkSteering(p, told, "who gets the command's secrets")
-	}
-	return nil, nil
-}
-
-// checkSteering refuses a caller's variables that have other programs run than
-// those that rules name, or lead secrets elsewhere than to these.
-func (c Command) checkSteering(p Profile, told []string, what string) error {
-	for _, kv := range told {
-		name := nameOf(kv)
-		if p.Policy.Steers(name) && !p.Policy.AllowEnv(name) {
-			return &Error{Cause: CauseDenied, Message: fmt.Sprintf("variable %s may decide %s", strconv.QuoteToASCII(name), what),
-				Hint: "leave it out, or name it in env.allow of sandbox.yaml"}
-		}
-	}
-	return nil
-}
-
-// fetch gets the values, as "NAME=value". Its errors hold nothing of them.
-func (l *Local) fetch(ctx context.Context, list []Secret) (all []string, err error) {
-	for _, s := range list {
-		var value string
-		if err = lock(ctx, l.house.fetches); err == nil {
-			value, err = s.value(ctx)
-			<-l.house.fetches
-		}
-		if ctx.Err() != nil {
-			return nil, &Error{Cause: CauseCanceled, Message: "canceled before the command's secrets were fetched"}
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s.Name+"="+value)
-	}
-	return all, nil
-}
-
-func (s Secret) value(ctx context.Context) (string, error) {
-	failed := &Error{Cause: CauseEngine, Message: "fetching secret " + strconv.QuoteToASCII(s.Name)}
-	var text string
-	switch s.From {
-	case SecretEnv:
-		var set bool
-		if text, set = os.LookupEnv(s.variable()); !set {
-			failed.Err, failed.Hint = fmt.Errorf("variable %s is not set", strconv.QuoteToASCII(s.variable())), "set it where belljar is started"
-		}
-	case SecretFile:
-		text, failed.Err = readSecret(ctx, s.File)
-		failed.Hint = "name a file that belljar can read"
-	case SecretCommand:
-		text, failed.Err = runForSecret(ctx, s.Command)
-		failed.Hint = "run it by hand: what it writes is not shown, as it may be the secret"
-	default:
-		failed.Err, failed.Hint = fmt.Errorf("source %q is unknown", s.From), "use env, file or command"
-	}
-	if failed.Err != nil {
-		return "", failed
-	}
-	if line, ended := strings.CutSuffix(text, "\n"); ended {
-		text = strings.TrimSuffix(line, "\r")
-	}
-	return text, s.check(text)
-}
-
-// check refuses values that cannot be delivered as they are, or not be masked.
-func (s Secret) check(value string) error {
-	refused := func(hint, what string) error {
-		return invalid(hint, "secret %s %s", strconv.QuoteToASCII(s.Name), what)
-	}
-	switch {
-	case len(value) < minSecret:
-		return refused("take a longer one", fmt.Sprintf("is shorter than %d bytes: to mask it would tear ordinary output", minSecret))
-	case len(value) > maxSecret:
-		return refused("encrypt the data, and make the key the secret", fmt.Sprintf("is longer than %d bytes", maxSecret))
-	case strings.ContainsRune(value, 0):
-		return refused("encode it, as in base64", "has a NUL byte, which no environment can hold")
-	case !utf8.ValidString(value):
-		return refused("encode it, as in base64", "is not valid UTF-8")
-	}
-	return nil
-}
-
-// readSecret reads a file as far as it may be a secret, and a byte more. One that
-// does not answer, as of a server that is gone, is waited for no longer than a
-// program: the read is then left to end by itself, since nothing can end it.
-func readSecret(ctx context.Context, name string) (string, error) {
-	if !filepath.IsAbs(name) {
-		return "", fmt.Errorf("%q is not absolute", name)
-	}
-	late, cancel := context.WithTimeout(ctx, secretTimeout)
-	defer cancel()
-	type answer struct {
-		text string
-		err  error
-	}
-	read := make(chan answer, 1)
-	go func() {
-		text, err := readRegular(name, maxSecret+int64(len("\r\n"))+1)
-		read <- answer{text, err}
-	}()
-	select {
-	case a := <-read:
-		return a.text, a.err
-	case <-late.Done():
-		return "", fmt.Errorf("reading %q: not done after %v", name, secretTimeout)
-	}
-}
-
-// readRegular opens what it then looks at: between the two, a FIFO could take its
-// place, and without O_NONBLOCK to open that waits for a writer.
-func readRegular(name string, most int64) (string, error) {
-	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC|syscall.O_NOCTTY, 0)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%q is not a regular file", name)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, most))
-	return string(text), err
-}
-
-// runForSecret runs a program as Summarize does. Nothing that it writes is part
-// of an error: some print what they failed on.
-func runForSecret(ctx context.Context, command []string) (string, error) {
-	if len(command) == 0 {
-		return "", errors.New("no program is named")
-	}
-	late, cancel := context.WithTimeout(ctx, secretTimeout)
-	defer cancel()
-	stdout := &secretBytes{}
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stdout = stdout
-	err := runOnHost(late, cmd)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("not done after %v", secretTimeout)
-	}
-	if err != nil {
-		return "", fmt.Errorf("running %q: %w", command[0], err)
-	}
-	return string(stdout.kept), nil
-}
-
-// secretBytes keep as much as readSecret.
-type secretBytes struct{ kept []byte }
-
-func (b *secretBytes) Write(p []byte) (int, error) {
-	b.kept = append(b.kept, p[:min(len(p), maxSecret+len("\r\n")+1-len(b.kept))]...)
-	return len(p), nil
-}
-
-// withSecrets is a command as a gate is told it.
-func (c Command) withSecrets(secrets []string) Command {
-	if len(secrets) == 0 {
-		return c
-	}
-	given := func(kv string) bool {
-		return slices.ContainsFunc(secrets, func(secret string) bool { return nameOf(secret) == nameOf(kv) })
-	}
-	c.Env = append(slices.DeleteFunc(slices.Clone(c.Env), given), secrets...)
-	return c
-}
-
-func nameOf(kv string) string {
-	name, _, _ := strings.Cut(kv, "=")
-	return name
-}
-
-// checkDelivery refuses what cannot go the command's way, which is, where it has
-// secrets, not the engine's API but the stdin of a shell.
-func (c Command) checkDelivery(secrets []string) error {
-	all := c.withSecrets(secrets)
-	if err := all.checkArguments(); err != nil || !c.onlyByGate(secrets) {
-		return err
-	}
-	if c.TTY != nil {
-		return invalid("leave out -t, or put it in a file and mount it", "a command with a terminal cannot hold bytes that are not valid UTF-8")
-	}
-	c = all
-	if _, ok := delivery(c, mostDelivery); ok {
-		return nil
-	}
-	for _, kv := range c.Env {
-		if name := nameOf(kv); !exportable(name) {
-			return invalid("leave it out", "variable %s cannot be set beside secrets or bytes that are not valid UTF-8, since a shell is told these, which cannot set this", strconv.QuoteToASCII(name))
-		}
-	}
-	return invalid("put the script into a file that is mounted, or on stdin", "the command, its variables and its secrets are, when quoted, over the %d bytes that can be delivered", mostDelivery)
 }

@@ -61,8 +61,8 @@ func (v Verdict) Who() string {
 	return fmt.Sprintf("rule %q", v.Rule)
 }
 
-// denial refuses a script, and says by which rule, where and why.
-func denial(script string, v Verdict, message string) *Error {
+// Denial refuses a script, and says by which rule, where and why.
+func Denial(script string, v Verdict, message string) *Error {
 	message += ": " + v.Who()
 	if v.Span.Line > 0 {
 		message += fmt.Sprintf(" at %v, %s", v.Span, excerpt(script, v.Span))

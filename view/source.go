@@ -1,6 +1,9 @@
 package view
 
-import "belljar/sandbox"
+import (
+	"belljar/internal/sniff"
+	"belljar/sandbox"
+)
 
 // maxSample is how much the charset is told from.
 const maxSample = 64 << 10
@@ -8,7 +11,7 @@ const maxSample = 64 << 10
 // source makes characters of bytes: it finds out what they are.
 type source struct {
 	line     *lineReader
-	sniffer  sandbox.Sniffer
+	sniffer  sniff.Sniffer
 	declared charset
 	charset  charset // no name while all was ASCII
 	decoder  decoder // nil for UTF-8 and ASCII
@@ -28,7 +31,7 @@ type source struct {
 
 func newSource(v sandbox.View, l *lineReader) *source {
 	declared, _ := lookupCharset(v.Charset)
-	return &source{line: l, sniffer: sandbox.Sniffer{Charset: declared.name}, declared: declared}
+	return &source{line: l, sniffer: sniff.Sniffer{Charset: declared.name}, declared: declared}
 }
 
 // position is how far the stream was read.
@@ -44,10 +47,10 @@ func (s *source) write(p []byte) {
 			p = p[n:]
 			continue
 		}
-		n := min(len(p), sandbox.SniffBytes-len(s.block))
+		n := min(len(p), sniff.SniffBytes-len(s.block))
 		s.block = append(s.block, p[:n]...)
 		p = p[n:]
-		if len(s.block) == sandbox.SniffBytes {
+		if len(s.block) == sniff.SniffBytes {
 			s.judge()
 		}
 	}
@@ -57,13 +60,13 @@ func (s *source) write(p []byte) {
 // known it is one block, so that what is found does not depend on chunks.
 func (s *source) whole(p []byte) int {
 	n := 0
-	for len(s.block) == 0 && len(p)-n >= sandbox.SniffBytes && (n == 0 || s.charset.name != "") {
-		_, _ = s.sniffer.Write(p[n : n+sandbox.SniffBytes]) // never fails
+	for len(s.block) == 0 && len(p)-n >= sniff.SniffBytes && (n == 0 || s.charset.name != "") {
+		_, _ = s.sniffer.Write(p[n : n+sniff.SniffBytes]) // never fails
 		if s.sniffer.Binary() {
 			s.turn(n)
 			break
 		}
-		n += sandbox.SniffBytes
+		n += sniff.SniffBytes
 	}
 	return n
 }

@@ -9,6 +9,7 @@ import (
 
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
+	"belljar/sandbox/local"
 )
 
 func benchCold(ctx context.Context, b *bench) (benchRow, error) {
@@ -56,7 +57,7 @@ const (
 
 // rest waits until the pool does nothing, and the last container it gave out is
 // gone: what it makes and removes would burden whoever is measured.
-func (b *bench) rest(ctx context.Context, l *sandbox.Local, last string) error {
+func (b *bench) rest(ctx context.Context, l *local.Local, last string) error {
 	for begun := time.Now(); ; {
 		s := l.Pools()[0]
 		if s.Error != "" {
@@ -116,7 +117,7 @@ func benchSession(ctx context.Context, b *bench) (row benchRow, err error) {
 	return newBenchRow("docker exec", a, t), err
 }
 
-func removeSession(ctx context.Context, l *sandbox.Local, name string) error {
+func removeSession(ctx context.Context, l *local.Local, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	err := l.RemoveSession(ctx, name)

@@ -14,6 +14,7 @@ import (
 	"belljar/config"
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
+	"belljar/sandbox/local"
 )
 
 // trivial is the command that is measured: what remains is the cost around it.
@@ -116,7 +117,7 @@ func (b *bench) prepare(ctx context.Context) error {
 
 // local is a Runner of the bench's own. Its bounds are not the configured ones:
 // docker has none.
-func (b *bench) local(pool sandbox.PoolSize) *sandbox.Local {
+func (b *bench) local(pool sandbox.PoolSize) *local.Local {
 	l := newRunner(b.config, b.engine)
 	l.Admission = sandbox.Admission{}
 	p := l.Profiles[sandbox.DefaultProfile]

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"belljar/sandbox"
+	"belljar/sandbox/local"
 	"belljar/view"
 
 	"github.com/docker/go-units"
@@ -84,7 +85,7 @@ func logsCmd(g *globals) *cobra.Command {
 }
 
 // newLogs needs no engine: outputs are on this host.
-func newLogs(g *globals) (*sandbox.Local, error) {
+func newLogs(g *globals) (*local.Local, error) {
 	c, err := g.loadConfig(nil)
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func newLogs(g *globals) (*sandbox.Local, error) {
 	if c.StateDir == "" {
 		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "there is no directory where outputs are kept", Hint: "set HOME or XDG_STATE_HOME"}
 	}
-	logs := &sandbox.Local{Spool: c.Spool, StateDir: c.StateDir}
+	logs := &local.Local{Spool: c.Spool, StateDir: c.StateDir}
 	logs.SweepLogs(context.Background()) // none may have since some expired; what stays is not shown
 	return logs, nil
 }
@@ -102,7 +103,7 @@ const leastID = 8
 
 // wholeID is the ID that begins with the given one. Where none does it is that
 // itself, of which ReadLog says what is wrong with it.
-func wholeID(logs *sandbox.Local, given string) (string, error) {
+func wholeID(logs *local.Local, given string) (string, error) {
 	if _, err := logs.LogInfo(given); err == nil || len(given) < leastID {
 		return given, nil
 	}
@@ -139,7 +140,7 @@ func completeLogs(g *globals, args []string) (ids []string) {
 	return ids
 }
 
-func listLogs(cmd *cobra.Command, logs *sandbox.Local, f *logsFlags) error {
+func listLogs(cmd *cobra.Command, logs *local.Local, f *logsFlags) error {
 	if err := textOrJSON(f.format); err != nil {
 		return err
 	}
@@ -195,7 +196,7 @@ func (f *logsFlags) which() sandbox.Stream {
 }
 
 // print prints one output as far as there is any, or to its end.
-func (f *logsFlags) print(ctx context.Context, logs *sandbox.Local, id string, stdout, stderr io.Writer) error {
+func (f *logsFlags) print(ctx context.Context, logs *local.Local, id string, stdout, stderr io.Writer) error {
 	if f.format != "text" {
 		return usagef("--format is for the list: leave the ID or --format out")
 	}

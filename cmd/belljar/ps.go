@@ -12,6 +12,7 @@ import (
 
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
+	"belljar/sandbox/local"
 	"belljar/view"
 
 	"github.com/docker/go-units"
@@ -187,7 +188,7 @@ func runs(list []sandbox.Process) string {
 	}
 	lines := make([]string, len(list))
 	for i, p := range list {
-		if lines[i] = p.Command; p.Waits() {
+		if lines[i] = p.Command; local.Waits(p) {
 			lines[i] = "(waits for a command)"
 		}
 	}

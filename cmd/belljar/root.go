@@ -7,8 +7,8 @@ import (
 
 	"belljar/config"
 	"belljar/images"
-	"belljar/sandbox"
 	"belljar/sandbox/docker"
+	"belljar/sandbox/local"
 	"belljar/view"
 
 	"github.com/spf13/cobra"
@@ -89,9 +89,9 @@ func newStore(engine *docker.Engine) *images.Store {
 
 // newRunner is the Runner of this host's engine. It is closed after its last
 // command.
-func newRunner(c *config.Config, engine *docker.Engine) *sandbox.Local {
+func newRunner(c *config.Config, engine *docker.Engine) *local.Local {
 	engine.Dir = c.StateDir
-	l := &sandbox.Local{
+	l := &local.Local{
 		Engine: engine, Images: newStore(engine), Viewer: view.Viewer{},
 		Profiles: c.Profiles, Admission: c.Admission, Spool: c.Spool, StateDir: c.StateDir,
 		AuditOnError: c.Audit.OnError,

@@ -9,6 +9,7 @@ import (
 
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
+	"belljar/sandbox/local"
 
 	"github.com/spf13/cobra"
 )
@@ -173,7 +174,7 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 
 // sweep removes what crashes left, beside the command; the function it returns
 // ends that.
-func sweep(ctx context.Context, engine *docker.Engine, runner *sandbox.Local, show *printer) (stop func()) {
+func sweep(ctx context.Context, engine *docker.Engine, runner *local.Local, show *printer) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan int, 1)
 	go func() {

@@ -12,6 +12,7 @@ import (
 
 	"belljar/cmd/internal/template"
 	"belljar/sandbox"
+	"belljar/sandbox/local"
 	"belljar/sandbox/sandboxtest"
 	"belljar/view"
 )
@@ -39,7 +40,7 @@ func (alwaysAsks) Approve(context.Context, sandbox.Question) (sandbox.Approval, 
 
 // fills runs a template with three commands, and has its text, what was said on
 // stderr, and the exit status.
-func fills(t *testing.T, l *sandbox.Local, like sandbox.Command, format string) (text, said string, status int) {
+func fills(t *testing.T, l *local.Local, like sandbox.Command, format string) (text, said string, status int) {
 	t.Helper()
 	parsed, err := template.Parse("a !{one}\nb !{two}\nc !{three}\n")
 	if err != nil {
@@ -61,8 +62,8 @@ func fills(t *testing.T, l *sandbox.Local, like sandbox.Command, format string) 
 	return out.String(), errs.String(), status
 }
 
-func filler(e *sandboxtest.Engine) *sandbox.Local {
-	return &sandbox.Local{Engine: e, Images: &sandboxtest.Images{}, Viewer: view.Viewer{}, Profiles: map[string]sandbox.Profile{"default": {
+func filler(e *sandboxtest.Engine) *local.Local {
+	return &local.Local{Engine: e, Images: &sandboxtest.Images{}, Viewer: view.Viewer{}, Profiles: map[string]sandbox.Profile{"default": {
 		Image: "belljar/base", Pull: sandbox.PullMissing, Timeout: time.Minute, IdleTimeout: time.Minute, MaxTimeout: time.Hour,
 		Workdir: "/work", User: sandbox.User{UID: 65534, GID: 65534},
 		Limits:  sandbox.Limits{Memory: 512 << 20, CPUs: 1, Pids: 128, Output: 16 << 20, Tmp: 64 << 20, Files: 1024},

@@ -1,0 +1,82 @@
+package ownfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"belljar/sandbox"
+)
+
+// MakeDir makes a directory that nobody else can look into, or refuses one that
+// is not so.
+func MakeDir(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if err == nil || !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	about, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	owner, ok := about.Sys().(*syscall.Stat_t)
+	if !ok || !about.IsDir() || about.Mode().Perm() != 0o700 || int(owner.Uid) != os.Getuid() {
+		return fmt.Errorf("%s is not a directory of this user's alone", dir)
+	}
+	return nil
+}
+
+// CheckDir refuses a directory of stateDir in which others may put what they
+// like, be it by another directory in its place. One that is missing is made later.
+func CheckDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	about, err := os.Lstat(dir)
+	if err == nil {
+		err = refuseForeign(dir, foreign(about, false))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// The directory that it is in may be where a link of its user's leads.
+	if about, err = os.Stat(filepath.Dir(dir)); err == nil {
+		err = refuseForeign(filepath.Dir(dir), foreign(about, true))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func refuseForeign(dir, what string) error {
+	if what == "" {
+		return nil
+	}
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the state directory's %q %s", dir, what),
+		Hint: "chmod go-w it if it is yours, or set XDG_STATE_HOME to a directory of your own"}
+}
+
+// foreign says why a directory is not its user's alone to write, or, as above one
+// that is, why what is in it can be replaced. In a sticky one nobody can do that to
+// others. A group that has the number of its user is that user's alone, as with an
+// umask of 002.
+func foreign(about fs.FileInfo, above bool) string {
+	owner, ok := about.Sys().(*syscall.Stat_t)
+	mode := about.Mode()
+	own := ok && (int(owner.Uid) == os.Geteuid() || above && owner.Uid == 0)
+	switch {
+	case !mode.IsDir():
+		return "is no directory, but a link or a file"
+	case !own:
+		return "is not this user's own"
+	case above && mode&fs.ModeSticky != 0:
+		return ""
+	case mode&0o002 != 0, mode&0o020 != 0 && owner.Gid != owner.Uid:
+		return fmt.Sprintf("can be written by others: its mode is %04o", mode.Perm())
+	}
+	return ""
+}

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package sandbox
-
-import "syscall"
-
-// groupAttr is for a process group of its own.
-func groupAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

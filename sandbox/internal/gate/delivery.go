@@ -1,0 +1,81 @@
+package gate
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"belljar/sandbox"
+)
+
+const (
+	// MaxQuick bounds what a gate is told, in bytes, where an exec can start
+	// the command, too: a gate reads them one by one, and an exec is quicker with
+	// more.
+	MaxQuick = 128 << 10
+
+	// MaxLine bounds it where no exec can.
+	MaxLine = 8 << 20
+)
+
+// OnlyByGate tells whether an exec cannot start the command. The engine shows what
+// it is told of one, and its API carries nothing but UTF-8.
+func OnlyByGate(c sandbox.Command, secrets []string) bool {
+	return len(secrets) > 0 || !utf8.ValidString(c.Script)
+}
+
+// Line is what a gate is told so that it becomes exactly the command that
+// an exec would start: in that directory, with those variables, and with none of
+// its own. It is one line. The gate says a word before the command runs. False
+// means that no gate can be told this command.
+func Line(c sandbox.Command, most int) (string, bool) {
+	var b strings.Builder
+	b.WriteString("c ")
+	quoteWord(&b, c.Dir)
+	for i, kv := range c.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		if !sandbox.Exportable(name) {
+			return "", false
+		}
+		if i == 0 {
+			b.WriteString(";export")
+		}
+		b.WriteString(" " + name + "=")
+		quoteWord(&b, value)
+	}
+	if len(c.Env) > 0 {
+		b.WriteString(" 2>&3")
+	}
+	if c.Stdin == nil {
+		b.WriteString(";x ")
+	} else {
+		b.WriteString(";i ")
+	}
+	for i, arg := range sandbox.ShellArgs(c.Script) {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		quoteWord(&b, arg)
+	}
+	b.WriteByte('\n')
+	return b.String(), b.Len() <= most
+}
+
+// quoteWord writes one word for a POSIX shell whose $1 is a newline.
+func quoteWord(b *strings.Builder, word string) {
+	b.WriteByte('\'')
+	for word != "" {
+		i := strings.IndexAny(word, "'\n")
+		if i < 0 {
+			b.WriteString(word)
+			break
+		}
+		b.WriteString(word[:i])
+		if word[i] == '\'' {
+			b.WriteString(`'\''`)
+		} else {
+			b.WriteString(`'"$1"'`)
+		}
+		word = word[i+1:]
+	}
+	b.WriteByte('\'')
+}

@@ -1,0 +1,294 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// gateScript is a gate: a shell that waits in a container, attached, so that a
+// command need not be started there but only be told. It says its PID, answers
+// empty lines, and evals the first other line. Its newline is $1, since all it
+// is told is one line; a line without an end is not obeyed. Its third file is
+// /dev/null, which it need not look for then.
+//
+// A line is read byte by byte, so what is the same in all has a short name: c
+// enters the directory and takes back what that and the shell itself would leave
+// in the environment; x and i say that the command begins, and become it, with
+// no stdin and with the gate's.
+const gateScript = `set -- '
+'
+exec 3<>/dev/null
+c() { cd -P "$1" || { echo n; exit 126; }; unset PWD OLDPWD SHLVL; } 2>&3
+x() { echo; exec sh -c "$@" <&3 3>&-; }
+i() { echo; exec sh -c "$@" 3>&-; }
+echo $$
+until IFS= read -r l || exit 1; [ "$l" ]; do echo; done
+eval "$l"`
+
+// Waits tells whether the process, by what it says of itself, is a shell that
+// waits for a command.
+func Waits(p sandbox.Process) bool { return p.Command == "sh -c "+gateScript }
+
+const (
+	// gateTimeout is how long a gate may take to answer, and gateStart how long to
+	// begin.
+	gateTimeout = 2 * time.Second
+	gateStart   = 10 * time.Second
+
+	// GateTries is how many gates a command asks before it goes cold: a pool
+	// may make them faster than they prove mute.
+	GateTries = 3
+
+	// maxWord is more than a gate has to say.
+	maxWord = 32
+
+	// gateNoDir is what a gate says that cannot enter the directory.
+	gateNoDir = "n"
+)
+
+// DrainTimeout is how long a stream may take to end after its container has.
+const DrainTimeout = 5 * time.Second
+
+// Gate is a process that waits for its command.
+type Gate struct {
+	box     sandbox.Container
+	Running sandbox.Running
+	User    sandbox.User // whose processes could have changed it: it is no other's
+	Pid     int          // in the container, which is also its session's ID
+	in      *gateStdin
+	words   chan string   // what it says before it has a command
+	Exited  chan Exit     // ready when it ended and its streams did
+	Over    chan struct{} // closed then
+	end     Exit          // as it is known then
+	GiveUp  context.CancelFunc
+
+	mu     sync.Mutex
+	broken bool      // said what no gate says
+	stdout io.Writer // of its command; nil: it has none yet
+	stderr io.Writer
+	line   []byte // of what it says, without an end so far
+	began  bool   // it said that it obeys: what follows is the command's
+	noDir  bool   // it said that it cannot enter dir
+	dir    string
+}
+
+// Open starts a gate. Cancelling ctx gives up the start; the gate itself
+// ends with its container, or by close.
+func Open(ctx context.Context, box sandbox.Container, user sandbox.User) (*Gate, error) {
+	g := &Gate{
+		box: box, User: user.Unnamed(),
+		in:    &gateStdin{lines: make(chan []byte, 2), stop: make(chan struct{})},
+		words: make(chan string, 1), Exited: make(chan Exit, 1), Over: make(chan struct{}),
+	}
+	running, err := box.Exec(ctx, sandbox.Exec{Script: gateScript, Dir: "/", User: user, Stdin: g.in, Stdout: gateStdout{g}, Stderr: gateStderr{g}})
+	if err != nil {
+		return nil, err
+	}
+	g.Running = running
+	waitCtx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	g.GiveUp = giveUp
+	go func() {
+		defer close(g.Over)
+		defer giveUp()
+		end := Wait(waitCtx, running)
+		if end.Err == nil {
+			end.Err = g.failure(end)
+		}
+		g.end = end
+		g.Exited <- end
+	}()
+	if err := g.greet(ctx); err != nil {
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+// greet waits for the gate's PID.
+func (g *Gate) greet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, gateStart)
+	defer cancel()
+	word, err := g.hear(ctx)
+	if err != nil {
+		return err
+	}
+	if g.Pid, err = strconv.Atoi(word); err != nil {
+		return Mute("it said no PID")
+	}
+	return nil
+}
+
+// MuteError is why a shell that was started is no gate.
+type MuteError string
+
+func (e MuteError) Error() string { return string(e) }
+
+func Mute(why string) error {
+	return &sandbox.Error{
+		Cause: sandbox.CauseEngine, Message: "the shell that waits for the command does not answer", Err: MuteError(why),
+		Hint: "see: belljar doctor; in a session, a process that was left running may have ended it",
+	}
+}
+
+// failure is why the command did not run, nil if it did. A status is the
+// command's only if the gate said that it obeys.
+func (g *Gate) failure(end Exit) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.noDir:
+		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("the engine could not start the command in %q", g.dir), Err: errNoDir, Hint: "check that this directory is in the image or mounted: -w DIR"}
+	case g.stdout != nil && !g.began && end.Cut != "":
+		return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "it is not known whether the command ran: " + end.Cut, Hint: "see: belljar doctor"}
+	case g.stdout != nil && !g.began:
+		return g.NotBegun("the shell that waited for the command " + endedWith(end.Status) + ", and did not say that the command began")
+	}
+	return nil
+}
+
+// NotBegun is of a command that was to be told to the gate. Its container may
+// have gone, and may be known to.
+func (g *Gate) NotBegun(how string) error {
+	select {
+	case <-g.box.Lost():
+		return errNotStarted()
+	default:
+	}
+	return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: how, Hint: "run it again; in a session, a process that was left running may have ended it, and belljar session rm ends both"}
+}
+
+// endedWith says how a process did that is not the command's.
+func endedWith(status int) string {
+	if name := sandbox.SignalName(status - 128); name != "" {
+		return "ended with " + name
+	}
+	return fmt.Sprintf("ended with exit status %d", status)
+}
+
+// errNoDir is what an exec that no gate was told meets as the engine's own error.
+var errNoDir = errors.New("the container has no such directory that the command could enter")
+
+// errNotStarted is of a container that went before its command began.
+func errNotStarted() error {
+	return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "the container ended before its command started", Hint: "was it removed from outside?"}
+}
+
+// hear waits for what the gate says next.
+func (g *Gate) hear(ctx context.Context) (string, error) {
+	select {
+	case word := <-g.words:
+		return word, nil
+	case <-g.Over:
+		if g.end.Err != nil {
+			return "", g.end.Err
+		}
+		return "", Mute("it " + endedWith(g.end.Status))
+	case <-ctx.Done():
+		return "", Mute(ctx.Err().Error())
+	}
+}
+
+// Answers tells whether the gate is there: it answers now.
+func (g *Gate) Answers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	defer cancel()
+	if !g.in.say([]byte("\n")) {
+		return false
+	}
+	word, err := g.hear(ctx)
+	return err == nil && word == ""
+}
+
+// Deliver hands the command over. From then on it may run, and it is told to no
+// other gate. False means that it was not told.
+func (g *Gate) Deliver(text string, c sandbox.Command, stdout, stderr io.Writer) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.broken || len(g.line) > 0 || len(g.words) > 0 {
+		return false
+	}
+	g.stdout, g.stderr, g.dir = stdout, stderr, c.Dir
+	if g.in.say([]byte(text)) && g.in.end(c.Stdin) {
+		return true
+	}
+	g.stdout = nil
+	return false
+}
+
+// Close ends a gate that has no command, and joins what waits for it.
+func (g *Gate) Close() {
+	g.in.end(nil)
+	g.Join()
+}
+
+// Join waits until the gate's end is known, which is near.
+func (g *Gate) Join() {
+	select {
+	case <-g.Over:
+	case <-time.After(DrainTimeout):
+		g.GiveUp()
+		<-g.Over
+	}
+}
+
+// gateStdout takes a gate's words, and then its command's output.
+type gateStdout struct{ *Gate }
+
+func (w gateStdout) Write(p []byte) (int, error) {
+	n := len(p)
+	if p = w.listen(p); len(p) > 0 {
+		w.stdout.Write(p)
+	}
+	return n, nil
+}
+
+// listen takes the gate's own words from what it writes, and returns the rest.
+func (g *Gate) listen(p []byte) []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for !g.began && len(p) > 0 {
+		if g.broken {
+			return nil
+		}
+		word, rest, ended := bytes.Cut(p, []byte("\n"))
+		g.line = append(g.line, word[:min(len(word), maxWord)]...)
+		p = rest
+		if len(g.line) >= maxWord {
+			g.broken = true
+		}
+		if !ended || g.broken {
+			return nil
+		}
+		word, g.line = g.line, nil
+		switch {
+		case g.stdout != nil:
+			g.began, g.noDir = true, string(word) == gateNoDir
+		case len(g.words) < cap(g.words):
+			g.words <- string(word)
+		default:
+			g.broken = true
+		}
+	}
+	return p
+}
+
+// gateStderr drops what a shell says that has no command: that is no command's.
+type gateStderr struct{ *Gate }
+
+func (w gateStderr) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	has, to := w.stdout != nil, w.stderr
+	w.mu.Unlock()
+	if has {
+		to.Write(p)
+	}
+	return len(p), nil
+}

@@ -1,0 +1,88 @@
+package gate
+
+import (
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// gateStdin is a gate's stdin: lines for it, then the command's own.
+type gateStdin struct {
+	lines chan []byte
+	rest  []byte
+	stop  chan struct{} // closed when the engine wants no more
+
+	mu      sync.Mutex
+	stopped bool
+	over    bool      // the last line is told
+	stdin   io.Reader // the command's, may be nil
+}
+
+func (s *gateStdin) say(line []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.over {
+		return false
+	}
+	select {
+	case s.lines <- line:
+		return true
+	default:
+		return false
+	}
+}
+
+// end has stdin read after the lines.
+func (s *gateStdin) end(stdin io.Reader) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.over {
+		return false
+	}
+	s.over, s.stdin = true, stdin
+	close(s.lines)
+	return true
+}
+
+// Read implements io.Reader, for the engine.
+func (s *gateStdin) Read(p []byte) (int, error) {
+	for len(s.rest) == 0 {
+		select {
+		case line, more := <-s.lines:
+			if more {
+				s.rest = line
+				continue
+			}
+			if s.stdin == nil {
+				return 0, io.EOF
+			}
+			return s.stdin.Read(p)
+		case <-s.stop:
+			return 0, os.ErrDeadlineExceeded
+		}
+	}
+	n := copy(p, s.rest)
+	if s.rest = s.rest[n:]; len(s.rest) == 0 {
+		s.rest = nil // it holds a script, and maybe secrets
+	}
+	return n, nil
+}
+
+// SetReadDeadline ends a Read: the engine wants no more. What the command's own
+// stdin cannot do is left to the engine.
+func (s *gateStdin) SetReadDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !t.IsZero() && !s.stopped {
+		s.stopped = true
+		close(s.stop)
+	}
+	if s.stdin == nil {
+		return nil
+	}
+	if deadline, ok := s.stdin.(interface{ SetReadDeadline(time.Time) error }); ok {
+		return deadline.SetReadDeadline(t)
+	}
+	return os.ErrNoDeadline
+}

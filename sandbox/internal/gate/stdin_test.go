@@ -1,0 +1,38 @@
+package gate
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// Once the engine wants no more, nothing is told, and a Read ends.
+func TestGateStdinEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, o := quietGate()
+		read := make(chan error)
+		go func() {
+			_, err := g.in.Read(make([]byte, 1))
+			read <- err
+		}()
+		synctest.Wait()
+		for range 2 {
+			if err := g.in.SetReadDeadline(time.Now()); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+		if tell(g, sandbox.Command{Dir: "/", Script: "x"}, o) || g.in.say(nil) || g.in.end(nil) {
+			t.Error("told a gate that is gone")
+		}
+		if g.stdout != nil {
+			t.Error("what it says is taken for the command's")
+		}
+	})
+}

@@ -1,0 +1,157 @@
+package record
+
+import (
+	"maps"
+	"slices"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/gate"
+)
+
+// Started says which commands of a session started what runs in it.
+type Started struct {
+	// Leaders are the commands by the session ID, as setsid(2) has it, of their
+	// first process: an exec begins one, and no process can join another's.
+	Leaders map[int]string `json:"leaders,omitempty"`
+	// Cold are commands that run of which no first process is known.
+	Cold []string `json:"cold,omitempty"`
+	// Waiting are the session IDs of gates that have no command yet.
+	Waiting []int `json:"waiting,omitempty"`
+	// Known are processes that were told before, which may since have left
+	// both their session and their parent.
+	Known []knownProcess `json:"known,omitempty"`
+}
+
+type knownProcess struct {
+	PID        int    `json:"pid"` // 0 where only the host's is known
+	StartTicks int64  `json:"start"`
+	Command    string `json:"command"` // "" where that was not known
+}
+
+// Lead says that the command's first process leads the session with that ID.
+func (s *Started) Lead(sid int, command string) {
+	if s.Leaders == nil {
+		s.Leaders = map[int]string{}
+	}
+	s.Leaders[sid] = command
+	s.Unwait(sid)
+}
+
+// Wait says that a gate leads the session with that ID.
+func (s *Started) Wait(sid int) { s.Waiting = append(s.Waiting, sid) }
+
+// Unwait says that it will have no command.
+func (s *Started) Unwait(sid int) {
+	s.Waiting = slices.DeleteFunc(s.Waiting, func(waiting int) bool { return waiting == sid })
+}
+
+// Strays are those of the list that look like gates and are nobody's: neither
+// wait for a command nor have one. Whoever opens a gate has the record.
+func (s *Started) Strays(list []sandbox.Process) (strays []sandbox.Process) {
+	for _, p := range list {
+		if _, leads := s.Leaders[p.SID]; p.PID != 0 && p.PID == p.SID && gate.Waits(p) && !leads && !slices.Contains(s.Waiting, p.SID) {
+			strays = append(strays, p)
+		}
+	}
+	return strays
+}
+
+// Commands is the list without gates that wait. Those that are gone are
+// forgotten.
+func (s *Started) Commands(list []sandbox.Process) []sandbox.Process {
+	waits := func(p sandbox.Process) bool { return p.PID != 0 && p.PID == p.SID && slices.Contains(s.Waiting, p.SID) }
+	s.Waiting = slices.DeleteFunc(s.Waiting, func(sid int) bool {
+		return !slices.ContainsFunc(list, func(p sandbox.Process) bool { return p.PID != 0 && p.SID == sid })
+	})
+	return slices.DeleteFunc(list, waits)
+}
+
+// Join says that a command runs whose first process is not known, and part that
+// it ended: what it left is listed by then.
+func (s *Started) Join(command string) { s.Cold = append(s.Cold, command) }
+
+func (s *Started) Part(command string) {
+	s.Cold = slices.DeleteFunc(s.Cold, func(id string) bool { return id == command })
+}
+
+// Attribute sets CommandID in the list, from the session a process is in, from
+// what was known, or from its parent. One that left both counts for the one
+// command that could have started it, and for none where there are several.
+//
+// active are the commands that run now, or did until this moment. What is told
+// is remembered, and what is gone forgotten.
+func (s *Started) Attribute(list []sandbox.Process, active map[string]bool) {
+	known := map[knownProcess]string{}
+	for _, k := range s.Known {
+		known[knownProcess{k.PID, k.StartTicks, ""}] = k.Command
+	}
+	byPID := map[int]*sandbox.Process{}
+	for i := range list {
+		p := &list[i]
+		if p.PID == 0 {
+			continue // only the host's is known: nothing to go by
+		}
+		byPID[p.PID] = p
+		if p.CommandID = known[knownProcess{p.PID, p.StartTicks, ""}]; p.CommandID == "" {
+			p.CommandID = s.Leaders[p.SID]
+		}
+	}
+	inherit(list, byPID)
+	if only := s.only(active); only != "" {
+		for i := range list {
+			list[i].CommandID = only
+		}
+	}
+	s.remember(list)
+}
+
+// only is the one command that could have started anything that runs now: one
+// that runs, or that had something running when it was last listed.
+func (s *Started) only(active map[string]bool) string {
+	could := maps.Clone(active)
+	if could == nil {
+		could = map[string]bool{}
+	}
+	for _, id := range s.Leaders {
+		could[id] = true
+	}
+	for _, id := range s.Cold {
+		could[id] = true
+	}
+	for _, k := range s.Known {
+		could[k.Command] = true
+	}
+	if len(could) > 1 {
+		return ""
+	}
+	for id := range could {
+		return id
+	}
+	return ""
+}
+
+// inherit passes commands on from parents to children.
+func inherit(list []sandbox.Process, byPID map[int]*sandbox.Process) {
+	for again := true; again; {
+		again = false
+		for i := range list {
+			p := &list[i]
+			if parent := byPID[p.PPID]; p.CommandID == "" && parent != nil && parent.CommandID != "" {
+				p.CommandID, again = parent.CommandID, true
+			}
+		}
+	}
+}
+
+func (s *Started) remember(list []sandbox.Process) {
+	s.Known = nil
+	sessions := map[int]bool{}
+	for _, p := range list {
+		sessions[p.SID] = true
+		if k := (knownProcess{p.PID, p.StartTicks, p.CommandID}); !slices.Contains(s.Known, k) {
+			s.Known = append(s.Known, k)
+		}
+	}
+	// A number may be another session's once nobody is in this one.
+	maps.DeleteFunc(s.Leaders, func(leader int, _ string) bool { return !sessions[leader] })
+}

@@ -1,0 +1,140 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"unicode/utf8"
+
+	"belljar/sandbox"
+)
+
+// Outputs is what a result has of both streams, once the spool ended. The error
+// says what could not be kept; the outputs are what there is in any case.
+func (s *Spool) Outputs() (out [2]sandbox.Output, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	room := s.share()
+	var lost []string
+	for i := range s.Streams {
+		o, end, err := s.output(Stream(i), room[i])
+		if err != nil {
+			s.failed = errors.Join(s.failed, err)
+		}
+		if missing := o.Total - end; s.failed != nil && missing > 0 {
+			lost = append(lost, fmt.Sprintf("the last %d bytes of %s", missing, Stream(i).Name()))
+		}
+		out[i] = o
+	}
+	if len(lost) == 0 {
+		return out, nil
+	}
+	return out, fmt.Errorf("%s could not be kept: %w", strings.Join(lost, " and "), s.failed)
+}
+
+// output is what is kept of one stream, and where in the stream that ends.
+func (s *Spool) output(which Stream, room int64) (o sandbox.Output, end int64, err error) {
+	k := &s.Streams[which]
+	o = sandbox.Output{Total: k.Bytes, Lines: k.Lines, SHA256: k.sha256()}
+	defer func() { o.Dropped = o.Total - int64(len(o.Head)) - int64(len(o.Tail)) }()
+	head, size := int64(0), k.tail()
+	for _, seg := range k.segments {
+		end = seg.end()
+		if !seg.tail {
+			head = end
+		}
+	}
+	tail := max(head, end-min(size, room))
+	if o.Head, err = s.bytes(which, 0, head); err != nil {
+		return o, int64(len(o.Head)), err
+	}
+	if o.Tail, err = s.bytes(which, tail, end); err != nil {
+		return o, tail + int64(len(o.Tail)), err
+	}
+	if int64(len(o.Head)+len(o.Tail)) == o.Total {
+		o.Head, o.Tail = append(o.Head, o.Tail...), nil // head and tail may be parts of one rune
+		return o, end, nil
+	}
+	return trimmed(o), end, nil
+}
+
+// bytes reads a part of a stream that is kept as a whole.
+func (s *Spool) bytes(which Stream, from, to int64) ([]byte, error) {
+	p := make([]byte, 0, to-from)
+	if to == from {
+		return p, nil
+	}
+	r, err := NewReader(s.kept(), which.Which(), from)
+	if err != nil {
+		return p, err
+	}
+	defer r.Close()
+	for int64(len(p)) < to-from {
+		c, err := r.now()
+		if err == nil && c.Missed > 0 {
+			err = errSpoolBroken
+		}
+		if err != nil {
+			return p, err
+		}
+		p = append(p, c.Data[:min(int64(len(c.Data)), to-from-int64(len(p)))]...)
+	}
+	return p, nil
+}
+
+// Chunks are what is kept, in order. It is called once the spool ended, and
+// stops where it cannot be read.
+func (s *Spool) Chunks(which sandbox.Stream) iter.Seq[sandbox.Chunk] {
+	return func(yield func(sandbox.Chunk) bool) {
+		r, err := NewReader(s.kept(), which, 0)
+		if err != nil {
+			return
+		}
+		defer r.Close()
+		for {
+			c, err := r.Next(context.Background())
+			if err != nil || !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// Reader is what is kept, as a file. It is for a spool that ended.
+func (s *Spool) Reader(which sandbox.Stream) *keptReader {
+	r, _ := NewReader(s.kept(), which, 0) // the stream and the offset are valid
+	return &keptReader{reader: r}
+}
+
+// WholeRunes is p without the beginning of a rune at its end.
+func WholeRunes(p []byte) []byte {
+	for i := len(p) - 1; i >= max(0, len(p)-utf8.UTFMax); i-- {
+		if !utf8.RuneStart(p[i]) {
+			continue
+		}
+		if !utf8.FullRune(p[i:]) {
+			return p[:i]
+		}
+		break
+	}
+	return p
+}
+
+// trimmed is o without the parts of runes on both sides of its gap, which would
+// make binary data of text. Binary data stays as it is.
+func trimmed(o sandbox.Output) sandbox.Output {
+	t := o
+	t.Head = WholeRunes(t.Head)
+	for range utf8.UTFMax - 1 {
+		if len(t.Tail) > 0 && !utf8.RuneStart(t.Tail[0]) {
+			t.Tail = t.Tail[1:]
+		}
+	}
+	if !t.IsText() {
+		return o
+	}
+	t.Dropped = t.Total - int64(len(t.Head)) - int64(len(t.Tail))
+	return t
+}

@@ -1,0 +1,236 @@
+package spool
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// Spool keeps what a command writes, in a private directory, so that memory
+// does not grow with it. Of each stream the beginning and the end are kept,
+// within one budget: half of it goes to the beginnings, first come, first
+// served; the other half to the ends, where the longer one gives way, so that a
+// flood on one stream does not cost the other its last words.
+//
+// A stream is a row of files, segments, that are only ever appended to and
+// removed as a whole. So whoever reads one, in this process or another, reads
+// what was written, and learns of what is gone; nobody waits for a reader.
+type Spool struct {
+	Dir      string // set by open, "" where there is none
+	Limit    int64
+	headRoom int64 // bytes left for beginnings
+	tailRoom int64 // bytes that both ends have together, and each a segment more
+
+	mu        sync.Mutex
+	Temporary bool // the directory goes with the command
+	note      *spoolNote
+	Streams   [2]spoolStream
+	Total     int64 // bytes of both
+	failed    error // why nothing is kept any more
+	ended     bool
+	changed   chan struct{} // closed and replaced at each change; nil while nobody waits
+}
+
+// spoolStream is one stream's part of a spool.
+type spoolStream struct {
+	sandbox.Total
+	sum      hash.Hash
+	segments []*segment // the oldest first; the first is the beginning
+	headDone bool       // what follows is of the end
+}
+
+// tail is how much of the stream's end is kept.
+func (s *spoolStream) tail() (size int64) {
+	for _, seg := range s.segments {
+		if seg.tail {
+			size += seg.size
+		}
+	}
+	return size
+}
+
+// New has a budget of limit bytes. It keeps nothing until it is opened.
+func New(limit int64, action sandbox.OutputAction) *Spool {
+	s := &Spool{Limit: limit, headRoom: limit / 2, tailRoom: limit - limit/2}
+	if action == sandbox.OutputEnd { // there is no end worth keeping
+		s.headRoom, s.tailRoom = limit, 0
+	}
+	for i := range s.Streams {
+		s.Streams[i].sum = sha256.New()
+	}
+	return s
+}
+
+// Write keeps what it can of a chunk.
+func (s *Spool) Write(which Stream, p []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := &s.Streams[which]
+	offset, at := k.Bytes, s.Total
+	k.Bytes += int64(len(p))
+	k.Lines += countLines(p)
+	s.Total += int64(len(p))
+	k.sum.Write(p)
+	defer s.wake()
+	if s.failed != nil {
+		return nil
+	}
+	s.failed = s.keep(which, offset, at, p)
+	return s.failed
+}
+
+// keep writes a chunk, which begins at offset in its stream and at at among the
+// bytes of both.
+func (s *Spool) keep(which Stream, offset, at int64, p []byte) error {
+	k, all := &s.Streams[which], int64(len(p))
+	if !k.headDone {
+		n := min(int64(len(p)), s.headRoom)
+		if err := s.append(which, offset, at, p[:n], false); err != nil {
+			return err
+		}
+		s.headRoom -= n
+		p = p[n:]
+		k.headDone = len(p) > 0 // what follows must stay behind it
+	}
+	if int64(len(p)) > s.tailRoom {
+		p = p[int64(len(p))-s.tailRoom:]
+	}
+	before := all - int64(len(p))
+	if err := s.append(which, offset+before, at+before, p, true); err != nil {
+		return err
+	}
+	return s.shrink()
+}
+
+// append writes a frame to the stream's last segment or to a new one.
+func (s *Spool) append(which Stream, offset, at int64, p []byte, tail bool) error {
+	if len(p) == 0 {
+		return nil
+	}
+	k := &s.Streams[which]
+	if n := len(k.segments); n > 0 {
+		last := k.segments[n-1]
+		fits := last.tail == tail && last.end() == offset
+		if fits && last.size+int64(len(p)) <= s.segmentSize() {
+			return last.append(at, p)
+		}
+	}
+	seg, err := newSegment(s.Dir, which, offset, at)
+	if err != nil {
+		return err
+	}
+	seg.tail = tail
+	k.segments = append(k.segments, seg)
+	return seg.append(at, p)
+}
+
+func (s *Spool) segmentSize() int64 { return max(s.Limit/16, 4<<10) }
+
+// share is how much of each stream's end the budget has room for: a half, and
+// what the other does not need.
+func (s *Spool) share() (room [2]int64) {
+	half := s.tailRoom / 2
+	room[Stdout] = max(s.tailRoom-s.Streams[Stderr].tail(), s.tailRoom-half)
+	room[Stderr] = max(s.tailRoom-s.Streams[Stdout].tail(), half)
+	return room
+}
+
+// shrink removes the segments without which each stream has its share.
+func (s *Spool) shrink() error {
+	room := s.share()
+	for i := range s.Streams {
+		k := &s.Streams[i]
+		for size := k.tail(); size > room[i]; {
+			oldest := slices.IndexFunc(k.segments, func(seg *segment) bool { return seg.tail })
+			size -= k.segments[oldest].size
+			if size < room[i] {
+				break
+			}
+			if err := k.segments[oldest].remove(s.Dir); err != nil {
+				return err
+			}
+			k.segments = slices.Delete(k.segments, oldest, oldest+1)
+		}
+	}
+	return nil
+}
+
+// wake tells those who wait for more.
+func (s *Spool) wake() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// End says that nothing more comes, and writes down what there was. It is kept
+// for that long.
+func (s *Spool) End(status sandbox.Status, exitCode int, age time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.wake()
+	if s.note == nil {
+		return nil
+	}
+	return s.note.change(func(info *sandbox.LogInfo) {
+		info.Ended = time.Now()
+		info.Expires = info.Ended.Add(age)
+		info.LogEnd = &sandbox.LogEnd{Status: status, ExitCode: exitCode, Stdout: s.Streams[Stdout].log(), Stderr: s.Streams[Stderr].log()}
+	})
+}
+
+// Close lets go of the files, which stay.
+func (s *Spool) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.Streams {
+		for _, seg := range k.segments {
+			seg.file.Close()
+		}
+	}
+	if s.note != nil {
+		s.note.close()
+	}
+}
+
+// Size is how much of the disk it takes.
+func (s *Spool) Size() (size int64) {
+	for _, k := range s.Streams {
+		for _, seg := range k.segments {
+			size += seg.disk
+		}
+	}
+	return size
+}
+
+// Remove closes the spool and removes its files.
+func (s *Spool) Remove() error {
+	s.Close()
+	if s.Dir == "" {
+		return nil
+	}
+	return os.RemoveAll(s.Dir)
+}
+
+func (s *spoolStream) log() sandbox.LogStream {
+	return sandbox.LogStream{Bytes: s.Bytes, Lines: s.Lines, SHA256: s.sha256()}
+}
+
+func (s *spoolStream) sha256() string { return hex.EncodeToString(s.sum.Sum(nil)) }
+
+// Lost is what could not be kept, for want of a place: not what the limit took.
+func (s *Spool) Lost() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// errSpoolGone is of a directory that was removed.
+var errSpoolGone = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "what was kept of this output is gone", Hint: "it expired (spool.age, spool.total), or somebody removed it"}

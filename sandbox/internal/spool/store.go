@@ -1,0 +1,249 @@
+package spool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"belljar/internal/ownfile"
+	"belljar/sandbox"
+)
+
+func Expired(l sandbox.LogInfo) bool { return !l.Running && !time.Now().Before(l.Expires) }
+
+const (
+	// maxLogCommand bounds LogInfo.Command, so that a note fits on a page.
+	maxLogCommand = 512
+
+	spoolNoteName = "command.json"
+	sweptName     = ".swept" // no ID begins with a dot
+
+	// SpoolSweepPause is how often spools are looked through: by all processes
+	// together, since each command line would do it otherwise.
+	SpoolSweepPause = time.Minute
+
+	// spoolLeast is what a spool counts for at least; its directory and note
+	// take that much.
+	spoolLeast = 8 << 10
+)
+
+// spoolNote is a spool's note, which its writer holds locked: where nobody does
+// nothing more comes.
+type spoolNote struct {
+	file *os.File
+	info sandbox.LogInfo
+}
+
+func newSpoolNote(dir string, info sandbox.LogInfo) (*spoolNote, error) {
+	info.Command = string(WholeRunes([]byte(info.Command[:min(len(info.Command), maxLogCommand)])))
+	file, err := os.OpenFile(filepath.Join(dir, spoolNoteName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	n := &spoolNote{file: file, info: info}
+	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Len: 1}
+	if err = syscall.FcntlFlock(file.Fd(), ownfile.SetLock, &lock); err == nil {
+		err = n.change(func(*sandbox.LogInfo) {})
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return n, nil
+}
+
+// change writes the note over; it only ever grows.
+func (n *spoolNote) change(change func(*sandbox.LogInfo)) error {
+	change(&n.info)
+	text, err := json.Marshal(n.info)
+	if err != nil {
+		return err
+	}
+	_, err = n.file.WriteAt(append(text, '\n'), 0)
+	return err
+}
+
+func (n *spoolNote) close() { n.file.Close() }
+
+// readSpoolNote reads what is known of the spool in dir.
+func readSpoolNote(dir string) (sandbox.LogInfo, error) {
+	var info sandbox.LogInfo
+	file, err := os.Open(filepath.Join(dir, spoolNoteName))
+	if err != nil {
+		return info, err
+	}
+	defer file.Close()
+	// Asked first: who lets go of it has written it.
+	lock := syscall.Flock_t{Type: syscall.F_RDLCK, Len: 1}
+	if err := syscall.FcntlFlock(file.Fd(), ownfile.GetLock, &lock); err != nil {
+		return info, err
+	}
+	text := make([]byte, ownfile.Page)
+	n, err := file.ReadAt(text, 0)
+	if n == 0 {
+		return info, err
+	}
+	err = json.NewDecoder(bytes.NewReader(text[:n])).Decode(&info)
+	info.Running = lock.Type != syscall.F_UNLCK && info.Ended.IsZero()
+	return info, err
+}
+
+// Store are the directory of all spools, "" for none. A spool's name is its
+// command's ID.
+type Store struct {
+	Dir string
+	sandbox.Spooling
+}
+
+// Path is "" where there is no directory: the working directory is none.
+func (s Store) Path(id string) string {
+	if s.Dir == "" {
+		return ""
+	}
+	return filepath.Join(s.Dir, id)
+}
+
+// spooled is a spool as it is found.
+type spooled struct {
+	sandbox.LogInfo
+	size int64
+}
+
+// All are the spools there are, the oldest first.
+func (s Store) All() ([]spooled, error) {
+	if err := ownfile.CheckDir(s.Dir); err != nil || s.Dir == "" {
+		return nil, err
+	}
+	entries, err := os.ReadDir(s.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var list []spooled
+	for _, entry := range entries {
+		if entry.IsDir() && sandbox.CheckID(entry.Name()) == nil && IsSpool(s.Path(entry.Name())) {
+			list = append(list, s.Find(entry.Name()))
+		}
+	}
+	slices.SortFunc(list, func(a, b spooled) int { return a.Started.Compare(b.Started) })
+	return list, err
+}
+
+// IsSpool tells a spool from another directory, which nobody but its owner
+// removes: all that is in it is named as in a spool.
+func IsSpool(dir string) bool {
+	files, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(files, func(f fs.DirEntry) bool {
+		stream, _, _ := strings.Cut(f.Name(), ".")
+		return f.Name() != spoolNoteName && stream != string(sandbox.Stdout) && stream != string(sandbox.Stderr) || !f.Type().IsRegular()
+	})
+}
+
+func (s Store) Find(id string) spooled {
+	size, changed := s.measure(id)
+	info, err := readSpoolNote(s.Path(id))
+	if err != nil || info.ID != id { // it is being made, or its belljar was killed then
+		info = sandbox.LogInfo{ID: id, Started: changed, Running: time.Since(changed) < SpoolSweepPause}
+	}
+	if info.Ended.IsZero() && !info.Running {
+		info.Ended, info.Expires = changed, changed.Add(time.Duration(info.Keep)*time.Second)
+	}
+	return spooled{info, size}
+}
+
+// measure tells how large a spool is, and when it was written to.
+func (s Store) measure(id string) (size int64, changed time.Time) {
+	if about, err := os.Stat(s.Path(id)); err == nil {
+		changed = about.ModTime()
+	}
+	files, _ := os.ReadDir(s.Path(id)) // one that goes meanwhile has none
+	for _, f := range files {
+		if about, err := f.Info(); err == nil {
+			size += about.Size()
+			if about.ModTime().After(changed) {
+				changed = about.ModTime()
+			}
+		}
+	}
+	return max(size, spoolLeast), changed
+}
+
+// sweep removes what is too old, and the oldest where all together are too
+// large. What a running command writes stays.
+func (s Store) sweep(ctx context.Context) error {
+	list, err := s.All()
+	if err != nil {
+		return err
+	}
+	total := int64(0)
+	for _, spool := range list {
+		total += spool.size
+	}
+	var errs []error
+	for _, spool := range list {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if spool.Running || !Expired(spool.LogInfo) && total <= s.Total {
+			continue
+		}
+		if err := os.RemoveAll(s.Path(spool.ID)); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		total -= spool.size
+	}
+	return errors.Join(errs...)
+}
+
+// SweepSeldom sweeps, unless some process did a moment ago.
+func (s Store) SweepSeldom(ctx context.Context) error {
+	if err := ownfile.CheckDir(s.Dir); err != nil || s.Dir == "" {
+		return err
+	}
+	name := s.Path(sweptName)
+	if about, err := os.Stat(name); err == nil && time.Since(about.ModTime()).Abs() < SpoolSweepPause {
+		return nil
+	}
+	return s.sweepNow(ctx)
+}
+
+func (s Store) sweepNow(ctx context.Context) error {
+	if err := os.WriteFile(s.Path(sweptName), nil, 0o600); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // there are no spools
+		}
+		return err
+	}
+	now := time.Now()
+	os.Chtimes(s.Path(sweptName), now, now)
+	return s.sweep(ctx)
+}
+
+// spoolUnit is what a byte of the file counts for that says what was added since
+// the last sweep.
+const spoolUnit = 64 << 10
+
+// Added accounts for a spool that ended, and sweeps where all processes together
+// have added much since the last time.
+func (s Store) Added(ctx context.Context, size int64) error {
+	count, err := os.OpenFile(s.Path(sweptName), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer count.Close()
+	if _, err := count.Write(make([]byte, 1+size/spoolUnit)); err != nil {
+		return err
+	}
+	about, err := count.Stat()
+	if err != nil || about.Size() < max(1, s.Total/8/spoolUnit) {
+		return err
+	}
+	return s.sweepNow(ctx)
+}

@@ -1,0 +1,42 @@
+package sandbox
+
+import "strconv"
+
+// OfContainer are the limits that a container has.
+func (l Limits) OfContainer() Limits {
+	l.Output = 0
+	return l
+}
+
+// Check refuses limits that no command can run with.
+func (l Limits) Check() error {
+	for _, l := range l.each() {
+		if l.tooLow() {
+			return Invalid("raise it", "limits.%s is %s, below the least of %s%s", l.name, decimal(l.value), decimal(l.least), l.unit)
+		}
+	}
+	return nil
+}
+
+// limit is one of Limits, and the least that a command can run with.
+type limit struct {
+	name         string
+	value, least float64
+	unit         string
+}
+
+func (l limit) tooLow() bool { return !(l.value >= l.least) } // so that NaN is, too
+
+func (l Limits) each() []limit {
+	return []limit{
+		{"memory", float64(l.Memory), 6 << 20, " bytes"}, // the engine's own minimum
+		{"cpus", l.CPUs, 0.01, ""},
+		{"pids", float64(l.Pids), 4, ""}, // init, keeper, sh and one command
+		{"output", float64(l.Output), 1 << 10, " bytes"},
+		{"tmp", float64(l.Tmp), 64 << 10, " bytes"},
+		{"files", float64(l.Files), 16, ""},
+	}
+}
+
+// decimal writes no exponent, which %v does.
+func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -1,0 +1,109 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"belljar/sandbox"
+)
+
+func admissionDefaults(a sandbox.Admission) sandbox.Admission {
+	setDefault(&a.MaxRunning, 32)
+	setDefault(&a.MaxQueued, 256)
+	setDefault(&a.MaxWait, time.Minute)
+	return a
+}
+
+// admission lets commands in, first come, first served.
+type admission struct {
+	mu      sync.Mutex
+	inside  int             // that run or wait
+	running int             // that run
+	queue   []chan struct{} // one for each that waits for others to end; closed at its turn
+	mean    time.Duration   // of how long commands run, as far as seen
+}
+
+// enter takes a place in the queue, or refuses.
+func (a *admission) enter(bounds sandbox.Admission) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.inside >= bounds.MaxRunning+bounds.MaxQueued {
+		return a.busy(bounds, fmt.Sprintf("%d commands run, and %d wait", a.running, a.inside-a.running))
+	}
+	a.inside++
+	return nil
+}
+
+// busy says when there may be room: once as many commands ended as are ahead.
+func (a *admission) busy(bounds sandbox.Admission, message string) error {
+	rounds := time.Duration(1 + len(a.queue)/bounds.MaxRunning)
+	after := min(max(rounds*a.mean, time.Second), time.Minute).Round(time.Second)
+	return &sandbox.Error{Cause: sandbox.CauseBusy, Message: "busy: " + message, Hint: fmt.Sprintf("retry after %v", after), RetryAfter: after}
+}
+
+// turn waits until the command may run. Cancelling ctx gives that up.
+func (a *admission) turn(ctx context.Context, bounds sandbox.Admission) error {
+	a.mu.Lock()
+	if a.running < bounds.MaxRunning {
+		a.running++
+		a.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	a.queue = append(a.queue, turn)
+	a.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	if !a.forget(turn) {
+		return nil // it came at the same moment
+	}
+	return a.waited(ctx, bounds)
+}
+
+func (a *admission) forget(turn chan struct{}) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := slices.Index(a.queue, turn)
+	if i >= 0 {
+		a.queue = slices.Delete(a.queue, i, i+1)
+	}
+	return i >= 0
+}
+
+// waited says why a wait was given up.
+func (a *admission) waited(ctx context.Context, bounds sandbox.Admission) error {
+	if errors.Is(context.Cause(ctx), errMaxWait) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.busy(bounds, fmt.Sprintf("no turn within %v", bounds.MaxWait))
+	}
+	return ctx.Err()
+}
+
+var errMaxWait = errors.New("no turn in time")
+
+// end passes the turn on.
+func (a *admission) end(ran time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mean += (ran - a.mean) / 8
+	if len(a.queue) > 0 {
+		close(a.queue[0])
+		a.queue = a.queue[1:]
+		return
+	}
+	a.running--
+}
+
+func (a *admission) leave() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.inside--
+}

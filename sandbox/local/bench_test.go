@@ -1,0 +1,15 @@
+package local
+
+import (
+	"testing"
+	"time"
+)
+
+// What each chunk of output costs the idle timeout.
+func BenchmarkIdleTouch(b *testing.B) {
+	w := newWatchdog(time.Hour)
+	defer w.hold()
+	for b.Loop() {
+		w.touch()
+	}
+}

@@ -1,0 +1,103 @@
+package local
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"belljar/sandbox"
+)
+
+// environ is the command's whole environment: what a terminal has, the profile's
+// variables, then the caller's that the policy allows, then those asked for by
+// value. What of it is the caller's is told as it was asked for: as "NAME=value",
+// or as "NAME" where the caller's own was taken.
+func environ(c sandbox.Command, p sandbox.Profile) (all, told []string, err error) {
+	inherited := map[string]string{}
+	for _, kv := range c.Inherit {
+		name, value, _ := strings.Cut(kv, "=")
+		inherited[name] = value
+	}
+	// What is a secret reaches a command by a rule alone, whatever the list says.
+	secret := func(name string) bool {
+		return slices.ContainsFunc(p.Secrets, func(s sandbox.Secret) bool { return name == s.Name || name == secretVariable(s) })
+	}
+	allowed := func(name string) bool { return p.Policy != nil && p.Policy.AllowEnv(name) && !secret(name) }
+
+	env, callers := map[string]string{}, map[string]string{}
+	if c.TTY != nil {
+		env["TERM"], env["PAGER"] = terminalName(inherited["TERM"]), "cat"
+	}
+	for _, kv := range p.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		env[name] = value
+	}
+	for name, value := range inherited {
+		if allowed(name) {
+			env[name], callers[name] = value, name
+		}
+	}
+	for _, kv := range c.Env {
+		name, value, byValue := strings.Cut(kv, "=")
+		if name == "" {
+			return nil, nil, errNoName
+		}
+		if slices.ContainsFunc(p.Secrets, func(s sandbox.Secret) bool { return name == s.Name }) {
+			return nil, nil, sandbox.Invalid("leave it out: a rule of the command policy grants it, or else the script sets it itself", "variable %s is a secret of profile %q", strconv.QuoteToASCII(name), c.Profile)
+		}
+		if !byValue {
+			if secret(name) {
+				return nil, nil, &sandbox.Error{Cause: sandbox.CauseDenied, Message: "variable " + strconv.QuoteToASCII(name) + " is where a secret comes from, so it is not taken from the caller", Hint: "a rule of the command policy grants the secret"}
+			}
+			if !allowed(name) {
+				return nil, nil, &sandbox.Error{Cause: sandbox.CauseDenied, Message: "variable " + strconv.QuoteToASCII(name) + " is not on env.allow, so it is not taken from the caller",
+					Hint: "give its value: -e NAME=value, or allow the name in sandbox.yaml"}
+			}
+			continue // passed above, if the caller has it
+		}
+		env[name], callers[name] = value, kv
+	}
+	all, err = checkEnviron(env)
+	return all, slices.Sorted(maps.Values(callers)), err
+}
+
+// terminalName is the caller's TERM, which tells a command in a terminal what it
+// can draw, whatever the policy allows: where it is a name such as terminfo has,
+// and else one that most have.
+func terminalName(term string) string {
+	const chars = "abcdefghijklmnopqrstuvwxyz0123456789.+-"
+	if term == "" || len(term) > 64 || strings.Trim(term, chars) != "" {
+		return "xterm-256color"
+	}
+	return term
+}
+
+var errNoName = sandbox.Invalid("write NAME=value", "a variable without a name")
+
+// checkEnviron refuses what the kernel or the engine would fail on, and sorts.
+func checkEnviron(env map[string]string) ([]string, error) {
+	list := make([]string, 0, len(env))
+	size := 0
+	for name, value := range env {
+		kv := name + "=" + value
+		switch {
+		case name == "":
+			return nil, errNoName
+		case strings.ContainsRune(kv, 0):
+			return nil, sandbox.Invalid("no environment can hold one", "variable %s has a NUL byte", strconv.QuoteToASCII(name))
+		case !utf8.ValidString(kv):
+			return nil, sandbox.Invalid("pass it on stdin, or in a mounted file", "variable %s is not valid UTF-8, which is all that the engine's API can carry unchanged", strconv.QuoteToASCII(name))
+		case len(kv) > sandbox.MaxArgument:
+			return nil, sandbox.Invalid("pass it on stdin, or in a mounted file", "variable %s is %d bytes long, over the kernel's limit of %d (MAX_ARG_STRLEN)", strconv.QuoteToASCII(name), len(kv), sandbox.MaxArgument)
+		}
+		size += len(kv) + 1
+		list = append(list, kv)
+	}
+	if size > sandbox.MaxEnviron {
+		return nil, sandbox.Invalid("pass less, or in a mounted file", "the environment is %d bytes, over the limit of %d", size, sandbox.MaxEnviron)
+	}
+	slices.Sort(list)
+	return list, nil
+}

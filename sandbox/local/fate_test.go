@@ -1,0 +1,137 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/gate"
+)
+
+func TestExited(t *testing.T) {
+	limits := sandbox.Limits{Memory: 1000, Pids: 10, Tmp: 500}
+	for _, test := range []struct {
+		name     string
+		status   int
+		evidence sandbox.Evidence
+		want     sandbox.Status
+		cause    sandbox.Cause
+		signal   string
+		killedBy string
+		message  string
+	}{
+		{"success", 0, sandbox.Evidence{}, sandbox.StatusSuccess, sandbox.CauseExited, "", "", ""},
+		{"survived everything", 0, sandbox.Evidence{OOMKills: 1, PidsLimitHits: 2, DiskFull: []string{"/tmp"}}, sandbox.StatusSuccess, sandbox.CauseExited, "", "", ""},
+		{"failure", 1, sandbox.Evidence{}, sandbox.StatusError, sandbox.CauseExited, "", "", ""},
+		{"not executable", 126, sandbox.Evidence{}, sandbox.StatusError, sandbox.CauseExited, "", "", ""},
+		{"128 is no signal", 128, sandbox.Evidence{}, sandbox.StatusError, sandbox.CauseExited, "", "", ""},
+		{"the first signal", 129, sandbox.Evidence{}, sandbox.StatusError, sandbox.CauseSignaled, "SIGHUP", "", "ended with SIGHUP"},
+		{"the last signal", 159, sandbox.Evidence{}, sandbox.StatusError, sandbox.CauseSignaled, "SIGSYS", "", "ended with SIGSYS"},
+		{"past the last signal", 160, sandbox.Evidence{}, sandbox.StatusError, sandbox.CauseExited, "", "", ""},
+		{"255", 255, sandbox.Evidence{}, sandbox.StatusError, sandbox.CauseExited, "", "", ""},
+		{"killed", 137, sandbox.Evidence{}, sandbox.StatusError, sandbox.CauseSignaled, "SIGKILL", "", "ended with SIGKILL"},
+		{"killed from outside", 137, sandbox.Evidence{KilledBy: "outside"}, sandbox.StatusError, sandbox.CauseSignaled, "SIGKILL", "outside", "killed with its container, from outside"},
+		{"killed from outside, and short of memory before", 137, sandbox.Evidence{OOMKills: 1, KilledBy: "outside"}, sandbox.StatusError, sandbox.CauseSignaled, "SIGKILL", "outside", "killed with its container, from outside"},
+		{"out of memory", 137, sandbox.Evidence{OOMKills: 1}, sandbox.StatusError, sandbox.CauseOOMKilled, "SIGKILL", "oom", "killed for want of memory: limits.memory is 1000 bytes"},
+		{"out of memory, and of pids", 137, sandbox.Evidence{OOMKills: 1, PidsLimitHits: 1}, sandbox.StatusError, sandbox.CauseOOMKilled, "SIGKILL", "oom", "killed for want of memory: limits.memory is 1000 bytes"},
+		{"a child was out of memory", 1, sandbox.Evidence{OOMKills: 1}, sandbox.StatusError, sandbox.CauseExited, "", "", ""},
+		{"another signal than the kernel's", 143, sandbox.Evidence{OOMKills: 1}, sandbox.StatusError, sandbox.CauseSignaled, "SIGTERM", "", "ended with SIGTERM"},
+		{"killed at the pids limit", 137, sandbox.Evidence{PidsLimitHits: 3}, sandbox.StatusError, sandbox.CauseSignaled, "SIGKILL", "", "ended with SIGKILL"},
+		{"pids limit", 2, sandbox.Evidence{PidsLimitHits: 3}, sandbox.StatusError, sandbox.CausePidsLimit, "", "", "exit status 2, and 3 forks were refused: limits.pids is 10"},
+		{"pids limit before full disk", 2, sandbox.Evidence{PidsLimitHits: 3, DiskFull: []string{"/tmp"}}, sandbox.StatusError, sandbox.CausePidsLimit, "", "", "exit status 2, and 3 forks were refused: limits.pids is 10"},
+		{"disk full", 1, sandbox.Evidence{DiskFull: []string{"/tmp", "/work"}}, sandbox.StatusError, sandbox.CauseDiskFull, "", "", "exit status 1, and /tmp, /work is full: limits.tmp is 500 bytes"},
+	} {
+		r := sandbox.Result{Evidence: test.evidence}
+		exitedWith(&r, test.status, limits)
+		if r.ExitCode != test.status || r.Status != test.want || r.Cause != test.cause || r.Signal != test.signal || r.Message != test.message || r.Evidence.KilledBy != test.killedBy {
+			t.Errorf("%s: %+v", test.name, r)
+		}
+	}
+}
+
+// Where the exit and a reason to end the command are both there, the exit
+// happened.
+func TestExitWins(t *testing.T) {
+	for range 100 { // a select among ready channels is random
+		x := &execution{command: sandbox.Command{Timeout: time.Hour, IdleTimeout: time.Hour}, output: newOutput(sandbox.Command{}, "")}
+		close(x.output.over)
+		fired := make(chan time.Time, 1)
+		fired <- time.Now()
+		x.output.idle = &watchdog{C: fired}
+		exited := make(chan gate.Exit, 1)
+		exited <- gate.Exit{Status: 3}
+		if e, end := x.await(t.Context(), process{running: stillRunning{}, exited: exited}); e.Status != 3 || end.cause != "" {
+			t.Fatalf("%+v, %+v", e, end)
+		}
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	under := errors.New("under")
+	for want, err := range map[string]*sandbox.Error{
+		"m":            {Message: "m"},
+		"m (h)":        {Message: "m", Hint: "h"},
+		"m: under (h)": {Message: "m", Hint: "h", Err: under},
+	} {
+		if err.Error() != want || errors.Is(err, under) != (err.Err != nil) {
+			t.Errorf("%q, want %q", err, want)
+		}
+	}
+	wrapped := fmt.Errorf("outer: %w", &sandbox.Error{Cause: sandbox.CauseImage})
+	if sandbox.CauseOf(nil) != "" {
+		t.Error("no error has a cause")
+	}
+	if sandbox.CauseOf(wrapped) != sandbox.CauseImage || sandbox.CauseOf(under) != sandbox.CauseEngine {
+		t.Error(sandbox.CauseOf(wrapped), sandbox.CauseOf(under))
+	}
+}
+
+func TestIDsSortByTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		form := regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
+		var ids []string
+		for range 1000 {
+			id := newID()
+			if !form.MatchString(id) || strings.Trim(id, sandbox.IdChars) != "" {
+				t.Fatalf("%q is no ULID", id)
+			}
+			ids = append(ids, id)
+			time.Sleep(time.Millisecond)
+		}
+		if !slices.IsSorted(ids) {
+			t.Error("they do not sort by time")
+		}
+		same := map[string]bool{}
+		for range 1000 {
+			same[newID()[10:]] = true
+		}
+		if len(same) != 1000 {
+			t.Error("they repeat")
+		}
+	})
+}
+
+// 2000-01-01T00:00:00Z is 946684800000 ms, which the ULID's first ten digits
+// spell; the bubble's clock starts there.
+func TestIDHoldsTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ms int64
+		for _, digit := range newID()[:10] {
+			ms = ms<<5 | int64(strings.IndexRune(crockford, digit))
+		}
+		if ms != time.Now().UnixMilli() {
+			t.Errorf("%d, want %d", ms, time.Now().UnixMilli())
+		}
+	})
+}
+
+// stillRunning is a process that does not end.
+type stillRunning struct{ sandbox.Running }
+
+func (stillRunning) Exited() <-chan struct{} { return nil }

@@ -1,0 +1,237 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// Local is the Runner that runs commands on an Engine. Its fields are set
+// before its first use.
+type Local struct {
+	Engine    sandbox.Engine
+	Images    sandbox.Images
+	Profiles  map[string]sandbox.Profile
+	Admission sandbox.Admission
+	StateDir  string           // where sessions are remembered, and outputs kept; without one there are none
+	Spool     sandbox.Spooling // bounds those outputs
+	Viewer    sandbox.Viewer   // nil: no command may have a view, or a screen
+	Approver  sandbox.Approver // nil: what a policy asks about is denied
+	Auditor   sandbox.Auditor  // nil: nothing is written down
+	Log       *slog.Logger     // what goes on beside the commands; nil is nowhere
+
+	AuditOnError sandbox.AuditAction
+
+	once      sync.Once
+	house     *house
+	admission admission
+	questions atomic.Int32 // that wait for a person
+	sessions  sessions
+
+	mu    sync.Mutex
+	warm  bool
+	pools map[string]*pool
+}
+
+// Warm keeps containers ready from now on, as the profiles say: for the default
+// profile at once, for others from their first command on. Close ends that. To
+// call it again does nothing.
+func (l *Local) Warm() {
+	l.open()
+	l.mu.Lock()
+	already := l.warm
+	l.warm = true
+	l.mu.Unlock()
+	if already {
+		return
+	}
+	l.house.all.Go(func() { l.house.images.watch(l.house.ctx) })
+	l.pool(sandbox.DefaultProfile)
+	l.house.all.Go(l.expireSessions)
+	l.house.all.Go(l.sweepLogs)
+}
+
+// Close removes what is kept ready and waits until nothing goes on any more.
+// Sessions stay. It comes after the last command's end.
+func (l *Local) Close() {
+	l.open()
+	l.house.close()
+	l.house.all.Wait()
+	l.sessions.close()
+}
+
+func (l *Local) isWarm() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.warm
+}
+
+func (l *Local) open() {
+	l.once.Do(func() {
+		l.house = newHouse(l.Engine, l.Images, l.Log)
+		l.house.images.told = l.imagesChanged
+		l.Admission = admissionDefaults(l.Admission)
+	})
+}
+
+// pool is the profile's, nil where it has none.
+func (l *Local) pool(name string) *pool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.Profiles[name]
+	if !l.warm || p.Pool.Max == 0 {
+		return nil
+	}
+	if l.pools[name] == nil {
+		if l.pools == nil {
+			l.pools = map[string]*pool{}
+		}
+		l.pools[name] = l.house.startPool(l.house.ctx, name, p)
+	}
+	return l.pools[name]
+}
+
+func (l *Local) imagesChanged() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, pool := range l.pools {
+		pool.imagesChanged()
+	}
+}
+
+// Pools tells how the pools are doing, by profile.
+func (l *Local) Pools() []sandbox.PoolStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []sandbox.PoolStatus
+	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
+		list = append(list, l.pools[name].look())
+	}
+	return list
+}
+
+// Reload changes the profiles for commands that start from now on. Containers
+// kept ready for a profile that changed, or is gone, are drained.
+func (l *Local) Reload(profiles map[string]sandbox.Profile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Profiles = profiles
+	for name, pool := range l.pools {
+		if p, ok := profiles[name]; !ok || !sameBox(p, pool.profile) {
+			pool.stop()
+			delete(l.pools, name)
+		}
+	}
+}
+
+// Start implements Runner.
+func (l *Local) Start(ctx context.Context, c sandbox.Command) (sandbox.Execution, error) {
+	p, err := l.Prepare(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return p.Start(ctx)
+}
+
+// checkView refuses what nobody here can show.
+func (l *Local) checkView(c sandbox.Command) error {
+	if l.Viewer == nil && (c.View.Mode != sandbox.ViewNone || c.Live == sandbox.LiveView) {
+		return sandbox.Invalid("ask for none", "this runner has no views")
+	}
+	return nil
+}
+
+func (l *Local) profile(name string) (sandbox.Profile, error) {
+	if name == "" {
+		name = sandbox.DefaultProfile
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p, ok := l.Profiles[name]
+	if !ok {
+		known := strings.Join(slices.Sorted(maps.Keys(l.Profiles)), ", ")
+		return p, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no profile %q", name), Hint: "known: " + known}
+	}
+	return p, nil
+}
+
+// commandDefaults fills what c leaves open from its profile.
+func commandDefaults(c sandbox.Command, p sandbox.Profile) sandbox.Command {
+	setDefault(&c.ID, newID())
+	setDefault(&c.Profile, sandbox.DefaultProfile)
+	setDefault(&c.Dir, p.Workdir)
+	setDefault(&c.Image, p.Image)
+	setDefault(&c.Pull, p.Pull)
+	setDefault(&c.User, p.User)
+	setDefault(&c.Network, p.Network)
+	if c.Tmpfs == nil {
+		c.Tmpfs = p.Tmpfs
+	}
+	setDefault(&c.Runtime, p.Runtime)
+	setDefault(&c.Timeout, p.Timeout)
+	setDefault(&c.IdleTimeout, p.IdleTimeout)
+	setDefault(&c.OnOutputLimit, p.OnOutputLimit)
+	setDefault(&c.OnTimeout, p.OnTimeout)
+	setDefault(&c.OnTimeout, sandbox.EndContainer)
+	setDefault(&c.View.Mode, p.View.Mode)
+	setDefault(&c.View.Mode, sandbox.ViewNone)
+	setDefault(&c.View.Bytes, p.View.Bytes)
+	setDefault(&c.View.Lines, p.View.Lines)
+	setDefault(&c.View.LineChars, p.View.LineChars)
+	setDefault(&c.View.Charset, p.View.Charset)
+	setDefault(&c.Live, sandbox.LiveRaw)
+	if c.TTY != nil {
+		size := c.TTY.Bounded()
+		c.TTY = &size
+	}
+	setDefault(&c.Limits.Memory, p.Limits.Memory)
+	setDefault(&c.Limits.CPUs, p.Limits.CPUs)
+	setDefault(&c.Limits.Pids, p.Limits.Pids)
+	setDefault(&c.Limits.Output, p.Limits.Output)
+	setDefault(&c.Limits.Tmp, p.Limits.Tmp)
+	setDefault(&c.Limits.Files, p.Limits.Files)
+	return c
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// specOf is the container that c wants. The deadline leaves time to make the
+// image and the container, and to end them.
+func specOf(c sandbox.Command, image sandbox.Image) sandbox.Spec {
+	return sandbox.Spec{
+		Command:  c.ID,
+		Image:    image,
+		User:     c.User,
+		Workdir:  c.Dir,
+		Mounts:   c.Mounts,
+		Tmpfs:    c.Tmpfs,
+		Limits:   c.Limits,
+		Network:  c.Network,
+		Runtime:  c.Runtime,
+		Deadline: time.Now().Add(c.Timeout + removeTimeout + createTimeout),
+	}
+}
+
+// poolSpec is a container for commands that ask for nothing of their own.
+func poolSpec(p sandbox.Profile, image sandbox.Image) sandbox.Spec {
+	return sandbox.Spec{Image: image, User: p.User, Workdir: p.Workdir, Tmpfs: p.Tmpfs, Limits: p.Limits, Network: p.Network, Runtime: p.Runtime}
+}
+
+// sameBox tells whether what was kept ready for other will do for p.
+func sameBox(p sandbox.Profile, other sandbox.Profile) bool {
+	return p.Pool == other.Pool && p.Image == other.Image && p.Pull == other.Pull && p.Workdir == other.Workdir && p.MaxTimeout <= other.MaxTimeout &&
+		poolSpec(p, sandbox.Image{}).Fits(poolSpec(other, sandbox.Image{}))
+}

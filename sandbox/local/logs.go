@@ -1,0 +1,169 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"belljar/internal/ownfile"
+	"belljar/sandbox"
+	"belljar/sandbox/internal/spool"
+)
+
+func (l *Local) spools() spool.Store { return spool.Store{Dir: l.stateDir("spool"), Spooling: l.Spool} }
+
+// openSpool is called before anything runs: where nothing can be kept, and that
+// is to end the command, it does not begin.
+func (x *execution) openSpool() error {
+	c, dir := x.command, x.local.spools().Path(x.command.ID)
+	keep := int64(x.local.Spool.Age / time.Second)
+	err := x.output.spool.Open(dir, sandbox.LogInfo{ID: c.ID, Command: c.Script, Profile: c.Profile, Session: c.Session, Started: x.taken, Keep: keep})
+	if err != nil {
+		x.notice("output is kept until the command ends, and no longer: %v", err)
+	}
+	if err := x.output.spool.Lost(); err != nil && x.output.onError == sandbox.SpoolEnd {
+		return &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the command's output cannot be kept (spool.on_error: end)", Err: err, Hint: "make room, or set XDG_STATE_HOME or TMPDIR to a directory that can be written"}
+	}
+	return nil
+}
+
+// keep writes what the command wrote into the result, once nothing more comes.
+// Cancelling ctx ends what takes long of it.
+func (x *execution) keep(ctx context.Context) {
+	s, r := x.output.spool, &x.result
+	if err := s.End(r.Status, r.ExitCode, x.local.Spool.Age); err != nil {
+		x.local.house.log.Warn("how a command ended is not written down", "command", r.ID, "error", err)
+	}
+	outputs, err := s.Outputs()
+	if r.Stdout, r.Stderr = outputs[spool.Stdout], outputs[spool.Stderr]; err != nil {
+		r.Evidence.OutputError = join(r.Evidence.OutputError, err.Error())
+	}
+	r.Views, r.Screen = x.views(), x.output.shot()
+	if x.output.undrawn {
+		x.notice("there is no screen: it took more than %v to draw what the command wrote", screenTime)
+	}
+	if wantsSummary(x.profile.Summarize, s.Merged().Bytes) {
+		if r.Summary, err = x.summarize(ctx); err != nil {
+			x.notice("the output was not summarized: %v", err)
+		}
+	}
+	if err := x.leaveSpool(ctx); err != nil {
+		x.local.house.log.Warn("what was kept of outputs cannot be removed", "command", r.ID, "error", err)
+	}
+}
+
+// summarize waits for its turn: these programs run on our host.
+func (x *execution) summarize(ctx context.Context) (string, error) {
+	if err := lock(ctx, x.local.house.summaries); err != nil {
+		return "", err
+	}
+	defer func() { <-x.local.house.summaries }()
+	from := x.output.spool.Reader(sandbox.Merged)
+	defer from.Close()
+	return runSummary(x.profile.Summarize, ctx, from)
+}
+
+// leaveSpool leaves what was written to those who ask for it later, if any may.
+func (x *execution) leaveSpool(ctx context.Context) error {
+	s := x.output.spool
+	neverRan := x.result.ExitCode == sandbox.ExitNeverRan && s.Total == 0 // else only its end is not known
+	if neverRan || s.Temporary || x.local.Spool.Age == 0 {
+		return s.Remove()
+	}
+	s.Close()
+	if s.Dir == "" {
+		return nil
+	}
+	return x.local.spools().Added(context.WithoutCancel(ctx), s.Size())
+}
+
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+// views are those that the command asked for.
+func (x *execution) views() *sandbox.Views {
+	s, v := x.output.spool, x.command.View
+	view := func(which sandbox.Stream, total sandbox.Total) *sandbox.Text {
+		text, count := maskedView(x.masks, x.local.Viewer, v, func() iter.Seq[sandbox.Chunk] { return s.Chunks(which) }, total)
+		x.result.Masked += count
+		return &text
+	}
+	switch v.Mode {
+	case sandbox.ViewSeparate:
+		return &sandbox.Views{Stdout: view(sandbox.Stdout, s.Streams[spool.Stdout].Total), Stderr: view(sandbox.Stderr, s.Streams[spool.Stderr].Total)}
+	case sandbox.ViewMerged:
+		return &sandbox.Views{Merged: view(sandbox.Merged, s.Merged())}
+	}
+	return nil
+}
+
+// Read implements Execution.
+func (x *execution) Read(which sandbox.Stream, offset int64) (sandbox.Reader, error) {
+	return spool.NewReader(x.output.spool.Live(), which, offset)
+}
+
+// Logs are the commands whose output is kept, the oldest first, also those of
+// other processes.
+func (l *Local) Logs() ([]sandbox.LogInfo, error) {
+	found, err := l.spools().All()
+	if err != nil {
+		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "listing what is kept of outputs", Err: err, Hint: "look at the state directory's permissions"}
+	}
+	list := make([]sandbox.LogInfo, 0, len(found))
+	for _, f := range found {
+		if !spool.Expired(f.LogInfo) {
+			list = append(list, f.LogInfo)
+		}
+	}
+	return list, nil
+}
+
+// LogInfo is what is known of a command whose output is kept.
+func (l *Local) LogInfo(id string) (sandbox.LogInfo, error) {
+	unknown := sandbox.Invalid("see what there is: belljar logs; outputs expire by spool.age and spool.total", "no output of a command %.80q is kept", id)
+	if sandbox.CheckID(id) != nil || id == "" {
+		return sandbox.LogInfo{}, unknown
+	}
+	if ownfile.CheckDir(l.spools().Dir) != nil || !spool.IsSpool(l.spools().Path(id)) {
+		return sandbox.LogInfo{}, unknown
+	}
+	if found := l.spools().Find(id); !spool.Expired(found.LogInfo) {
+		return found.LogInfo, nil
+	}
+	return sandbox.LogInfo{}, unknown
+}
+
+// ReadLog is Execution.Read of a command of any process.
+func (l *Local) ReadLog(id string, which sandbox.Stream, offset int64) (sandbox.Reader, error) {
+	if _, err := l.LogInfo(id); err != nil {
+		return nil, err
+	}
+	return spool.NewReader(l.spools().Files(id), which, offset)
+}
+
+// SweepLogs removes outputs that expired, unless that was just done.
+func (l *Local) SweepLogs(ctx context.Context) error {
+	if err := l.spools().SweepSeldom(ctx); err != nil {
+		return fmt.Errorf("removing outputs that expired: %w", err)
+	}
+	return nil
+}
+
+// sweepLogs does so now and then.
+func (l *Local) sweepLogs() {
+	for {
+		if err := l.SweepLogs(l.house.ctx); err != nil {
+			l.house.log.Warn("outputs that expired may still be there", "error", err)
+		}
+		select {
+		case <-time.After(spool.SpoolSweepPause):
+		case <-l.house.ctx.Done():
+			return
+		}
+	}
+}

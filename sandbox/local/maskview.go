@@ -1,0 +1,26 @@
+package local
+
+import (
+	"iter"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/mask"
+)
+
+// view is a Viewer's, masked, and how many secrets were in it. Output is masked as
+// bytes, and a Viewer joins what escape sequences, backspaces or another charset
+// had kept apart. Where its bounds cut it, what is read is read twice.
+func maskedView(m *mask.Masks, viewer sandbox.Viewer, v sandbox.View, chunks func() iter.Seq[sandbox.Chunk], total sandbox.Total) (text sandbox.Text, count int) {
+	text = viewer.View(v, chunks(), total)
+	if m == nil {
+		return text, 0
+	}
+	if text.Text, count = m.Text(text.Text); text.OmittedBytes == 0 {
+		return text, count
+	}
+	// A cut may have left a part of one, which is known from the whole.
+	v.Bytes, v.Lines, v.LineChars = 0, 0, 0
+	hidden, more := m.TextOf(text.Text, viewer.View(v, chunks(), total).Text)
+	text.Text = hidden
+	return text, count + more
+}

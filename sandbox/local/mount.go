@@ -1,0 +1,108 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"belljar/sandbox"
+)
+
+// resolveMounts resolves the sources, so that the policy judges what would be
+// mounted and not what it is called, and asks the policy.
+func resolveMounts(mounts []sandbox.Mount, policy sandbox.Policy) ([]sandbox.Mount, error) {
+	resolved := make([]sandbox.Mount, 0, len(mounts))
+	for _, m := range mounts {
+		if !path.IsAbs(m.Target) || strings.ContainsAny(m.Target, "\x00:") {
+			return nil, sandbox.Invalid("write an absolute path inside the container", "mount target %q", m.Target)
+		}
+		m.Target = path.Clean(m.Target)
+		source, err := resolveSource(m, policy)
+		if err != nil {
+			return nil, err
+		}
+		m.Source = source
+		if policy == nil {
+			return nil, &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("mount of %q: the profile has no policy, and none allows nothing", m.Source)}
+		}
+		if err := policy.CheckMount(m); err != nil {
+			return nil, err
+		}
+		m.Steady = !policy.Writable(filepath.Dir(m.Source))
+		resolved = append(resolved, m)
+	}
+	return resolved, nil
+}
+
+func resolveSource(m sandbox.Mount, policy sandbox.Policy) (string, error) {
+	if !filepath.IsAbs(m.Source) || strings.ContainsRune(m.Source, 0) {
+		return "", sandbox.Invalid("write the whole path", "mount source %q is not absolute", m.Source)
+	}
+	source, err := followLinks(filepath.Clean(m.Source), policy)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", sandbox.Invalid("create it first: belljar never creates a mount's source", "mount source %q does not exist", m.Source)
+	}
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Lstat(source)
+	if err != nil {
+		return "", &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("looking at mount source %q", source), Err: err}
+	}
+	if !info.IsDir() && !info.Mode().IsRegular() {
+		return "", &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("mount source %q is a %s", source, kind(info.Mode())), Hint: "only directories and regular files are mounted"}
+	}
+	return source, nil
+}
+
+// maxLinks is how many links a path may lead through, as in the kernel
+// (path_resolution(7)).
+const maxLinks = 40
+
+// followLinks resolves a path link by link, and refuses one in a directory which
+// commands may write: an earlier one could have planted it, to have the next
+// one's mount show what the link points at.
+func followLinks(source string, policy sandbox.Policy) (string, error) {
+	resolved, rest := "/", strings.Split(source, "/")
+	for links := 0; len(rest) > 0; {
+		next := filepath.Join(resolved, rest[0]) // a ".." in a link is of what is resolved
+		rest = rest[1:]
+		target, err := os.Readlink(next)
+		if errors.Is(err, syscall.EINVAL) { // no link
+			resolved = next
+			continue
+		}
+		if links++; err == nil && links > maxLinks {
+			err = syscall.ELOOP
+		}
+		if err != nil {
+			return "", &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("resolving mount source %q", source), Err: err, Hint: "name the directory itself"}
+		}
+		if policy != nil && policy.Writable(resolved) {
+			return "", &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("mount source %q leads through the link %q, which a command could have made", source, next),
+				Hint: "name the directory itself"}
+		}
+		if filepath.IsAbs(target) {
+			resolved = "/"
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return resolved, nil
+}
+
+func kind(m fs.FileMode) string {
+	switch {
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	case m&fs.ModeDevice != 0:
+		return "device"
+	case m&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	}
+	return "special file"
+}

@@ -1,0 +1,81 @@
+package local
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// narrowing is what the policy took of a command.
+type narrowing struct {
+	asked sandbox.Command
+	taken sandbox.Grant
+}
+
+// narrow gives the command no more than the grant has, and tells what of that
+// is less than it had.
+func narrow(c sandbox.Command, g sandbox.Grant) (_ sandbox.Command, taken sandbox.Grant) {
+	if c.IdleTimeout == sandbox.NoIdleTimeout && g.IdleTimeout > 0 {
+		c.IdleTimeout = time.Duration(1<<63 - 1)
+	}
+	narrower(&c.Timeout, g.Timeout, &taken.Timeout)
+	narrower(&c.IdleTimeout, g.IdleTimeout, &taken.IdleTimeout)
+	narrower(&c.Limits.Memory, g.Limits.Memory, &taken.Limits.Memory)
+	narrower(&c.Limits.CPUs, g.Limits.CPUs, &taken.Limits.CPUs)
+	narrower(&c.Limits.Pids, g.Limits.Pids, &taken.Limits.Pids)
+	narrower(&c.Limits.Output, g.Limits.Output, &taken.Limits.Output)
+	narrower(&c.Limits.Tmp, g.Limits.Tmp, &taken.Limits.Tmp)
+	narrower(&c.Limits.Files, g.Limits.Files, &taken.Limits.Files)
+	if g.Network != "" && c.Network != g.Network {
+		c.Network, taken.Network = g.Network, g.Network
+	}
+	taken.Mounts = narrowMounts(&c, g.Mounts)
+	return c, taken
+}
+
+func narrower[T int64 | float64 | time.Duration](field *T, most T, taken *T) {
+	if most > 0 && *field > most {
+		*field, *taken = most, most
+	}
+}
+
+func narrowMounts(c *sandbox.Command, g sandbox.MountGrant) (taken sandbox.MountGrant) {
+	if len(c.Mounts) == 0 {
+		return ""
+	}
+	switch g {
+	case sandbox.NoMounts:
+		c.Mounts = nil
+		return sandbox.NoMounts
+	case sandbox.ReadOnlyMounts:
+		c.Mounts = slices.Clone(c.Mounts) // asked for with the others
+		for i := range c.Mounts {
+			if c.Mounts[i].Writable {
+				c.Mounts[i].Writable = false
+				taken = sandbox.ReadOnlyMounts
+			}
+		}
+	}
+	return taken
+}
+
+// fits refuses a command in a session whose container was made as another: it has
+// one set of limits, of which no command can have less. Users may differ.
+func (n narrowing) fits(c sandbox.Command, made sandbox.Kept, image sandbox.Image) error {
+	c.User, n.asked.User = made.User, made.User
+	if made.Print == specOf(c, image).Print() {
+		return nil
+	}
+	const apart = "use another session for such commands, or none"
+	switch words := n.taken.Container().Narrows(); {
+	case len(words) == 0:
+		return sandbox.Invalid("ask for the same, take another name, or remove it: belljar session rm "+c.Session,
+			"session %q was made with another image, limits, mounts, network or runtime", c.Session)
+	case made.Print == specOf(n.asked, image).Print():
+		return sandbox.Invalid(apart, "the command policy narrows the command (%s), and session %q was made with more", strings.Join(words, ", "), c.Session)
+	default:
+		return sandbox.Invalid(apart, "the command policy narrows the command (%s), and session %q was made with another image, limits, mounts, network or runtime", strings.Join(words, ", "), c.Session)
+	}
+}

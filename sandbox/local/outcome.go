@@ -1,0 +1,85 @@
+package local
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// ending is why we ended a command, or that it ended of itself.
+type ending struct {
+	cause   sandbox.Cause // "" where the command ended of itself
+	message string
+	due     time.Time // when its time was up
+	itself  bool      // it had ended of itself by then, too late
+}
+
+func idleEnding(limit time.Duration) ending {
+	return ending{cause: sandbox.CauseIdleTimeout, message: fmt.Sprintf("no output for %v (idle timeout); partial output kept", limit)}
+}
+
+func wallEnding(limit time.Duration) ending {
+	return ending{cause: sandbox.CauseWallTimeout, message: fmt.Sprintf("still running after %v (timeout); partial output kept", limit)}
+}
+
+func outputEnding(limit int64) ending {
+	return ending{cause: sandbox.CauseOutputLimit, message: fmt.Sprintf("more than %d bytes of output (limits.output); the first %d kept", limit, limit)}
+}
+
+func unkeptEnding(err error) ending {
+	return ending{cause: sandbox.CauseOutputLimit, message: fmt.Sprintf("its output can no longer be kept (spool.on_error: end): %v; what was kept before is there", err)}
+}
+
+var cancelEnding = ending{cause: sandbox.CauseCanceled, message: "canceled by the caller; partial output kept"}
+
+// endedBy fills r for a command that we ended.
+func endedBy(r *sandbox.Result, e ending) {
+	r.Cause, r.Message, r.ExitCode = e.cause, e.message, sandbox.ExitEnded
+	if !e.itself {
+		r.Evidence.KilledBy = "belljar"
+	}
+	switch e.cause {
+	case sandbox.CauseIdleTimeout, sandbox.CauseWallTimeout:
+		r.Status = sandbox.StatusTimeout
+	case sandbox.CauseCanceled:
+		r.Status = sandbox.StatusCanceled
+	default:
+		r.Status = sandbox.StatusError
+	}
+}
+
+// exitedWith fills r for a command that ended of itself, as the engine tells it.
+// What the counters say decides only where it explains the status: a killed
+// child that the shell survived is evidence, not the command's fate.
+func exitedWith(r *sandbox.Result, status int, limits sandbox.Limits) {
+	r.ExitCode, r.Cause, r.Status = status, sandbox.CauseExited, sandbox.StatusError
+	if status == 0 {
+		r.Status = sandbox.StatusSuccess
+		return
+	}
+	r.Signal = sandbox.SignalName(status - 128)
+	if r.Signal != "" {
+		r.Cause = sandbox.CauseSignaled
+		r.Message = "ended with " + r.Signal
+	}
+	switch e := r.Evidence; {
+	case r.Signal == "SIGKILL" && e.KilledBy == "outside":
+		r.Message = "killed with its container, from outside"
+	case r.Signal == "SIGKILL" && e.OOMKills > 0:
+		r.Cause = sandbox.CauseOOMKilled
+		r.Evidence.KilledBy = "oom"
+		r.Message = fmt.Sprintf("killed for want of memory: limits.memory is %d bytes", limits.Memory)
+	case r.Signal != "":
+	case e.PidsLimitHits > 0:
+		r.Cause = sandbox.CausePidsLimit
+		r.Message = fmt.Sprintf("exit status %d, and %d forks were refused: limits.pids is %d", status, e.PidsLimitHits, limits.Pids)
+	case len(e.DiskFull) > 0:
+		r.Cause = sandbox.CauseDiskFull
+		r.Message = fmt.Sprintf("exit status %d, and %s is full: limits.tmp is %d bytes", status, strings.Join(e.DiskFull, ", "), limits.Tmp)
+	}
+}
+
+// statusKilled is the exit status of a process that SIGKILL ended.
+const statusKilled = 128 + 9

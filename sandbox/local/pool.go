@@ -1,0 +1,340 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/gate"
+)
+
+const (
+	// refillPause is how long a pool waits after it failed to make a container,
+	// at first and at most.
+	refillPause     = time.Second
+	refillPauseMost = 30 * time.Second
+
+	// youngest is how long a container must be of use so that it is none of
+	// those that cannot be made.
+	youngest = 5 * time.Second
+
+	// yieldCold is how long a pool holds back for commands that make their own
+	// containers, and yieldWarm for those that are short: making a container
+	// beside one would double the few milliseconds that it takes.
+	yieldCold  = time.Second
+	yieldWarm  = 100 * time.Millisecond
+	yieldPause = 2 * time.Millisecond
+)
+
+// pool keeps containers of one profile warm: made, with a gate in each. A
+// container is taken once, used for one command and removed.
+type pool struct {
+	*house
+	name    string
+	profile sandbox.Profile
+	wake    chan struct{} // holds at most one: something changed
+	stop    context.CancelFunc
+	over    chan struct{} // closed when what it made is being removed
+
+	mu     sync.Mutex
+	stale  bool          // some image changed: this one may have
+	image  sandbox.Image // of the containers that are ready
+	ready  []*member     // the oldest first
+	making int
+	target int       // how many are to be ready
+	missed time.Time // when last there was none, or one less was to be ready
+	pause  time.Duration
+	retry  time.Time // when to make one again, after a failure
+	told   string    // the failure that was logged last
+	status sandbox.PoolStatus
+}
+
+// member is a container that waits for its command.
+type member struct {
+	box   sandbox.Container
+	gate  *gate.Gate
+	born  time.Time
+	taken chan struct{} // closed when it waits no more
+}
+
+// startPool keeps a pool until ctx is cancelled or it is stopped. Then what it
+// has is removed.
+func (h *house) startPool(ctx context.Context, name string, p sandbox.Profile) *pool {
+	ctx, stop := context.WithCancel(ctx)
+	pool := &pool{house: h, name: name, profile: p, wake: make(chan struct{}, 1), stop: stop, over: make(chan struct{}), target: p.Pool.Min}
+	h.all.Go(func() { pool.keep(ctx) })
+	return pool
+}
+
+// look is the pool's state now.
+func (p *pool) look() sandbox.PoolStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.status
+	s.Profile, s.Ready, s.Making, s.Target = p.name, len(p.ready), p.making, p.target
+	return s
+}
+
+func (p *pool) changed() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// fits tells whether the pool's containers will do for the command, whose profile
+// may have been another when it came. They are swept away some time after the
+// pool's longest timeout.
+func (p *pool) fits(c sandbox.Command, spec sandbox.Spec) bool {
+	made := poolSpec(p.profile, spec.Image)
+	if made.User.Name != "" && made.User.Name == spec.User.Name {
+		made.User = spec.User // the same name in the same image
+	}
+	return spec.Fits(made) && spec.Image.Reference == p.profile.Image && c.Timeout <= p.profile.MaxTimeout
+}
+
+// take gives out the oldest container of that image, once, and nil where there
+// is none. It is for a command that fits.
+func (p *pool) take(image sandbox.Image) *member {
+	defer p.changed()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.use(image)
+	if len(p.ready) == 0 {
+		p.status.Missed++
+		p.missed = time.Now()
+		p.target = min(max(p.target+1, 2*p.target), p.profile.Pool.Max)
+		return nil
+	}
+	m := p.ready[0]
+	p.ready = slices.Delete(p.ready, 0, 1)
+	p.status.Used++
+	close(m.taken)
+	return m
+}
+
+// use drains what was made of another image than the reference means now.
+func (p *pool) use(image sandbox.Image) {
+	if p.image.ID != image.ID {
+		p.drain(len(p.ready))
+		p.image = image
+	}
+}
+
+// drain removes the n oldest.
+func (p *pool) drain(n int) {
+	for _, m := range p.ready[:n] {
+		p.status.Drained++
+		close(m.taken)
+		p.discard(m.box, m.gate)
+	}
+	p.ready = slices.Delete(p.ready, 0, n)
+}
+
+// keep tends the pool until ctx is cancelled.
+func (p *pool) keep(ctx context.Context) {
+	defer close(p.over)
+	for {
+		p.check(ctx)
+		next := time.NewTimer(p.tend(ctx))
+		select {
+		case <-ctx.Done():
+			next.Stop()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.drain(len(p.ready))
+			return
+		case <-p.wake:
+		case <-next.C:
+		}
+		next.Stop()
+	}
+}
+
+// imagesChanged has the pool look whether its own did.
+func (p *pool) imagesChanged() {
+	p.mu.Lock()
+	p.stale = true
+	p.mu.Unlock()
+	p.changed()
+}
+
+// check drains what was made of an image that its name no longer means. One that
+// went away is none, and is not fetched only for that.
+func (p *pool) check(ctx context.Context) {
+	p.mu.Lock()
+	stale := p.stale && len(p.ready) > 0
+	p.stale = false
+	p.mu.Unlock()
+	if !stale {
+		return
+	}
+	if image, err := p.images.Resolve(ctx, p.profile.Image, sandbox.PullNever); err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.use(image)
+	}
+}
+
+// tend drains what is too old, and has made what is missing. It returns how
+// long that will do.
+func (p *pool) tend(ctx context.Context) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, life := time.Now(), p.profile.Pool.MaxAge
+	if len(p.ready) > 0 && now.Sub(p.ready[0].born) >= youngest {
+		p.works()
+	}
+	if now.Sub(p.missed) >= life && p.target > p.profile.Pool.Min {
+		p.target, p.missed = p.target-1, now
+	}
+	old := 0
+	for old < len(p.ready) && now.Sub(p.ready[old].born) >= life {
+		old++
+	}
+	p.drain(max(old, len(p.ready)-p.target))
+	if wait := p.retry.Sub(now); wait > 0 {
+		return wait
+	}
+	for range p.target - len(p.ready) - p.making {
+		p.making++
+		p.all.Go(func() { p.add(ctx) })
+	}
+	if len(p.ready) == 0 {
+		return life
+	}
+	return life - now.Sub(p.ready[0].born)
+}
+
+// add makes one container.
+func (p *pool) add(ctx context.Context) {
+	defer p.changed()
+	m, image, err := p.make(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.making--
+	if err != nil {
+		if ctx.Err() == nil {
+			p.failed(err)
+		}
+		return
+	}
+	p.status.Error = ""
+	p.status.Made++
+	if ctx.Err() != nil {
+		p.discard(m.box, m.gate)
+		return
+	}
+	p.use(image)
+	p.ready = append(p.ready, m)
+	p.all.Go(func() { p.watch(ctx, m) })
+}
+
+// proved says that a container was of use.
+func (p *pool) proved() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.works()
+}
+
+func (p *pool) works() { p.pause, p.told = 0, "" }
+
+func (p *pool) failed(err error) {
+	p.status.Error = err.Error()
+	if time.Now().Before(p.retry) {
+		return // tried at the same time as one that failed
+	}
+	p.pause = min(max(2*p.pause, refillPause), refillPauseMost)
+	p.retry = time.Now().Add(p.pause)
+	if p.told != err.Error() {
+		p.log.Warn("cannot make a warm container", "profile", p.name, "error", err)
+	}
+	p.told = err.Error()
+}
+
+// make makes a container with a gate, when there is room to.
+func (p *pool) make(ctx context.Context) (*member, sandbox.Image, error) {
+	select {
+	case p.makers <- struct{}{}:
+		defer func() { <-p.makers }()
+	case <-ctx.Done():
+		return nil, sandbox.Image{}, ctx.Err()
+	}
+	p.letPass(ctx)
+	image, err := p.images.Resolve(ctx, p.profile.Image, p.profile.Pull)
+	if err != nil {
+		return nil, image, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	spec := poolSpec(p.profile, image)
+	if spec.User, err = p.user(ctx, image, spec.User); err != nil {
+		return nil, image, err
+	}
+	spec.Pool, spec.Command = p.name, newID()
+	// It may be taken at the end of its age, for the longest command.
+	spec.Deadline = time.Now().Add(p.profile.Pool.MaxAge + p.profile.MaxTimeout + createTimeout + removeTimeout)
+	box, err := p.engine.Create(ctx, spec)
+	if err != nil {
+		return nil, image, late(ctx, err, "making a warm container")
+	}
+	gate, err := gate.Open(ctx, box, spec.User)
+	if err != nil {
+		p.discard(box, nil)
+		return nil, image, late(ctx, err, "making a warm container")
+	}
+	return &member{box: box, gate: gate, born: time.Now(), taken: make(chan struct{})}, image, nil
+}
+
+// letPass holds back for commands, but not for ever: a steady stream of them is
+// what the pool is for.
+func (p *pool) letPass(ctx context.Context) {
+	for begun := time.Now(); ; {
+		waited := time.Since(begun)
+		if (p.cold.Load() == 0 || waited >= yieldCold) && (p.running.Load() == 0 || waited >= yieldWarm) {
+			return
+		}
+		select {
+		case <-time.After(yieldPause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// watch takes a container out of the pool as soon as it is of no use.
+func (p *pool) watch(ctx context.Context, m *member) {
+	select {
+	case <-m.taken:
+		return
+	case <-ctx.Done():
+		return // keep drains it
+	case <-m.box.Lost():
+	case <-m.gate.Over:
+	}
+	p.mu.Lock()
+	i := slices.Index(p.ready, m)
+	if i >= 0 {
+		p.ready = slices.Delete(p.ready, i, i+1)
+	}
+	p.mu.Unlock()
+	if i >= 0 {
+		p.lose(m, "it ended, or stood still")
+	}
+}
+
+// lose removes a container that is of no use and in no list.
+func (p *pool) lose(m *member, why string) {
+	p.mu.Lock()
+	p.status.Lost++
+	if time.Since(m.born) < youngest {
+		p.failed(fmt.Errorf("a warm container is of no use: %s", why))
+	}
+	p.mu.Unlock()
+	p.log.Warn("a warm container is replaced", "profile", p.name, "container", m.box.Info().ID, "reason", why)
+	p.discard(m.box, m.gate)
+	p.changed()
+}

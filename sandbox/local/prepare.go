@@ -1,0 +1,245 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"belljar/sandbox"
+)
+
+// Prepared is a command that may run: it was checked, judged, approved where
+// its policy wants that, and the audit says so.
+type Prepared struct {
+	local     *Local
+	command   sandbox.Command
+	narrowing narrowing
+	profile   sandbox.Profile
+	secrets   []sandbox.Secret
+	standing  standing
+	notices   []string
+	told      []string // of the environment: see Question.Env
+}
+
+// Prepare does all that comes before a command runs, so that of several none
+// need run unless all may. It waits for a person where the policy says ask.
+func (l *Local) Prepare(ctx context.Context, c sandbox.Command) (*Prepared, error) {
+	l.open()
+	p, err := l.profile(c.Profile)
+	if err != nil {
+		return nil, err
+	}
+	c, told, err := l.complete(c, p)
+	if err == nil {
+		return l.judge(ctx, c, told, p)
+	}
+	if sandbox.CauseOf(err) == sandbox.CauseDenied {
+		err = l.deny(c, decisionRecord(c, sandbox.Verdict{Reason: reason(err)}, nil, p), err)
+	}
+	return nil, err
+}
+
+// complete checks a command, and fills what it leaves open. It tells what of the
+// environment is the caller's.
+func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Command, told []string, err error) {
+	relative := c.Dir != "" && !path.IsAbs(c.Dir)
+	if relative {
+		if !filepath.IsLocal(c.Dir) {
+			return c, nil, sandbox.Invalid("name one in the workspace, such as sub/dir", "working directory %q leaves the workspace", c.Dir)
+		}
+		c.Dir = path.Join(p.Workdir, c.Dir)
+	}
+	c = commandDefaults(c, p)
+	if err := validate(c, p); err != nil {
+		return c, nil, err
+	}
+	if c.User.Name != "" {
+		c.User, _ = sandbox.ParseUser(c.User.Name) // whatever numbers came with it
+	}
+	if c.Session != "" && l.StateDir == "" {
+		return c, nil, sandbox.Invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", c.Session)
+	}
+	if err := l.checkView(c); err != nil {
+		return c, nil, err
+	}
+	if l.Viewer != nil {
+		c.View.Charset = l.Viewer.Charset(c.View.Charset)
+	}
+	env, told, err := environ(c, p)
+	if err != nil {
+		return c, nil, err // with what was asked for
+	}
+	c.Env = env
+	mounts, err := resolveMounts(c.Mounts, p.Policy)
+	if err != nil {
+		return c, nil, err
+	}
+	c.Mounts = mounts
+	if relative {
+		return c, told, checkWorkspace(c)
+	}
+	return c, told, nil
+}
+
+// judge asks the policy and, where that asks, a person, about the command as the
+// policy leaves it.
+func (l *Local) judge(ctx context.Context, c sandbox.Command, told []string, p sandbox.Profile) (*Prepared, error) {
+	v, err := l.verdict(c, p)
+	if err != nil {
+		return nil, err
+	}
+	prepared := &Prepared{local: l, profile: p, command: c, told: told}
+	var approval *sandbox.Approval
+	var refusal error
+	if v.Decision != sandbox.Allow && v.Decision != sandbox.Ask {
+		refusal = sandbox.Denial(c.Script, v, "the command policy denies it")
+	} else if refusal = prepared.grant(v); refusal != nil {
+		v.Decision, v.Reason = sandbox.Deny, reason(refusal)
+	}
+	if refusal == nil && v.Decision == sandbox.Ask {
+		var a sandbox.Approval
+		if a, prepared.standing, refusal = l.approve(ctx, prepared, v); refusal == nil {
+			v.Decision = sandbox.Allow
+		} else {
+			v.Decision = sandbox.Deny
+		}
+		approval = &a
+	}
+	c = prepared.command
+	if refusal != nil {
+		return nil, l.deny(c, decisionRecord(c, v, approval, p), refusal)
+	}
+	problem, err := l.audit(c, decisionRecord(c, v, approval, p))
+	if err != nil {
+		return nil, err
+	}
+	if problem != nil {
+		prepared.notice("the audit has no record of it: %v", problem)
+	}
+	return prepared, nil
+}
+
+// verdict is the policy's, for one that is let in: it takes a while, of a long
+// script. A person is waited for outside.
+func (l *Local) verdict(c sandbox.Command, p sandbox.Profile) (sandbox.Verdict, error) {
+	if err := l.admission.enter(l.Admission); err != nil {
+		return sandbox.Verdict{}, err
+	}
+	defer l.admission.leave()
+	if p.Policy == nil {
+		return sandbox.Verdict{Decision: sandbox.Allow, Reason: "the profile has no policy"}, nil
+	}
+	return p.Policy.JudgeScript(c.Script, c.Dir), nil
+}
+
+// grant makes the command what the policy leaves of it, or refuses what cannot
+// be had with that.
+func (p *Prepared) grant(v sandbox.Verdict) (err error) {
+	p.narrowing.asked = p.command
+	p.command, p.narrowing.taken = narrow(p.command, v.Grant)
+	if words := p.narrowing.taken.Narrows(); len(words) > 0 {
+		p.notice("the command policy narrows it: %s", strings.Join(words, ", "))
+	}
+	if len(v.Withheld) > 0 {
+		p.notice("the command policy withholds %s: a rule gives it, but not those of all commands in the script", strings.Join(v.Withheld, ", "))
+	}
+	if err := p.command.Limits.Check(); err != nil {
+		return err
+	}
+	if len(v.Commands) > 0 {
+		if err := checkSteering(p.command, p.profile, p.told, "what the commands are that the policy judged"); err != nil {
+			return err
+		}
+	}
+	if p.secrets, err = granted(p.command, p.profile, p.told, v.Grant); err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range p.secrets {
+		names = append(names, s.Name+"=")
+	}
+	return checkDelivery(p.command, names)
+}
+
+func (p *Prepared) notice(format string, args ...any) {
+	p.notices = append(p.notices, fmt.Sprintf(format, args...))
+}
+
+// reason is a refusal without its hint, for the audit.
+func reason(refusal error) string {
+	if e, ok := errors.AsType[*sandbox.Error](refusal); ok {
+		bare := *e
+		bare.Hint = ""
+		return bare.Error()
+	}
+	return refusal.Error()
+}
+
+// Start fetches the command's secrets and runs it. Cancelling ctx ends it. It is
+// called once.
+func (p *Prepared) Start(ctx context.Context) (sandbox.Execution, error) {
+	secrets, err := p.enter(ctx)
+	if err != nil {
+		p.local.audit(p.command, endRecord(sandbox.Refused(p.command, err))) // it was allowed; it does not run in any case
+		return nil, err
+	}
+	return start(ctx, p, secrets), nil
+}
+
+// enter is let in, with the secrets' values.
+func (p *Prepared) enter(ctx context.Context) (secrets []string, err error) {
+	l := p.local
+	if err := l.admission.enter(l.Admission); err != nil {
+		return nil, err
+	}
+	if secrets, err = l.fetch(ctx, p.secrets); err == nil {
+		err = checkDelivery(p.command, secrets)
+	}
+	if err != nil {
+		l.admission.leave()
+	}
+	return secrets, err
+}
+
+// checkWorkspace sees to it that a directory of the workspace is one, and in
+// it. What is mounted can be looked at; what is in the container itself only
+// shows when the command starts.
+func checkWorkspace(c sandbox.Command) error {
+	var over sandbox.Mount // the innermost
+	for _, m := range c.Mounts {
+		if sandbox.Within(m.Target, c.Dir) && len(m.Target) > len(over.Target) {
+			over = m
+		}
+	}
+	if over.Target == "" {
+		return nil
+	}
+	name, err := filepath.Rel(over.Target, c.Dir)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(over.Source)
+	if err != nil {
+		if info, failed := os.Stat(over.Source); failed == nil && !info.IsDir() {
+			return sandbox.Invalid("name a directory, outside the mount of that file", "working directory %q is in the mount of %q, which is a file", c.Dir, over.Source)
+		}
+		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("looking for working directory %q in the mount source %q", c.Dir, over.Source), Err: err, Hint: "mount a directory that belljar may read"}
+	}
+	defer root.Close()
+	info, err := root.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return sandbox.Invalid("name one that is there", "working directory %q does not exist in %q", c.Dir, over.Source)
+	case err != nil:
+		return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("working directory %q", c.Dir), Err: err, Hint: "it must not leave the workspace, not by a link either"}
+	case !info.IsDir():
+		return sandbox.Invalid("name a directory", "working directory %q is a file", c.Dir)
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"belljar/internal/hostprog"
+	"belljar/sandbox"
+	"belljar/sandbox/internal/gate"
+	"belljar/sandbox/internal/mask"
+)
+
+const (
+	maxSecret     = 64 << 10
+	secretTimeout = 10 * time.Second
+)
+
+// secretVariable is whose value it is; "" is none's.
+func secretVariable(s sandbox.Secret) string {
+	if s.From == sandbox.SecretEnv && s.Variable == "" {
+		return s.Name
+	}
+	return s.Variable
+}
+
+// granted are the secrets that a command gets.
+func granted(c sandbox.Command, p sandbox.Profile, told []string, g sandbox.Grant) ([]sandbox.Secret, error) {
+	var list []sandbox.Secret
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(g.Secrets))) {
+		i := slices.IndexFunc(p.Secrets, func(s sandbox.Secret) bool { return s.Name == name })
+		if i < 0 {
+			return nil, sandbox.Invalid("define it in sandbox.yaml under secrets, or leave it out of the rule", "a rule of the command policy grants secret %s, which profile %q does not have", strconv.QuoteToASCII(name), c.Profile)
+		}
+		if err := p.Secrets[i].Check(); err != nil {
+			return nil, err
+		}
+		list = append(list, p.Secrets[i])
+	}
+	if len(list) > 0 && c.TTY != nil {
+		return nil, sandbox.Invalid("leave out -t", "a command with a terminal gets no secrets: its screen could not be masked")
+	}
+	if len(list) > 0 {
+		return list, checkSteering(c, p, told, "who gets the command's secrets")
+	}
+	return nil, nil
+}
+
+// checkSteering refuses a caller's variables that have other programs run than
+// those that rules name, or lead secrets elsewhere than to these.
+func checkSteering(c sandbox.Command, p sandbox.Profile, told []string, what string) error {
+	for _, kv := range told {
+		name := nameOf(kv)
+		if p.Policy.Steers(name) && !p.Policy.AllowEnv(name) {
+			return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("variable %s may decide %s", strconv.QuoteToASCII(name), what),
+				Hint: "leave it out, or name it in env.allow of sandbox.yaml"}
+		}
+	}
+	return nil
+}
+
+// fetch gets the values, as "NAME=value". Its errors hold nothing of them.
+func (l *Local) fetch(ctx context.Context, list []sandbox.Secret) (all []string, err error) {
+	for _, s := range list {
+		var value string
+		if err = lock(ctx, l.house.fetches); err == nil {
+			value, err = secretValue(s, ctx)
+			<-l.house.fetches
+		}
+		if ctx.Err() != nil {
+			return nil, &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command's secrets were fetched"}
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s.Name+"="+value)
+	}
+	return all, nil
+}
+
+func secretValue(s sandbox.Secret, ctx context.Context) (string, error) {
+	failed := &sandbox.Error{Cause: sandbox.CauseEngine, Message: "fetching secret " + strconv.QuoteToASCII(s.Name)}
+	var text string
+	switch s.From {
+	case sandbox.SecretEnv:
+		var set bool
+		if text, set = os.LookupEnv(secretVariable(s)); !set {
+			failed.Err, failed.Hint = fmt.Errorf("variable %s is not set", strconv.QuoteToASCII(secretVariable(s))), "set it where belljar is started"
+		}
+	case sandbox.SecretFile:
+		text, failed.Err = readSecret(ctx, s.File)
+		failed.Hint = "name a file that belljar can read"
+	case sandbox.SecretCommand:
+		text, failed.Err = runForSecret(ctx, s.Command)
+		failed.Hint = "run it by hand: what it writes is not shown, as it may be the secret"
+	default:
+		failed.Err, failed.Hint = fmt.Errorf("source %q is unknown", s.From), "use env, file or command"
+	}
+	if failed.Err != nil {
+		return "", failed
+	}
+	if line, ended := strings.CutSuffix(text, "\n"); ended {
+		text = strings.TrimSuffix(line, "\r")
+	}
+	return text, checkSecret(s, text)
+}
+
+// checkSecret refuses values that cannot be delivered as they are, or not be masked.
+func checkSecret(s sandbox.Secret, value string) error {
+	refused := func(hint, what string) error {
+		return sandbox.Invalid(hint, "secret %s %s", strconv.QuoteToASCII(s.Name), what)
+	}
+	switch {
+	case len(value) < mask.MinSecret:
+		return refused("take a longer one", fmt.Sprintf("is shorter than %d bytes: to mask it would tear ordinary output", mask.MinSecret))
+	case len(value) > maxSecret:
+		return refused("encrypt the data, and make the key the secret", fmt.Sprintf("is longer than %d bytes", maxSecret))
+	case strings.ContainsRune(value, 0):
+		return refused("encode it, as in base64", "has a NUL byte, which no environment can hold")
+	case !utf8.ValidString(value):
+		return refused("encode it, as in base64", "is not valid UTF-8")
+	}
+	return nil
+}
+
+// readSecret reads a file as far as it may be a secret, and a byte more. One that
+// does not answer, as of a server that is gone, is waited for no longer than a
+// program: the read is then left to end by itself, since nothing can end it.
+func readSecret(ctx context.Context, name string) (string, error) {
+	if !filepath.IsAbs(name) {
+		return "", fmt.Errorf("%q is not absolute", name)
+	}
+	late, cancel := context.WithTimeout(ctx, secretTimeout)
+	defer cancel()
+	type answer struct {
+		text string
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() {
+		text, err := readRegular(name, maxSecret+int64(len("\r\n"))+1)
+		read <- answer{text, err}
+	}()
+	select {
+	case a := <-read:
+		return a.text, a.err
+	case <-late.Done():
+		return "", fmt.Errorf("reading %q: not done after %v", name, secretTimeout)
+	}
+}
+
+// readRegular opens what it then looks at: between the two, a FIFO could take its
+// place, and without O_NONBLOCK to open that waits for a writer.
+func readRegular(name string, most int64) (string, error) {
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%q is not a regular file", name)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, most))
+	return string(text), err
+}
+
+// runForSecret runs a program as Summarize does. Nothing that it writes is part
+// of an error: some print what they failed on.
+func runForSecret(ctx context.Context, command []string) (string, error) {
+	if len(command) == 0 {
+		return "", errors.New("no program is named")
+	}
+	late, cancel := context.WithTimeout(ctx, secretTimeout)
+	defer cancel()
+	stdout := &secretBytes{}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdout = stdout
+	err := hostprog.Run(late, cmd)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("not done after %v", secretTimeout)
+	}
+	if err != nil {
+		return "", fmt.Errorf("running %q: %w", command[0], err)
+	}
+	return string(stdout.kept), nil
+}
+
+// secretBytes keep as much as readSecret.
+type secretBytes struct{ kept []byte }
+
+func (b *secretBytes) Write(p []byte) (int, error) {
+	b.kept = append(b.kept, p[:min(len(p), maxSecret+len("\r\n")+1-len(b.kept))]...)
+	return len(p), nil
+}
+
+// withSecrets is a command as a gate is told it.
+func withSecrets(c sandbox.Command, secrets []string) sandbox.Command {
+	if len(secrets) == 0 {
+		return c
+	}
+	given := func(kv string) bool {
+		return slices.ContainsFunc(secrets, func(secret string) bool { return nameOf(secret) == nameOf(kv) })
+	}
+	c.Env = append(slices.DeleteFunc(slices.Clone(c.Env), given), secrets...)
+	return c
+}
+
+func nameOf(kv string) string {
+	name, _, _ := strings.Cut(kv, "=")
+	return name
+}
+
+// checkDelivery refuses what cannot go the command's way, which is, where it has
+// secrets, not the engine's API but the stdin of a shell.
+func checkDelivery(c sandbox.Command, secrets []string) error {
+	all := withSecrets(c, secrets)
+	if err := checkArguments(all); err != nil || !gate.OnlyByGate(c, secrets) {
+		return err
+	}
+	if c.TTY != nil {
+		return sandbox.Invalid("leave out -t, or put it in a file and mount it", "a command with a terminal cannot hold bytes that are not valid UTF-8")
+	}
+	c = all
+	if _, ok := gate.Line(c, gate.MaxLine); ok {
+		return nil
+	}
+	for _, kv := range c.Env {
+		if name := nameOf(kv); !sandbox.Exportable(name) {
+			return sandbox.Invalid("leave it out", "variable %s cannot be set beside secrets or bytes that are not valid UTF-8, since a shell is told these, which cannot set this", strconv.QuoteToASCII(name))
+		}
+	}
+	return sandbox.Invalid("put the script into a file that is mounted, or on stdin", "the command, its variables and its secrets are, when quoted, over the %d bytes that can be delivered", gate.MaxLine)
+}

@@ -1,0 +1,93 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"belljar/internal/hostprog"
+	"belljar/sandbox"
+	"belljar/sandbox/internal/spool"
+)
+
+const (
+	maxSummary     = 64 << 10 // bytes of a summary
+	maxSummaryTale = 1 << 10  // bytes of stderr that an error tells, the last
+)
+
+// wantsSummary tells whether a command that wrote so much is to be summarized.
+func wantsSummary(s sandbox.Summarize, written int64) bool {
+	return len(s.Command) > 0 && written > s.Over
+}
+
+// runSummary has the program read output on stdin, and returns what it writes to
+// stdout: valid UTF-8, never empty, cut where it is longer than 64 KiB, and
+// otherwise as the program wrote it, which read what nobody vouches for.
+//
+// It is called after the command's end, and returns when the program, and what
+// is left of its process group, is gone: at the latest a second after Timeout,
+// or after ctx is cancelled, which kills them. The program need not read all;
+// output must not block. An error says why there is no summary.
+func runSummary(s sandbox.Summarize, ctx context.Context, output io.Reader) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
+	stdout, stderr := &firstBytes{}, &lastBytes{}
+	cmd := exec.Command(s.Command[0], s.Command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = output, stdout, stderr
+	err := hostprog.Run(ctx, cmd)
+	text := stdout.String()
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("not done after %v (raise summarize.timeout)", s.Timeout)
+	case err != nil && !errors.Is(err, context.Canceled):
+		err = fmt.Errorf("%w%s (check summarize.command)", err, stderr)
+	case err == nil && text == "":
+		err = fmt.Errorf("it wrote nothing to stdout%s (check summarize.command)", stderr)
+	}
+	if err != nil {
+		return "", fmt.Errorf("running %q: %w", s.Command[0], err)
+	}
+	return text, nil
+}
+
+// firstBytes keeps what fits into a summary, and counts the rest.
+type firstBytes struct {
+	kept  []byte
+	total int64
+}
+
+func (b *firstBytes) Write(p []byte) (int, error) {
+	b.total += int64(len(p))
+	b.kept = append(b.kept, p[:min(len(p), maxSummary-len(b.kept))]...)
+	return len(p), nil
+}
+
+func (b *firstBytes) String() string {
+	if b.total == int64(len(b.kept)) {
+		return strings.TrimRight(strings.ToValidUTF8(string(b.kept), "\uFFFD"), " \t\r\n")
+	}
+	whole := spool.WholeRunes(b.kept)
+	return fmt.Sprintf("%s\n[%d more bytes of the summary left out]", strings.ToValidUTF8(string(whole), "\uFFFD"), b.total-int64(len(whole)))
+}
+
+// lastBytes keeps a program's last words.
+type lastBytes struct{ kept []byte }
+
+func (b *lastBytes) Write(p []byte) (int, error) {
+	b.kept = append(b.kept, p[max(0, len(p)-maxSummaryTale):]...)
+	b.kept = append(b.kept[:0], b.kept[max(0, len(b.kept)-maxSummaryTale):]...)
+	return len(p), nil
+}
+
+// String is one line that a terminal does not act on, to stand behind an error.
+func (b *lastBytes) String() string {
+	line := strings.Join(strings.Fields(strings.ToValidUTF8(string(b.kept), "\uFFFD")), " ")
+	if line == "" {
+		return ""
+	}
+	return ": " + strconv.Quote(line)
+}

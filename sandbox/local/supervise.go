@@ -1,0 +1,194 @@
+package local
+
+import (
+	"context"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/gate"
+)
+
+// process is the command's, as far as its end concerns.
+type process struct {
+	running sandbox.Running
+	exited  <-chan gate.Exit // ready when its streams ended too
+}
+
+// supervise waits for the command's end or ends it, and writes its fate into
+// the result. It returns when the command's output has come to its end. Ending
+// the command makes p.exited ready; should it not, giveUp does.
+func (x *execution) supervise(ctx, patient context.Context, place *place, p process, giveUp func()) error {
+	defer x.output.idle.hold()
+	e, end := x.await(ctx, p)
+	if end.cause == "" {
+		return x.exited(ctx, patient, place, p, e, giveUp)
+	}
+	close(x.output.ending)
+	x.look(patient, place)
+	endedBy(&x.result, end)
+	place.end(patient)
+	defer time.AfterFunc(gate.DrainTimeout, giveUp).Stop()
+	last := <-p.exited // its status is that of our kill
+	x.result.Evidence.OutputError = last.Cut
+	return nil
+}
+
+// exited records a command that ended of itself. Where e is nil only the
+// process has: what it left behind holds its streams, and goes with the
+// container, as it would if the command were the container's main process. In a
+// session it stays, and the engine cuts the streams after a while.
+//
+// Cancelling ctx no longer ends the command, but what it said need not be read
+// then, nor an engine waited for that does not tell its status.
+func (x *execution) exited(ctx, patient context.Context, place *place, p process, e *gate.Exit, giveUp func()) error {
+	if e != nil && e.Err != nil {
+		x.count(patient, place)
+		x.result.Evidence.OutputError = e.Cut
+		return e.Err
+	}
+	x.look(patient, place)
+	if e == nil {
+		if len(x.result.Lingering) > 0 && !place.keeps {
+			place.end(patient)
+			x.recount(patient, place)
+		}
+		ending := x.output.ending
+		stop := context.AfterFunc(ctx, func() {
+			close(ending)
+			time.AfterFunc(gate.DrainTimeout, giveUp)
+		})
+		last := <-p.exited
+		stop()
+		e = &last
+	}
+	x.result.Evidence.OutputError = e.Cut
+	if e.Err != nil {
+		return e.Err
+	}
+	if e.Status == statusKilled && !place.ended {
+		x.askKiller(patient, place)
+	}
+	exitedWith(&x.result, e.Status, x.command.Limits)
+	return nil
+}
+
+// askKiller asks once more whether the container was ended from outside: its
+// processes may have gone a moment before it did.
+func (x *execution) askKiller(ctx context.Context, place *place) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	if c, err := place.counters(ctx); err == nil && c.KilledBy != "" {
+		x.result.Evidence.KilledBy = c.KilledBy
+	}
+}
+
+// await returns the command's exit, nil where the process ended and its streams
+// did not, or the reason to end it. Where both are there the exit counts: it
+// happened.
+func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
+	c := x.command
+	wall := time.NewTimer(c.Timeout)
+	defer wall.Stop()
+	deadline := time.Now().Add(c.Timeout)
+	for {
+		var end ending
+		select {
+		case e := <-p.exited:
+			return &e, ending{}
+		case <-p.running.Exited():
+			return nil, ending{}
+		case <-x.output.idle.C:
+			end = idleEnding(c.IdleTimeout)
+			if end.due = x.output.idle.deadline(); time.Now().Before(end.due) {
+				continue // there was output just now
+			}
+		case <-wall.C:
+			end = wallEnding(c.Timeout)
+			end.due = deadline
+		case <-x.output.over:
+			end = outputEnding(c.Limits.Output)
+		case <-x.output.unkept:
+			end = unkeptEnding(x.output.spool.Lost())
+		case <-ctx.Done():
+			end = cancelEnding
+		}
+		select {
+		case e := <-p.exited:
+			return &e, ending{}
+		case <-p.running.Exited():
+			return nil, ending{}
+		default:
+		}
+		if !end.late() {
+			return nil, end
+		}
+		if when, yes := hasEnded(ctx, p.running); yes {
+			if end.cause == sandbox.CauseWallTimeout && when.After(end.due.Add(toldLate)) {
+				end.itself = true
+				return nil, end
+			}
+			return nil, ending{}
+		}
+		if end.cause == sandbox.CauseWallTimeout {
+			return nil, end
+		}
+		x.output.idle.touch() // what was written meanwhile is only read now
+	}
+}
+
+const (
+	// standstill is how late a timer is of a belljar that stood still: stopped,
+	// or on a host that did.
+	standstill = time.Second
+
+	// toldLate is how long after a process's end the engine may say that it
+	// ended, as its streams were held.
+	toldLate = 3 * time.Second
+)
+
+// late tells whether belljar stood still when the time was up. It then does not
+// know what became of the command since.
+func (e ending) late() bool { return !e.due.IsZero() && time.Since(e.due) > standstill }
+
+func hasEnded(ctx context.Context, r sandbox.Running) (when time.Time, yes bool) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	return r.HasEnded(ctx)
+}
+
+// look records what runs and what was counted, while the container is there to
+// be asked.
+func (x *execution) look(ctx context.Context, place *place) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	var err error
+	if x.result.Lingering, err = place.list(ctx); err != nil {
+		x.result.Evidence.ListError = err.Error()
+	}
+	x.count(ctx, place)
+}
+
+// count records what was counted.
+func (x *execution) count(ctx context.Context, place *place) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	counters, err := place.counters(ctx)
+	if err != nil {
+		return // Evidence.Source stays empty, which says so
+	}
+	counters.ListError = x.result.Evidence.ListError
+	x.result.Evidence, x.result.Resources = counters.Evidence, counters.Resources
+}
+
+// recount adds what was counted while the container went.
+func (x *execution) recount(ctx context.Context, place *place) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
+	defer cancel()
+	last, err := place.counters(ctx)
+	if err != nil {
+		return
+	}
+	e, r := &x.result.Evidence, &x.result.Resources
+	e.OOMKills, e.PidsLimitHits = max(e.OOMKills, last.OOMKills), max(e.PidsLimitHits, last.PidsLimitHits)
+	r.CPUSeconds, r.MaxMemoryBytes = max(r.CPUSeconds, last.CPUSeconds), max(r.MaxMemoryBytes, last.MaxMemoryBytes)
+}

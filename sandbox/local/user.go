@@ -1,0 +1,141 @@
+package local
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"belljar/sandbox"
+)
+
+const (
+	passwdFile = "/etc/passwd"
+	groupFile  = "/etc/group"
+
+	// maxAccounts bounds each of them, and maxAccountLine a line of it.
+	maxAccounts    = 1 << 20
+	maxAccountLine = 16 << 10
+
+	// maxKnownUsers bounds the users that are remembered.
+	maxKnownUsers = 1000
+)
+
+// users are those that images gave numbers. What an image's ID means does not
+// change.
+type users struct {
+	mu    sync.Mutex
+	known map[[2]string]sandbox.User // by image and name
+}
+
+// user is u with the numbers that its name has in the image.
+func (h *house) user(ctx context.Context, image sandbox.Image, u sandbox.User) (sandbox.User, error) {
+	if u.Name == "" {
+		return u, nil
+	}
+	at := [2]string{image.ID, u.Name}
+	h.users.mu.Lock()
+	known, ok := h.users.known[at]
+	h.users.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	files, err := h.engine.Files(ctx, image, []string{passwdFile, groupFile}, maxAccounts)
+	if err != nil {
+		return u, err
+	}
+	if u, err = resolveUser(u, image.Reference, files[0], files[1]); err != nil {
+		return u, err
+	}
+	h.users.mu.Lock()
+	defer h.users.mu.Unlock()
+	if h.users.known == nil || len(h.users.known) >= maxKnownUsers {
+		h.users.known = map[[2]string]sandbox.User{}
+	}
+	h.users.known[at] = u
+	return u, nil
+}
+
+// resolveUser reads the image's files, which are hostile: they may give any name any
+// number. GID 0 is taken from no name, because it reads what is root's group's in
+// a mount, and nobody who wrote the name can see that.
+func resolveUser(u sandbox.User, image string, passwd, group []byte) (sandbox.User, error) {
+	first, second, both := strings.Cut(u.Name, ":")
+	uid, number := sandbox.ParseID(first)
+	if !number {
+		account, err := find(image, passwdFile, passwd, first, 2, 3)
+		if err != nil {
+			return u, err
+		}
+		uid, u.GID = account[0], account[1]
+	}
+	u.UID = uid
+	gid, number := sandbox.ParseID(second)
+	if both && number {
+		u.GID = gid
+	} else if both {
+		found, err := find(image, groupFile, group, second, 2)
+		if err != nil {
+			return u, err
+		}
+		u.GID = found[0]
+	}
+	switch {
+	case u.UID == 0:
+		return u, sandbox.Invalid(sandbox.RootHint, "user %q is root in image %q, which no command runs as", u.Name, image)
+	case u.GID == 0 && (!both || !number):
+		return u, sandbox.Invalid(fmt.Sprintf("if you mean that group, write it as a number: %s:0", first), "user %q has root's group, 0, in image %q", u.Name, image)
+	}
+	return u, nil
+}
+
+// find is what the first line of a passwd(5) or group(5) file with that name has
+// in the given fields.
+func find(image, file string, text []byte, name string, fields ...int) ([]int, error) {
+	kind := map[string]string{passwdFile: "user", groupFile: "group"}[file]
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, maxAccountLine)
+	var names []string
+	for lines.Scan() {
+		parts := strings.Split(strings.TrimSpace(lines.Text()), ":")
+		if parts[0] != name {
+			if len(names) <= few && sandbox.IsName(parts[0]) && parts[0] != "root" && !slices.Contains(names, parts[0]) {
+				names = append(names, parts[0])
+			}
+			continue
+		}
+		var ids []int
+		for _, i := range fields {
+			id, ok := 0, false
+			if i < len(parts) {
+				id, ok = sandbox.ParseID(parts[i])
+			}
+			if !ok {
+				return nil, &sandbox.Error{Cause: sandbox.CauseImage, Message: fmt.Sprintf("the line of %s %q in %s of image %q has no number where one must be", kind, name, file, image), Hint: "write UID:GID in numbers"}
+			}
+			ids = append(ids, id)
+		}
+		return ids, nil
+	}
+	if err := lines.Err(); err != nil {
+		return nil, &sandbox.Error{Cause: sandbox.CauseImage, Message: fmt.Sprintf("reading %s of image %q", file, image), Err: err, Hint: "write UID:GID in numbers"}
+	}
+	return nil, sandbox.Invalid("write UID:GID in numbers, such as 65534:65534"+orOneOf(names), "image %q has no %s %q", image, kind, name)
+}
+
+// few are as many names as a refusal tells of.
+const few = 5
+
+// orOneOf names a few. They are an image's, and were found to be plain.
+func orOneOf(names []string) string {
+	switch {
+	case len(names) == 0:
+		return "; it has no names to give"
+	case len(names) > few:
+		return "; it has " + strings.Join(names[:few], ", ") + " and others"
+	}
+	return "; it has " + strings.Join(names, ", ")
+}

@@ -1,0 +1,159 @@
+package local
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"belljar/sandbox"
+)
+
+// validate refuses what no engine could run, or would run as something else,
+// before anything is made. The engine reports both as the command's failure.
+func validate(c sandbox.Command, p sandbox.Profile) error {
+	checks := []func() error{
+		func() error { return sandbox.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return checkUser(c) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, c.Limits.Check, func() error { return checkInSession(c) }, func() error { return checkView(c) },
+		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
+		func() error {
+			if c.IdleTimeout == sandbox.NoIdleTimeout {
+				return nil
+			}
+			return checkTimeout("idle timeout", c.IdleTimeout, p.MaxTimeout)
+		},
+	}
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkScript(c sandbox.Command) error {
+	switch {
+	case strings.TrimSpace(c.Script) == "":
+		return sandbox.Invalid("give a script, such as: belljar run 'echo hello'", "command is empty")
+	case strings.ContainsRune(c.Script, 0):
+		return sandbox.Invalid("a shell script cannot hold one: write printf '\\000' where the output needs it", "command has a NUL byte at offset %d", strings.IndexByte(c.Script, 0))
+	case len(c.Script) > sandbox.MaxScript:
+		return sandbox.Invalid(hintFile, "command is %d bytes long, over the limit of %d", len(c.Script), sandbox.MaxScript)
+	}
+	return nil
+}
+
+// hintFile is the way of a script that no process can be started with.
+const hintFile = "put it in a file and mount it, or pass it on stdin: belljar run -i sh < FILE"
+
+// checkArguments refuses a script that has no room beside the environment, which
+// is whole by now.
+func checkArguments(c sandbox.Command) error {
+	size := len(c.Script)
+	for _, kv := range c.Env {
+		size += len(kv) + 9 // with its NUL, and a pointer to it
+	}
+	if size > sandbox.MaxScript {
+		return sandbox.Invalid(hintFile, "command and environment are %d bytes long, over the limit of %d", size, sandbox.MaxScript)
+	}
+	return nil
+}
+
+func checkDescription(c sandbox.Command) error {
+	if len(c.Description) > sandbox.MaxDescription || !utf8.ValidString(c.Description) {
+		return sandbox.Invalid(fmt.Sprintf("say in at most %d bytes of UTF-8 what the command is for", sandbox.MaxDescription), "the description is %d bytes long, or not text", len(c.Description))
+	}
+	return nil
+}
+
+func checkDir(c sandbox.Command) error {
+	if !path.IsAbs(c.Dir) || strings.ContainsRune(c.Dir, 0) || !utf8.ValidString(c.Dir) {
+		return sandbox.Invalid("it is a path inside the container, such as /work", "working directory %q is not absolute", c.Dir)
+	}
+	// Through /proc a working directory can be a leaked descriptor of the
+	// runtime's, and so the host's file system (CVE-2024-21626).
+	if slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool { return sandbox.Within(dir, path.Clean(c.Dir)) }) {
+		return sandbox.Invalid("choose one such as /work", "working directory %q is in the kernel's own file systems", c.Dir)
+	}
+	return nil
+}
+
+func checkInSession(c sandbox.Command) error {
+	if c.Session == "" && c.Parallel {
+		return sandbox.Invalid("name one, or leave parallel out", "a parallel command without a session")
+	}
+	if c.OnTimeout != sandbox.EndContainer && c.OnTimeout != sandbox.EndCommand {
+		return sandbox.Invalid("use container or command", "on_timeout %q is unknown", c.OnTimeout)
+	}
+	if c.Session == "" {
+		return nil
+	}
+	return sandbox.CheckSession(c.Session)
+}
+
+func checkUser(c sandbox.Command) error {
+	if c.User.Name != "" {
+		_, err := sandbox.ParseUser(c.User.Name)
+		return err
+	}
+	if c.User.UID == 0 {
+		return sandbox.Invalid(sandbox.RootHint, "user %d:%d is root, which no command runs as", c.User.UID, c.User.GID)
+	}
+	if c.User.UID < 0 || c.User.GID < 0 {
+		return sandbox.Invalid("give UID:GID with a UID above 0, such as 65534:65534", "user %d:%d is not allowed", c.User.UID, c.User.GID)
+	}
+	return nil
+}
+
+// maxTmpfs is more directories than a command has use for.
+const maxTmpfs = 16
+
+func checkTmpfs(c sandbox.Command) error {
+	if len(c.Tmpfs) > maxTmpfs {
+		return sandbox.Invalid("name those that the command writes to", "tmpfs has %d directories, over the limit of %d", len(c.Tmpfs), maxTmpfs)
+	}
+	for _, dir := range c.Tmpfs {
+		if err := sandbox.CheckTmpfs(dir); err != nil {
+			return err
+		}
+		for _, m := range c.Mounts {
+			// The engine would make the directory in the mount's source.
+			if sandbox.Within(path.Clean(m.Target), dir) {
+				return sandbox.Invalid("mount elsewhere, or leave it out of tmpfs", "tmpfs %q is in the mount at %q", dir, m.Target)
+			}
+		}
+	}
+	return nil
+}
+
+func checkNetwork(c sandbox.Command) error {
+	if c.Network == "host" || strings.HasPrefix(c.Network, "container:") {
+		return sandbox.Invalid("use none, bridge or a network of the engine's", "network %q shares a namespace with others", c.Network)
+	}
+	return nil
+}
+
+func checkView(c sandbox.Command) error {
+	v := c.View
+	if !slices.Contains([]sandbox.ViewMode{sandbox.ViewNone, sandbox.ViewSeparate, sandbox.ViewMerged}, v.Mode) {
+		return sandbox.Invalid("none, separate or merged", "no view mode %.80q", v.Mode)
+	}
+	if v.Bytes < 0 || v.Lines < 0 || v.LineChars < 0 {
+		return sandbox.Invalid("give 0 for none", "a view's bound is negative")
+	}
+	if !slices.Contains([]sandbox.LiveMode{sandbox.LiveRaw, sandbox.LiveView}, c.Live) {
+		return sandbox.Invalid("raw or view", "no live mode %.80q", c.Live)
+	}
+	return nil
+}
+
+func checkTimeout(name string, d, most time.Duration) error {
+	if d < sandbox.MinTimeout {
+		return sandbox.Invalid(fmt.Sprintf("at least %v", sandbox.MinTimeout), "%s %v is too short", name, d)
+	}
+	if d > most {
+		return sandbox.Invalid("raise max_timeout in sandbox.yaml", "%s %v is over max_timeout %v", name, d, most)
+	}
+	return nil
+}

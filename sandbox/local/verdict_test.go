@@ -1,0 +1,75 @@
+package local_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"belljar/sandbox"
+	"belljar/sandbox/sandboxtest"
+)
+
+func TestDenials(t *testing.T) {
+	long := "rm " + strings.Repeat("日", 30)
+	for name, test := range map[string]struct {
+		script  string
+		verdict sandbox.Verdict
+		want    string
+	}{
+		"a place": {"ls\n  rm \"a\nb\"", sandbox.Verdict{Rule: "no\trm", Reason: "it removes", Span: sandbox.ScriptSpan{Start: 5, End: 13, Line: 2, Column: 3}},
+			`the command policy denies it: rule "no\trm" at 2:3, "rm \"a\nb\"": it removes`},
+		"a long one": {long, sandbox.Verdict{Rule: "x", Span: sandbox.ScriptSpan{End: len(long), Line: 1, Column: 1}},
+			`the command policy denies it: rule "x" at 1:1, "rm ` + long[3:3+3*19] + `"…`},
+		"no place": {"a", sandbox.Verdict{Reason: "no"}, `the command policy denies it: default: no`},
+		"asks": {"git push", sandbox.Verdict{Decision: sandbox.Ask, Rule: "push", Span: sandbox.ScriptSpan{End: 8, Line: 1, Column: 1}},
+			`the command policy wants an approval, and nobody is there to ask: rule "push" at 1:1, "git push"`},
+	} {
+		runner := newLocal(&sandboxtest.Engine{})
+		p := profile()
+		p.Policy = verdict(test.verdict)
+		runner.Profiles["default"] = p
+		_, err := runner.Start(t.Context(), sandbox.Command{Script: test.script})
+		refusal, ok := errors.AsType[*sandbox.Error](err)
+		if !ok || refusal.Cause != sandbox.CauseDenied || refusal.Message != test.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// verdict is a policy that always says the same, and allows nothing else.
+type verdict sandbox.Verdict
+
+func (verdict) Steers(name string) bool { return name == "PATH" }
+
+func (verdict) AllowEnv(string) bool { return false }
+
+func (verdict) CheckMount(sandbox.Mount) error { return nil }
+
+func (verdict) Writable(string) bool { return false }
+
+func (verdict) Hash() string { return "hash" }
+
+func (v verdict) JudgeScript(string, string) sandbox.Verdict { return sandbox.Verdict(v) }
+
+// Under rules that allow ls, a caller's PATH of its own made `ls` another program.
+func TestJudgedCommandsAreNotSteered(t *testing.T) {
+	judged := sandbox.Verdict{Decision: sandbox.Allow, Commands: []sandbox.CommandVerdict{{}}}
+	for name, test := range map[string]struct {
+		verdict sandbox.Verdict
+		env     string
+		denied  bool
+	}{
+		"judged":     {judged, "PATH=/work/bin:/bin", true},
+		"harmless":   {judged, "A=b", false},
+		"not judged": {sandbox.Verdict{Decision: sandbox.Allow}, "PATH=/work/bin:/bin", false},
+	} {
+		runner := newLocal(&sandboxtest.Engine{})
+		p := profile()
+		p.Policy = verdict(test.verdict)
+		runner.Profiles["default"] = p
+		_, err := runner.Prepare(t.Context(), sandbox.Command{Script: "ls", Env: []string{test.env}})
+		if denied := sandbox.CauseOf(err) == sandbox.CauseDenied; denied != test.denied || denied != (err != nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
