@@ -1,9 +1,6 @@
 package sandbox
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // EventType names what an Event tells.
 type EventType string
@@ -28,62 +25,4 @@ type Event struct {
 	Binary bool    // of stdout and stderr: no text so far; of notice: it tells of that
 	Result *Result // of result
 	Waits  bool    // of notice: it says what is waited for, which matters only meanwhile
-}
-
-// Runner runs commands: on this host, or at the other end of a socket.
-type Runner interface {
-	// Start begins a command and returns before it ends. Cancelling ctx ends
-	// the command whenever that happens, with CauseCanceled. An error is a
-	// refusal, such as a *Error of CauseInvalid or CauseDenied: nothing began.
-	Start(ctx context.Context, c Command) (Execution, error)
-}
-
-// Execution is a command on its way.
-type Execution interface {
-	ID() string
-	// Events are the command's events, up to and with its result, then the
-	// channel is closed. They are a pipe: a command whose events nobody reads
-	// waits, and its silence is not counted meanwhile. Read them to the end,
-	// or call Wait.
-	Events() <-chan Event
-	// Wait discards the events nobody has read and returns the result. The
-	// error is non-nil where the status is StatusFatal or StatusDenied; the
-	// result is whole either way.
-	Wait() (Result, error)
-	// Kill ends the command at once, without listing what runs.
-	Kill()
-	// Read reads what the command wrote, from an offset on, while it runs and
-	// until its output expires. Unlike Events that keeps nobody waiting.
-	Read(which Stream, offset int64) (Reader, error)
-}
-
-// Run starts a command and waits for its result. The result is usable with
-// every error.
-func Run(ctx context.Context, r Runner, c Command) (Result, error) {
-	x, err := r.Start(ctx, c)
-	if err != nil {
-		return Refused(c, err), err
-	}
-	return x.Wait()
-}
-
-// Refused is the result of a command that Start refused with err.
-func Refused(c Command, err error) Result {
-	r := Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session}
-	r.Fail(err)
-	return r
-}
-
-// Reader reads what a command wrote, while it writes and afterwards, at its own
-// pace: the command does not wait for it, and where it comes too late it learns
-// what it missed. It is not safe for concurrent use.
-type Reader interface {
-	// Next waits for the next chunk. Its error is io.EOF once the command ended
-	// and everything was read. Cancelling ctx gives up waiting.
-	Next(ctx context.Context) (Chunk, error)
-	// Ready is Next, but does not wait: its error is io.EOF where there is
-	// nothing more now.
-	Ready() (Chunk, error)
-	// Close lets go of what is read. It comes last, and once.
-	Close() error
 }

@@ -1,6 +1,9 @@
 package sandbox
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // LogInfo is what is known of a command whose output is kept.
 type LogInfo struct {
@@ -29,4 +32,14 @@ type LogStream struct {
 	Bytes  int64  `json:"bytes"`
 	Lines  int64  `json:"lines"`
 	SHA256 string `json:"sha256"`
+}
+
+// Logs are the outputs that a Runner keeps after their commands' end. A command
+// of which none is kept is a *Error of CauseInvalid.
+type Logs interface {
+	// Logs are the commands whose output is kept, the oldest first.
+	Logs(ctx context.Context) ([]LogInfo, error)
+	LogInfo(ctx context.Context, id string) (LogInfo, error)
+	// ReadLog reads one from an offset on, as Execution.Read does.
+	ReadLog(ctx context.Context, id string, which Stream, offset int64) (Reader, error)
 }

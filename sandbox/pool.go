@@ -1,5 +1,7 @@
 package sandbox
 
+import "context"
+
 // PoolStatus is what a pool has and did so far.
 type PoolStatus struct {
 	Profile string
@@ -12,4 +14,10 @@ type PoolStatus struct {
 	Lost    int    // ended, stood still or stopped answering before they were used
 	Drained int    // removed for their age, or because the image changed
 	Error   string // why none could be made when it was last tried
+}
+
+// Pools are the containers that a Runner keeps warm.
+type Pools interface {
+	// Pools tells how they are doing, by profile.
+	Pools(ctx context.Context) ([]PoolStatus, error)
 }

@@ -1,6 +1,9 @@
 package sandbox
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // SessionInfo is a session as it is now.
 type SessionInfo struct {
@@ -15,4 +18,13 @@ type SessionInfo struct {
 	Deadline  time.Time `json:"deadline"`       // when it ends in any case
 	Lost      string    `json:"lost,omitempty"` // why its container is gone
 	Runs      []Process `json:"runs"`           // nil where that is not known
+}
+
+// Sessions are a Runner's.
+type Sessions interface {
+	// Sessions lists them and what runs in them, by name.
+	Sessions(ctx context.Context) ([]SessionInfo, error)
+	// RemoveSession ends one, with all that runs in it. One that is not there is
+	// a *Error of CauseInvalid.
+	RemoveSession(ctx context.Context, name string) error
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"belljar/sandbox"
-	"belljar/sandbox/local"
 )
 
 const (
@@ -32,7 +31,7 @@ func benchKill(ctx context.Context, b *bench) (benchRow, error) {
 
 // timedOut is from the timeout to the result, which comes after the container
 // is gone.
-func timedOut(ctx context.Context, l *local.Local) (time.Duration, error) {
+func timedOut(ctx context.Context, l sandbox.Runner) (time.Duration, error) {
 	r, err := sandbox.Run(ctx, l, sandbox.Command{Script: killScript, Caller: caller(), Timeout: killAfter, IdleTimeout: sandbox.NoIdleTimeout})
 	if err == nil && r.Status == sandbox.StatusCanceled {
 		err = context.Canceled

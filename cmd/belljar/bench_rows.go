@@ -9,7 +9,6 @@ import (
 
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
-	"belljar/sandbox/local"
 )
 
 func benchCold(ctx context.Context, b *bench) (benchRow, error) {
@@ -57,9 +56,13 @@ const (
 
 // rest waits until the pool does nothing, and the last container it gave out is
 // gone: what it makes and removes would burden whoever is measured.
-func (b *bench) rest(ctx context.Context, l *local.Local, last string) error {
+func (b *bench) rest(ctx context.Context, l sandbox.Pools, last string) error {
 	for begun := time.Now(); ; {
-		s := l.Pools()[0]
+		pools, err := l.Pools(ctx)
+		if err != nil {
+			return err
+		}
+		s := pools[0]
 		if s.Error != "" {
 			return fmt.Errorf("filling the pool: %s", s.Error)
 		}
@@ -117,7 +120,7 @@ func benchSession(ctx context.Context, b *bench) (row benchRow, err error) {
 	return newBenchRow("docker exec", a, t), err
 }
 
-func removeSession(ctx context.Context, l *local.Local, name string) error {
+func removeSession(ctx context.Context, l sandbox.Sessions, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	err := l.RemoveSession(ctx, name)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"belljar/sandbox"
-	"belljar/sandbox/local"
 	"belljar/view"
 
 	"github.com/spf13/cobra"
@@ -56,7 +55,7 @@ func (list listing) names(cmd *cobra.Command, g *globals) []string {
 }
 
 func sessionNames(ctx context.Context, g *globals) (names []string, err error) {
-	list, err := withRunner(ctx, g, func(l *local.Local) ([]sandbox.SessionInfo, error) { return l.Sessions(ctx) })
+	list, err := withRunner(ctx, g, func(l runner) ([]sandbox.SessionInfo, error) { return l.Sessions(ctx) })
 	for _, s := range list {
 		names = append(names, s.Name)
 	}

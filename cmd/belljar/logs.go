@@ -64,7 +64,7 @@ func logsCmd(g *globals) *cobra.Command {
 			}
 			ctx, _, stop := interruptible(cmd.Context())
 			defer stop()
-			id, err := wholeID(logs, args[0])
+			id, err := wholeID(cmd.Context(), logs, args[0])
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ func logsCmd(g *globals) *cobra.Command {
 }
 
 // newLogs needs no engine: outputs are on this host.
-func newLogs(g *globals) (*local.Local, error) {
+func newLogs(g *globals) (sandbox.Logs, error) {
 	c, err := g.loadConfig(nil)
 	if err != nil {
 		return nil, err
@@ -103,11 +103,11 @@ const leastID = 8
 
 // wholeID is the ID that begins with the given one. Where none does it is that
 // itself, of which ReadLog says what is wrong with it.
-func wholeID(logs *local.Local, given string) (string, error) {
-	if _, err := logs.LogInfo(given); err == nil || len(given) < leastID {
+func wholeID(ctx context.Context, logs sandbox.Logs, given string) (string, error) {
+	if _, err := logs.LogInfo(ctx, given); err == nil || len(given) < leastID {
 		return given, nil
 	}
-	list, err := logs.Logs()
+	list, err := logs.Logs(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -133,18 +133,18 @@ func completeLogs(g *globals, args []string) (ids []string) {
 	if err != nil || len(args) > 0 {
 		return nil
 	}
-	list, _ := logs.Logs()
+	list, _ := logs.Logs(context.Background())
 	for _, l := range list {
 		ids = append(ids, view.SafeLine(l.ID)+"\t"+cut(l.Command, 60))
 	}
 	return ids
 }
 
-func listLogs(cmd *cobra.Command, logs *local.Local, f *logsFlags) error {
+func listLogs(cmd *cobra.Command, logs sandbox.Logs, f *logsFlags) error {
 	if err := textOrJSON(f.format); err != nil {
 		return err
 	}
-	list, err := logs.Logs()
+	list, err := logs.Logs(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -196,11 +196,11 @@ func (f *logsFlags) which() sandbox.Stream {
 }
 
 // print prints one output as far as there is any, or to its end.
-func (f *logsFlags) print(ctx context.Context, logs *local.Local, id string, stdout, stderr io.Writer) error {
+func (f *logsFlags) print(ctx context.Context, logs sandbox.Logs, id string, stdout, stderr io.Writer) error {
 	if f.format != "text" {
 		return usagef("--format is for the list: leave the ID or --format out")
 	}
-	r, err := logs.ReadLog(id, f.which(), f.offset)
+	r, err := logs.ReadLog(ctx, id, f.which(), f.offset)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"belljar/config"
 	"belljar/images"
+	"belljar/sandbox"
 	"belljar/sandbox/docker"
 	"belljar/sandbox/local"
 	"belljar/view"
@@ -87,8 +88,16 @@ func newStore(engine *docker.Engine) *images.Store {
 	return s
 }
 
-// newRunner is the Runner of this host's engine. It is closed after its last
-// command.
+// runner is what the subcommands need of a Runner, wherever it is.
+type runner interface {
+	sandbox.Runner
+	sandbox.Preparer
+	sandbox.Sessions
+	Expire(ctx context.Context) error // removes sessions and outputs whose time is over
+	Close()                           // comes after the last command
+}
+
+// newRunner is the Runner of this host's engine.
 func newRunner(c *config.Config, engine *docker.Engine) *local.Local {
 	engine.Dir = c.StateDir
 	l := &local.Local{

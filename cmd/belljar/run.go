@@ -9,7 +9,6 @@ import (
 
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
-	"belljar/sandbox/local"
 
 	"github.com/spf13/cobra"
 )
@@ -174,13 +173,12 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 
 // sweep removes what crashes left, beside the command; the function it returns
 // ends that.
-func sweep(ctx context.Context, engine *docker.Engine, runner *local.Local, show *printer) (stop func()) {
+func sweep(ctx context.Context, engine *docker.Engine, runner runner, show *printer) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan int, 1)
 	go func() {
 		removed, _ := engine.Sweep(ctx) // what fails here, doctor tells
-		runner.ExpireSessions(ctx)
-		runner.SweepLogs(ctx)
+		runner.Expire(ctx)
 		done <- removed
 	}()
 	return func() {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"belljar/sandbox"
-	"belljar/sandbox/local"
 	"belljar/view"
 
 	"github.com/spf13/cobra"
@@ -53,8 +52,8 @@ A session that was lost says why; its next command is told, too.`,
 			if err := textOrJSON(format); err != nil {
 				return err
 			}
-			list, err := withRunner(cmd.Context(), g, func(l *local.Local) ([]sandbox.SessionInfo, error) {
-				l.ExpireSessions(cmd.Context()) // what cannot be read is listed as that
+			list, err := withRunner(cmd.Context(), g, func(l runner) ([]sandbox.SessionInfo, error) {
+				l.Expire(cmd.Context()) // what cannot be read is listed as that
 				return l.Sessions(cmd.Context())
 			})
 			if err != nil {
@@ -72,7 +71,7 @@ A session that was lost says why; its next command is told, too.`,
 	return cmd
 }
 
-func withRunner[T any](ctx context.Context, g *globals, do func(*local.Local) (T, error)) (T, error) {
+func withRunner[T any](ctx context.Context, g *globals, do func(runner) (T, error)) (T, error) {
 	engine, c, err := g.connect(ctx)
 	if err != nil {
 		return *new(T), err
@@ -118,7 +117,7 @@ func sessionRemoveCmd(g *globals) *cobra.Command {
 		Example: "  belljar session rm dev",
 		Args:    needName,
 		RunE: stoppable(func(cmd *cobra.Command, names []string) error {
-			_, err := withRunner(cmd.Context(), g, func(l *local.Local) (any, error) {
+			_, err := withRunner(cmd.Context(), g, func(l runner) (any, error) {
 				for _, name := range names {
 					if err := l.RemoveSession(cmd.Context(), name); err != nil {
 						return nil, err
@@ -158,7 +157,7 @@ where there is no such session.`,
 }
 
 // haveSession refuses a session that is not there.
-func haveSession(ctx context.Context, l *local.Local, name string) error {
+func haveSession(ctx context.Context, l sandbox.Sessions, name string) error {
 	list, err := l.Sessions(ctx)
 	if err != nil {
 		return err

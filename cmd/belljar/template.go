@@ -9,7 +9,6 @@ import (
 
 	"belljar/cmd/internal/template"
 	"belljar/sandbox"
-	"belljar/sandbox/local"
 	"belljar/view"
 )
 
@@ -102,9 +101,9 @@ func (t *filling) place(i int) string {
 
 // run runs the commands, if all may, and writes the text. One that is refused
 // or fails after all, once others ran, ends it; what those said is not lost.
-func (t *filling) run(ctx context.Context, runner *local.Local, like sandbox.Command, kill <-chan struct{}) error {
+func (t *filling) run(ctx context.Context, runner sandbox.Preparer, like sandbox.Command, kill <-chan struct{}) error {
 	like.View.Mode = sandbox.ViewMerged
-	prepared := make([]*local.Prepared, len(t.commands))
+	prepared := make([]sandbox.Prepared, len(t.commands))
 	for i, command := range t.commands {
 		like.Script = command.Script
 		var err error
@@ -150,7 +149,7 @@ func ended(r sandbox.Result) bool {
 }
 
 // one runs a command.
-func (t *filling) one(ctx context.Context, i int, p *local.Prepared, like sandbox.Command, kill <-chan struct{}) sandbox.Result {
+func (t *filling) one(ctx context.Context, i int, p sandbox.Prepared, like sandbox.Command, kill <-chan struct{}) sandbox.Result {
 	x, err := p.Start(ctx)
 	if err != nil {
 		return sandbox.Refused(like, err)

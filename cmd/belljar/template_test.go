@@ -40,7 +40,7 @@ func (alwaysAsks) Approve(context.Context, sandbox.Question) (sandbox.Approval, 
 
 // fills runs a template with three commands, and has its text, what was said on
 // stderr, and the exit status.
-func fills(t *testing.T, l *local.Local, like sandbox.Command, format string) (text, said string, status int) {
+func fills(t *testing.T, l sandbox.Preparer, like sandbox.Command, format string) (text, said string, status int) {
 	t.Helper()
 	parsed, err := template.Parse("a !{one}\nb !{two}\nc !{three}\n")
 	if err != nil {

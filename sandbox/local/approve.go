@@ -43,7 +43,7 @@ type standing struct {
 }
 
 // approve sees to the approval of a command that needs one.
-func (l *Local) approve(ctx context.Context, prepared *Prepared, v sandbox.Verdict) (sandbox.Approval, standing, error) {
+func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdict) (sandbox.Approval, standing, error) {
 	c, p := prepared.command, prepared.profile
 	asked := asks(c, p, v)
 	container, before, err := l.standing(ctx, prepared)
@@ -123,7 +123,7 @@ func asks(c sandbox.Command, p sandbox.Profile, v sandbox.Verdict) (list []recor
 // standing is the container that the session has, "" where it has none, and what
 // was approved for as long as it lives. An error is why the command cannot run
 // in it.
-func (l *Local) standing(ctx context.Context, prepared *Prepared) (container string, list []record.Approved, err error) {
+func (l *Local) standing(ctx context.Context, prepared *prepared) (container string, list []record.Approved, err error) {
 	c := prepared.command
 	if c.Session == "" {
 		return "", nil, nil

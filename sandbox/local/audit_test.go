@@ -214,7 +214,7 @@ func TestAuditOfTheBusy(t *testing.T) {
 	runner, engine := audited(a)
 	engine.Script = func(*sandboxtest.Proc) int { <-release; return 0 }
 	runner.Admission = sandbox.Admission{MaxRunning: 1, MaxQueued: 1}
-	var all []*local.Prepared
+	var all []sandbox.Prepared
 	for range 3 {
 		p, err := runner.Prepare(t.Context(), sandbox.Command{Script: "ls"})
 		if err != nil {

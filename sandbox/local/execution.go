@@ -46,7 +46,7 @@ type execution struct {
 }
 
 // start begins the command in a goroutine that ends with its events.
-func start(ctx context.Context, prepared *Prepared, secrets []string) *execution {
+func start(ctx context.Context, prepared *prepared, secrets []string) *execution {
 	l, c := prepared.local, prepared.command
 	patient, kill := context.WithCancel(context.WithoutCancel(ctx))
 	x := &execution{

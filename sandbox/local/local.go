@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -107,15 +108,22 @@ func (l *Local) imagesChanged() {
 	}
 }
 
-// Pools tells how the pools are doing, by profile.
-func (l *Local) Pools() []sandbox.PoolStatus {
+// Pools implements sandbox.Pools.
+func (l *Local) Pools(context.Context) ([]sandbox.PoolStatus, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []sandbox.PoolStatus
 	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
 		list = append(list, l.pools[name].look())
 	}
-	return list
+	return list, nil
+}
+
+// Expire removes the sessions and outputs whose time is over, as Warm does now and
+// then.
+func (l *Local) Expire(ctx context.Context) error {
+	_, err := l.ExpireSessions(ctx)
+	return errors.Join(err, l.SweepLogs(ctx))
 }
 
 // Reload changes the profiles for commands that start from now on. Containers
@@ -134,7 +142,7 @@ func (l *Local) Reload(profiles map[string]sandbox.Profile) {
 
 // Start implements Runner.
 func (l *Local) Start(ctx context.Context, c sandbox.Command) (sandbox.Execution, error) {
-	p, err := l.Prepare(ctx, c)
+	p, err := l.prepare(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -107,9 +107,8 @@ func (x *execution) Read(which sandbox.Stream, offset int64) (sandbox.Reader, er
 	return spool.NewReader(x.output.spool.Live(), which, offset)
 }
 
-// Logs are the commands whose output is kept, the oldest first, also those of
-// other processes.
-func (l *Local) Logs() ([]sandbox.LogInfo, error) {
+// Logs implements sandbox.Logs, also for the commands of other processes.
+func (l *Local) Logs(context.Context) ([]sandbox.LogInfo, error) {
 	found, err := l.spools().All()
 	if err != nil {
 		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "listing what is kept of outputs", Err: err, Hint: "look at the state directory's permissions"}
@@ -123,8 +122,8 @@ func (l *Local) Logs() ([]sandbox.LogInfo, error) {
 	return list, nil
 }
 
-// LogInfo is what is known of a command whose output is kept.
-func (l *Local) LogInfo(id string) (sandbox.LogInfo, error) {
+// LogInfo implements sandbox.Logs.
+func (l *Local) LogInfo(_ context.Context, id string) (sandbox.LogInfo, error) {
 	unknown := sandbox.Invalid("see what there is: belljar logs; outputs expire by spool.age and spool.total", "no output of a command %.80q is kept", id)
 	if sandbox.CheckID(id) != nil || id == "" {
 		return sandbox.LogInfo{}, unknown
@@ -138,9 +137,9 @@ func (l *Local) LogInfo(id string) (sandbox.LogInfo, error) {
 	return sandbox.LogInfo{}, unknown
 }
 
-// ReadLog is Execution.Read of a command of any process.
-func (l *Local) ReadLog(id string, which sandbox.Stream, offset int64) (sandbox.Reader, error) {
-	if _, err := l.LogInfo(id); err != nil {
+// ReadLog implements sandbox.Logs.
+func (l *Local) ReadLog(ctx context.Context, id string, which sandbox.Stream, offset int64) (sandbox.Reader, error) {
+	if _, err := l.LogInfo(ctx, id); err != nil {
 		return nil, err
 	}
 	return spool.NewReader(l.spools().Files(id), which, offset)

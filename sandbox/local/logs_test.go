@@ -91,12 +91,12 @@ func TestReadDuringAndAfter(t *testing.T) {
 			t.Errorf("%s: %q, want %q", which, text, want)
 		}
 		other := &local.Local{StateDir: l.StateDir, Spool: l.Spool}
-		r, err = other.ReadLog(x.ID(), which, 4)
+		r, err = other.ReadLog(t.Context(), x.ID(), which, 4)
 		if text := all(t, r, err); text != want {
 			t.Errorf("%s in another process: %q, want %q", which, text, want)
 		}
 	}
-	list, err := l.Logs()
+	list, err := l.Logs(t.Context())
 	sum := sha256.Sum256([]byte("o0 o1 o2 "))
 	if err != nil || len(list) != 1 || list[0].ID != x.ID() || list[0].Command != "the script" || list[0].Running || list[0].ExitCode != 3 ||
 		list[0].Stdout != (sandbox.LogStream{Bytes: 9, SHA256: hex.EncodeToString(sum[:])}) {
@@ -121,7 +121,7 @@ func TestReadRefuses(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"", ".", "..", "../sessions", "none", "a/b", strings.Repeat("x", 300)} {
-		if _, err := l.ReadLog(id, sandbox.Merged, 0); sandbox.CauseOf(err) != sandbox.CauseInvalid {
+		if _, err := l.ReadLog(t.Context(), id, sandbox.Merged, 0); sandbox.CauseOf(err) != sandbox.CauseInvalid {
 			t.Errorf("%q: %v", id, err)
 		}
 	}

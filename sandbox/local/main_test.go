@@ -128,3 +128,8 @@ func cancelAfter(t *testing.T, d time.Duration) context.Context {
 	t.Cleanup(func() { timer.Stop(); cancel() })
 	return ctx
 }
+
+func pools(l *local.Local) []sandbox.PoolStatus {
+	list, _ := l.Pools(context.Background()) // which has no error
+	return list
+}

@@ -48,7 +48,7 @@ func wantPool(t *testing.T, l *local.Local, want sandbox.PoolStatus) {
 	t.Helper()
 	synctest.Wait()
 	want.Profile = "default"
-	if got := l.Pools(); len(got) != 1 || got[0] != want {
+	if got := pools(l); len(got) != 1 || got[0] != want {
 		t.Errorf("pools are\n%+v, want\n%+v", got, want)
 	}
 }
@@ -98,7 +98,7 @@ func TestPoolIsFilled(t *testing.T) {
 			wantRun(t, l, c, test.warm)
 			time.Sleep(time.Second)
 		}
-		if pools := l.Pools(); len(pools) != 2 || pools[1].Profile != "other" || pools[1].Ready < 3 || pools[1].Used != 1 {
+		if pools := pools(l); len(pools) != 2 || pools[1].Profile != "other" || pools[1].Ready < 3 || pools[1].Used != 1 {
 			t.Errorf("pools %+v", pools)
 		}
 	})
@@ -123,7 +123,7 @@ func TestPoolBurst(t *testing.T) {
 		engine.OnCreate = func(context.Context) error {
 			time.Sleep(100 * time.Millisecond)
 			if l := running.Load(); l != nil {
-				for _, s := range l.Pools() {
+				for _, s := range pools(l) {
 					if s.Ready+s.Making > most || s.Target > most {
 						t.Errorf("too many: %+v", s)
 					}
@@ -160,7 +160,7 @@ func TestPoolBurst(t *testing.T) {
 			t.Errorf("%d were warm", warmed)
 		}
 		time.Sleep(time.Minute)
-		if s := l.Pools()[0]; s.Ready != most || s.Used != warmed || s.Used+s.Missed != callers || s.Lost+s.Drained != 0 {
+		if s := pools(l)[0]; s.Ready != most || s.Used != warmed || s.Used+s.Missed != callers || s.Lost+s.Drained != 0 {
 			t.Errorf("afterwards: %+v", s)
 		}
 	})
@@ -330,7 +330,7 @@ func TestGateDoesNotAnswer(t *testing.T) {
 				if silent == 3 {
 					used = 3
 				}
-				if s := l.Pools()[0]; s.Lost != silent || s.Ready != 3 || s.Used != used {
+				if s := pools(l)[0]; s.Lost != silent || s.Ready != 3 || s.Used != used {
 					t.Errorf("%+v", s)
 				}
 			})
@@ -348,7 +348,7 @@ func TestCancelCostsOneContainer(t *testing.T) {
 		r, _ := sandbox.Run(cancelAfter(t, time.Second), l, command())
 		wantFate(t, r, sandbox.StatusCanceled, sandbox.CauseCanceled, sandbox.ExitNeverRan)
 		synctest.Wait()
-		if s := l.Pools()[0]; s.Lost+s.Used > 2 || s.Made > 5 {
+		if s := pools(l)[0]; s.Lost+s.Used > 2 || s.Made > 5 {
 			t.Errorf("more than one container was spent: %+v", s)
 		}
 	})
@@ -489,8 +489,8 @@ func TestPoolImageChanges(t *testing.T) {
 				t.Errorf("ran on %s, want %s", r.Container.ImageDigest, id)
 			}
 			time.Sleep(time.Second)
-			if n := len(engine.Left()); n != 2 || l.Pools()[0].Ready != 2 {
-				t.Errorf("%d containers, %+v", n, l.Pools())
+			if n := len(engine.Left()); n != 2 || pools(l)[0].Ready != 2 {
+				t.Errorf("%d containers, %+v", n, pools(l))
 			}
 		}
 	})
@@ -528,7 +528,7 @@ func TestPoolImageChangesMeanwhile(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if s := l.Pools()[0]; s.Ready != 4 || s.Target != 4 || s.Error != "" || len(engine.Left()) != 4 {
+		if s := pools(l)[0]; s.Ready != 4 || s.Target != 4 || s.Error != "" || len(engine.Left()) != 4 {
 			t.Errorf("%+v, %d containers", s, len(engine.Left()))
 		}
 	})
@@ -553,7 +553,7 @@ func TestReload(t *testing.T) {
 				t.Errorf("%s is there still", id)
 			}
 		}
-		wantRun(t, l, command(), len(l.Pools()) > 0)
+		wantRun(t, l, command(), len(pools(l)) > 0)
 		time.Sleep(time.Second)
 		wantRun(t, l, command(), true)
 		for _, spec := range engine.Specs()[2:] {
@@ -569,7 +569,7 @@ func TestReload(t *testing.T) {
 		l.Reload(map[string]sandbox.Profile{})
 		synctest.Wait()
 		wantNoneLeft(t, engine)
-		if pools := l.Pools(); len(pools) > 0 {
+		if pools := pools(l); len(pools) > 0 {
 			t.Errorf("pools %+v", pools)
 		}
 	})
@@ -726,7 +726,7 @@ func TestPoolPausesWhereContainersEndAtOnce(t *testing.T) {
 		if n := len(engine.Specs()); n > 60 {
 			t.Errorf("%d containers in a minute", n)
 		}
-		if s := l.Pools()[0]; s.Error == "" {
+		if s := pools(l)[0]; s.Error == "" {
 			t.Errorf("nothing is said of it: %+v", s)
 		}
 	})
@@ -746,24 +746,24 @@ func TestPoolTarget(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		for _, want := range []int{2, 4, 6} {
-			before := l.Pools()[0].Missed
-			burst(l.Pools()[0].Ready + 1)
-			if s := l.Pools()[0]; s.Target != want || s.Ready != want || s.Missed != before+1 {
+			before := pools(l)[0].Missed
+			burst(pools(l)[0].Ready + 1)
+			if s := pools(l)[0]; s.Target != want || s.Ready != want || s.Missed != before+1 {
 				t.Fatalf("%+v, want target %d", s, want)
 			}
 		}
 		burst(20)
-		if s := l.Pools()[0]; s.Target != 6 || s.Ready != 6 {
+		if s := pools(l)[0]; s.Target != 6 || s.Ready != 6 {
 			t.Fatalf("%+v, want no more than max", s)
 		}
 		for want := 6; want >= 1; want-- {
-			if s := l.Pools()[0]; s.Target != want || s.Ready != want || len(engine.Left()) != want {
+			if s := pools(l)[0]; s.Target != want || s.Ready != want || len(engine.Left()) != want {
 				t.Errorf("%+v, %d containers, want %d", s, len(engine.Left()), want)
 			}
 			time.Sleep(time.Hour)
 		}
 		time.Sleep(24 * time.Hour)
-		if s := l.Pools()[0]; s.Target != 1 || s.Ready != 1 {
+		if s := pools(l)[0]; s.Target != 1 || s.Ready != 1 {
 			t.Errorf("%+v, want min", s)
 		}
 	})
@@ -778,7 +778,7 @@ func TestPoolWithoutMin(t *testing.T) {
 		wantRun(t, l, command(), false)
 		wantPool(t, l, sandbox.PoolStatus{Ready: 1, Target: 1, Made: 1, Missed: 1})
 		time.Sleep(3 * time.Hour)
-		if s := l.Pools()[0]; s.Target != 0 || s.Ready != 0 {
+		if s := pools(l)[0]; s.Target != 0 || s.Ready != 0 {
 			t.Errorf("%+v", s)
 		}
 		wantNoneLeft(t, engine)

@@ -14,9 +14,9 @@ import (
 	"belljar/sandbox"
 )
 
-// Prepared is a command that may run: it was checked, judged, approved where
-// its policy wants that, and the audit says so.
-type Prepared struct {
+// prepared is a command that may run: it was checked, judged, approved where its
+// policy wants that, and the audit says so.
+type prepared struct {
 	local     *Local
 	command   sandbox.Command
 	narrowing narrowing
@@ -27,9 +27,16 @@ type Prepared struct {
 	told      []string // of the environment: see Question.Env
 }
 
-// Prepare does all that comes before a command runs, so that of several none
-// need run unless all may. It waits for a person where the policy says ask.
-func (l *Local) Prepare(ctx context.Context, c sandbox.Command) (*Prepared, error) {
+// Prepare implements sandbox.Preparer.
+func (l *Local) Prepare(ctx context.Context, c sandbox.Command) (sandbox.Prepared, error) {
+	p, err := l.prepare(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (l *Local) prepare(ctx context.Context, c sandbox.Command) (*prepared, error) {
 	l.open()
 	p, err := l.profile(c.Profile)
 	if err != nil {
@@ -89,29 +96,29 @@ func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Comman
 
 // judge asks the policy and, where that asks, a person, about the command as the
 // policy leaves it.
-func (l *Local) judge(ctx context.Context, c sandbox.Command, told []string, p sandbox.Profile) (*Prepared, error) {
+func (l *Local) judge(ctx context.Context, c sandbox.Command, told []string, p sandbox.Profile) (*prepared, error) {
 	v, err := l.verdict(c, p)
 	if err != nil {
 		return nil, err
 	}
-	prepared := &Prepared{local: l, profile: p, command: c, told: told}
+	ready := &prepared{local: l, profile: p, command: c, told: told}
 	var approval *sandbox.Approval
 	var refusal error
 	if v.Decision != sandbox.Allow && v.Decision != sandbox.Ask {
 		refusal = sandbox.Denial(c.Script, v, "the command policy denies it")
-	} else if refusal = prepared.grant(v); refusal != nil {
+	} else if refusal = ready.grant(v); refusal != nil {
 		v.Decision, v.Reason = sandbox.Deny, reason(refusal)
 	}
 	if refusal == nil && v.Decision == sandbox.Ask {
 		var a sandbox.Approval
-		if a, prepared.standing, refusal = l.approve(ctx, prepared, v); refusal == nil {
+		if a, ready.standing, refusal = l.approve(ctx, ready, v); refusal == nil {
 			v.Decision = sandbox.Allow
 		} else {
 			v.Decision = sandbox.Deny
 		}
 		approval = &a
 	}
-	c = prepared.command
+	c = ready.command
 	if refusal != nil {
 		return nil, l.deny(c, decisionRecord(c, v, approval, p), refusal)
 	}
@@ -120,9 +127,9 @@ func (l *Local) judge(ctx context.Context, c sandbox.Command, told []string, p s
 		return nil, err
 	}
 	if problem != nil {
-		prepared.notice("the audit has no record of it: %v", problem)
+		ready.notice("the audit has no record of it: %v", problem)
 	}
-	return prepared, nil
+	return ready, nil
 }
 
 // verdict is the policy's, for one that is let in: it takes a while, of a long
@@ -140,7 +147,7 @@ func (l *Local) verdict(c sandbox.Command, p sandbox.Profile) (sandbox.Verdict, 
 
 // grant makes the command what the policy leaves of it, or refuses what cannot
 // be had with that.
-func (p *Prepared) grant(v sandbox.Verdict) (err error) {
+func (p *prepared) grant(v sandbox.Verdict) (err error) {
 	p.narrowing.asked = p.command
 	p.command, p.narrowing.taken = narrow(p.command, v.Grant)
 	if words := p.narrowing.taken.Narrows(); len(words) > 0 {
@@ -167,7 +174,7 @@ func (p *Prepared) grant(v sandbox.Verdict) (err error) {
 	return checkDelivery(p.command, names)
 }
 
-func (p *Prepared) notice(format string, args ...any) {
+func (p *prepared) notice(format string, args ...any) {
 	p.notices = append(p.notices, fmt.Sprintf(format, args...))
 }
 
@@ -181,9 +188,8 @@ func reason(refusal error) string {
 	return refusal.Error()
 }
 
-// Start fetches the command's secrets and runs it. Cancelling ctx ends it. It is
-// called once.
-func (p *Prepared) Start(ctx context.Context) (sandbox.Execution, error) {
+// Start implements sandbox.Prepared: it fetches the command's secrets, and runs it.
+func (p *prepared) Start(ctx context.Context) (sandbox.Execution, error) {
 	secrets, err := p.enter(ctx)
 	if err != nil {
 		p.local.audit(p.command, endRecord(sandbox.Refused(p.command, err))) // it was allowed; it does not run in any case
@@ -193,7 +199,7 @@ func (p *Prepared) Start(ctx context.Context) (sandbox.Execution, error) {
 }
 
 // enter is let in, with the secrets' values.
-func (p *Prepared) enter(ctx context.Context) (secrets []string, err error) {
+func (p *prepared) enter(ctx context.Context) (secrets []string, err error) {
 	l := p.local
 	if err := l.admission.enter(l.Admission); err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"belljar/sandbox"
-	"belljar/sandbox/local"
 	"belljar/sandbox/sandboxtest"
 
 	"github.com/google/go-cmp/cmp"
@@ -193,7 +192,7 @@ func TestPrepareStartsNothing(t *testing.T) {
 	engine := playing(func(*sandboxtest.Proc) int { return 0 })
 	runner := newLocal(engine)
 	runner.Admission = sandbox.Admission{MaxRunning: 1, MaxQueued: 1}
-	var prepared []*local.Prepared
+	var prepared []sandbox.Prepared
 	for range 5 {
 		p, err := runner.Prepare(t.Context(), command())
 		if err != nil {

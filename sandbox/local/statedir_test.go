@@ -70,13 +70,13 @@ func TestNoStateDirectoryIsNone(t *testing.T) {
 	if list, err := runner.Sessions(t.Context()); len(list) != 0 || err != nil {
 		t.Error(list, err)
 	}
-	if list, err := runner.Logs(); len(list) != 0 || err != nil {
+	if list, err := runner.Logs(t.Context()); len(list) != 0 || err != nil {
 		t.Error(list, err)
 	}
-	if _, err := runner.LogInfo("01A"); err == nil {
+	if _, err := runner.LogInfo(t.Context(), "01A"); err == nil {
 		t.Error("a planted output is shown")
 	}
-	if _, err := runner.ReadLog("01A", sandbox.Stdout, 0); err == nil {
+	if _, err := runner.ReadLog(t.Context(), "01A", sandbox.Stdout, 0); err == nil {
 		t.Error("a planted output is read")
 	}
 	if err := runner.RemoveSession(t.Context(), "dev"); err == nil || !strings.Contains(err.Error(), "XDG_STATE_HOME") {
@@ -144,7 +144,7 @@ func TestStateDirectoriesAreTheUsersOwn(t *testing.T) {
 				t.Errorf("%s, %s: %s", of, name, text)
 			}
 			if of == "spool" {
-				if _, err := runner.Logs(); err == nil {
+				if _, err := runner.Logs(t.Context()); err == nil {
 					t.Errorf("%s, %s: outputs are listed", of, name)
 				}
 				if err := runner.SweepLogs(t.Context()); err == nil {
