@@ -1,15 +1,16 @@
 package audit
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"belljar/internal/ownfile"
 	"belljar/sandbox"
+
+	"golang.org/x/sys/unix"
 )
 
 // The lock is on the first byte of the head. Whoever wants it takes a ticket: a
@@ -38,14 +39,14 @@ func lock(f *os.File, kind int16, file string, deadline time.Time) error {
 	}
 	err = poll(file, deadline, func() error { return isFree(f, ticket-1) })
 	if err == nil {
-		err = poll(file, deadline, func() error { return setLock(f, kind, lockByte) })
+		err = poll(file, deadline, func() error { return ownfile.Lock(f, kind, lockByte) })
 	}
 	return err
 }
 
 // unlock lets go of the lock and of the ticket. So does closing the file.
 func unlock(f *os.File) {
-	fcntl(f, ofdSetLock, &syscall.Flock_t{Type: syscall.F_UNLCK})
+	ownfile.Unlock(f)
 }
 
 func takeTicket(f *os.File, kind int16) (int64, error) {
@@ -56,13 +57,13 @@ func takeTicket(f *os.File, kind int16) (int64, error) {
 		next = 0
 	}
 	for ; ; next++ {
-		switch err := setLock(f, kind, firstTicket+next); {
+		switch err := ownfile.Lock(f, kind, firstTicket+next); {
 		case err == nil:
-			if kind == syscall.F_WRLCK { // who only reads cannot write it; on a full disk it stays
+			if kind == ownfile.Exclusive { // who only reads cannot write it; on a full disk it stays
 				f.WriteAt(fmt.Appendf(nil, "%0*d\n", ticketSize-1, next+1), headSize)
 			}
 			return firstTicket + next, nil
-		case !isTaken(err):
+		case !ownfile.IsTaken(err):
 			return 0, err
 		}
 	}
@@ -74,7 +75,7 @@ func poll(file string, deadline time.Time, try func() error) error {
 		switch err := try(); {
 		case err == nil:
 			return nil
-		case !isTaken(err):
+		case !ownfile.IsTaken(err):
 			return failed(err, "locking", file)
 		case time.Now().After(deadline):
 			return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit file %q was in use for %v", file, lockWait),
@@ -84,33 +85,11 @@ func poll(file string, deadline time.Time, try func() error) error {
 	}
 }
 
-func isTaken(err error) bool {
-	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES)
-}
-
-// F_OFD_GETLK and F_OFD_SETLK (fcntl(2)): locks of the open file, so that they
-// count among goroutines, too.
-const (
-	ofdGetLock = 36
-	ofdSetLock = 37
-)
-
-func setLock(f *os.File, kind int16, at int64) error {
-	return fcntl(f, ofdSetLock, &syscall.Flock_t{Type: kind, Start: at, Len: 1})
-}
-
 // isFree returns EAGAIN where another has a lock on the byte.
 func isFree(f *os.File, at int64) error {
-	about := syscall.Flock_t{Type: syscall.F_WRLCK, Start: at, Len: 1}
-	if err := fcntl(f, ofdGetLock, &about); err != nil {
-		return err
+	locked, err := ownfile.IsLocked(f, ownfile.Exclusive, at)
+	if locked {
+		return unix.EAGAIN
 	}
-	if about.Type != syscall.F_UNLCK {
-		return syscall.EAGAIN
-	}
-	return nil
-}
-
-func fcntl(f *os.File, cmd int, about *syscall.Flock_t) error {
-	return syscall.FcntlFlock(f.Fd(), cmd, about)
+	return err
 }

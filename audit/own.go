@@ -6,9 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
+	"belljar/internal/ownfile"
 	"belljar/sandbox"
 )
 
@@ -58,47 +58,22 @@ func unsafe(name, what, hint string) error {
 	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit's %q %s", name, what), Hint: hint}
 }
 
-// maxLinks is how many symbolic links a path may have: Linux's own limit.
-const maxLinks = 40
-
 // makeDir makes the directory of the file, and all above it that are missing.
 // Whoever may write one of them could put another in its place, with an audit of
-// their own. So each is looked at, as the kernel goes, link by link
-// (path_resolution(7)).
+// their own. So each is looked at, link by link.
 func makeDir(file string) error {
-	at, links := "/", 0
-	for rest := append([]string{"/"}, strings.Split(filepath.Dir(file), "/")...); len(rest) > 0; {
-		name := filepath.Join(at, rest[0])
-		if rest[0] == "/" {
-			name = "/"
-		} else if name == at {
-			rest = rest[1:]
-			continue
-		}
-		rest = rest[1:]
+	at, err := ownfile.Walk(filepath.Dir(file), func(name string) (fs.FileInfo, error) {
 		about, err := makeOne(name)
 		if err != nil {
-			return failed(err, "making the directory of", file)
+			return nil, failed(err, "making the directory of", file)
 		}
-		if err := checkParent(name, about); err != nil {
-			return err
-		}
-		if about.Mode()&fs.ModeSymlink == 0 {
-			at = name
-			continue
-		}
-		target, err := os.Readlink(name)
-		if links++; err == nil && links > maxLinks {
-			err = &fs.PathError{Op: "following", Path: name, Err: syscall.ELOOP}
-		}
-		if err != nil {
-			return failed(err, "finding the directory of", file)
-		}
-		parts := strings.Split(target, "/")
-		if filepath.IsAbs(target) {
-			parts[0] = "/"
-		}
-		rest = append(parts, rest...)
+		return about, checkParent(name, about)
+	})
+	if _, refused := errors.AsType[*sandbox.Error](err); err != nil && !refused {
+		return failed(err, "finding the directory of", file)
+	}
+	if err != nil {
+		return err
 	}
 	about, err := os.Lstat(at)
 	if err != nil {

@@ -64,7 +64,7 @@ func logsCmd(g *globals) *cobra.Command {
 			}
 			ctx, _, stop := interruptible(cmd.Context())
 			defer stop()
-			id, err := wholeID(cmd.Context(), logs, args[0])
+			id, err := wholeID(ctx, logs, args[0])
 			if err != nil {
 				return err
 			}

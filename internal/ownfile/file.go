@@ -5,9 +5,11 @@ import (
 	"os"
 )
 
-// Page is what the kernel writes to a file at once, also where we are killed.
+// Page is what the kernel writes to a file at once, also where the writer is killed.
 const Page = 4096
 
+// Overwrite writes a file over, which is cheaper than to rename a new one. Being
+// killed leaves the old text or the new where both fit a Page.
 func Overwrite(name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -18,10 +20,3 @@ func Overwrite(name string, text []byte) error {
 	}
 	return errors.Join(err, file.Close())
 }
-
-// SetLock is F_OFD_SETLK (fcntl(2)): a lock of the open file, so that it
-// counts among goroutines, too.
-const SetLock = 37
-
-// GetLock is F_OFD_GETLK (fcntl(2)).
-const GetLock = 36

@@ -8,8 +8,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"syscall"
 
+	"belljar/internal/ownfile"
 	"belljar/sandbox"
 )
 
@@ -60,39 +60,22 @@ func resolveSource(m sandbox.Mount, policy sandbox.Policy) (string, error) {
 	return source, nil
 }
 
-// maxLinks is how many links a path may lead through, as in the kernel
-// (path_resolution(7)).
-const maxLinks = 40
-
 // followLinks resolves a path link by link, and refuses one in a directory which
 // commands may write: an earlier one could have planted it, to have the next
 // one's mount show what the link points at.
 func followLinks(source string, policy sandbox.Policy) (string, error) {
-	resolved, rest := "/", strings.Split(source, "/")
-	for links := 0; len(rest) > 0; {
-		next := filepath.Join(resolved, rest[0]) // a ".." in a link is of what is resolved
-		rest = rest[1:]
-		target, err := os.Readlink(next)
-		if errors.Is(err, syscall.EINVAL) { // no link
-			resolved = next
-			continue
-		}
-		if links++; err == nil && links > maxLinks {
-			err = syscall.ELOOP
-		}
-		if err != nil {
-			return "", &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("resolving mount source %q", source), Err: err, Hint: "name the directory itself"}
-		}
-		if policy != nil && policy.Writable(resolved) {
-			return "", &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("mount source %q leads through the link %q, which a command could have made", source, next),
+	resolved, err := ownfile.Walk(source, func(name string) (fs.FileInfo, error) {
+		about, err := os.Lstat(name)
+		if err == nil && about.Mode()&fs.ModeSymlink != 0 && policy != nil && policy.Writable(filepath.Dir(name)) {
+			err = &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("mount source %q leads through the link %q, which a command could have made", source, name),
 				Hint: "name the directory itself"}
 		}
-		if filepath.IsAbs(target) {
-			resolved = "/"
-		}
-		rest = append(strings.Split(target, "/"), rest...)
+		return about, err
+	})
+	if err != nil && sandbox.CauseOf(err) != sandbox.CauseDenied {
+		err = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("resolving mount source %q", source), Err: err, Hint: "name the directory itself"}
 	}
-	return resolved, nil
+	return resolved, err
 }
 
 func kind(m fs.FileMode) string {

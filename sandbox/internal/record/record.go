@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"belljar/internal/ownfile"
@@ -158,7 +157,7 @@ func (s Store) Lock(ctx context.Context, which int64, alone bool) (*os.File, err
 		if err == nil {
 			return file, nil
 		}
-		if !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EACCES) {
+		if !ownfile.IsTaken(err) {
 			file.Close()
 			return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "locking the session", Err: err}
 		}
@@ -174,11 +173,11 @@ func (s Store) Lock(ctx context.Context, which int64, alone bool) (*os.File, err
 func (s Store) tryLock(file *os.File, which int64, alone bool) error {
 	hash := fnv.New32a()
 	hash.Write([]byte(s.Name))
-	lock := syscall.Flock_t{Type: syscall.F_RDLCK, Start: 2*int64(hash.Sum32()) + which, Len: 1}
+	kind := int16(ownfile.Shared)
 	if alone {
-		lock.Type = syscall.F_WRLCK
+		kind = ownfile.Exclusive
 	}
-	return syscall.FcntlFlock(file.Fd(), ownfile.SetLock, &lock)
+	return ownfile.Lock(file, kind, 2*int64(hash.Sum32())+which)
 }
 
 // Names are the names of all sessions that are remembered.

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"belljar/internal/ownfile"
@@ -49,8 +48,7 @@ func newSpoolNote(dir string, info sandbox.LogInfo) (*spoolNote, error) {
 		return nil, err
 	}
 	n := &spoolNote{file: file, info: info}
-	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Len: 1}
-	if err = syscall.FcntlFlock(file.Fd(), ownfile.SetLock, &lock); err == nil {
+	if err = ownfile.Lock(file, ownfile.Exclusive, 0); err == nil {
 		err = n.change(func(*sandbox.LogInfo) {})
 	}
 	if err != nil {
@@ -81,8 +79,8 @@ func readSpoolNote(dir string) (sandbox.LogInfo, error) {
 	}
 	defer file.Close()
 	// Asked first: who lets go of it has written it.
-	lock := syscall.Flock_t{Type: syscall.F_RDLCK, Len: 1}
-	if err := syscall.FcntlFlock(file.Fd(), ownfile.GetLock, &lock); err != nil {
+	written, err := ownfile.IsLocked(file, ownfile.Shared, 0)
+	if err != nil {
 		return info, err
 	}
 	text := make([]byte, ownfile.Page)
@@ -91,7 +89,7 @@ func readSpoolNote(dir string) (sandbox.LogInfo, error) {
 		return info, err
 	}
 	err = json.NewDecoder(bytes.NewReader(text[:n])).Decode(&info)
-	info.Running = lock.Type != syscall.F_UNLCK && info.Ended.IsZero()
+	info.Running = written && info.Ended.IsZero()
 	return info, err
 }
 

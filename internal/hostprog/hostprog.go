@@ -1,3 +1,5 @@
+// Package hostprog runs programs of the operator's own on belljar's host, bounded
+// and in a group that ends with them.
 package hostprog
 
 import (
@@ -9,7 +11,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // hostDrain is for a pipe that what a program started still holds, having left
@@ -73,11 +76,8 @@ func hostEnv() []string {
 // awaitEnd returns when our child of that number ended, and leaves it to be
 // reaped: until then nothing else has its number.
 func awaitEnd(pid int) {
-	const pPID = 1        // P_PID (waitid(2))
-	var siginfo [128]byte // siginfo_t
 	for {
-		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, pPID, uintptr(pid), uintptr(unsafe.Pointer(&siginfo)), syscall.WEXITED|syscall.WNOWAIT, 0, 0)
-		if errno != syscall.EINTR {
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {
 			return
 		}
 	}

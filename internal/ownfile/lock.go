@@ -1,0 +1,38 @@
+package ownfile
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kinds of a lock.
+const (
+	Shared    = unix.F_RDLCK
+	Exclusive = unix.F_WRLCK
+)
+
+// Lock locks one byte of a file, or fails at once: see IsTaken. The lock is of
+// the open file (fcntl(2), F_OFD_SETLK), so that it counts among goroutines, too.
+// It ends with the file's closing.
+func Lock(f *os.File, kind int16, at int64) error {
+	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind, Start: at, Len: 1})
+}
+
+// Unlock lets go of all locks of the open file.
+func Unlock(f *os.File) error {
+	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
+}
+
+// IsTaken tells whether Lock failed because another has the lock.
+func IsTaken(err error) bool {
+	return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES)
+}
+
+// IsLocked tells whether another has a lock on the byte that excludes that kind.
+func IsLocked(f *os.File, kind int16, at int64) (bool, error) {
+	about := unix.Flock_t{Type: kind, Start: at, Len: 1}
+	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &about)
+	return err == nil && about.Type != unix.F_UNLCK, err
+}
