@@ -13,13 +13,13 @@ func Invalid(hint, format string, args ...any) error {
 	return &Error{Cause: CauseInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// IdChars are what an ID may hold, which becomes part of a container's name and
+// idChars are what an ID may hold, which becomes part of a container's name and
 // of its address in the engine's API.
-const IdChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+const idChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
 // CheckID refuses what cannot be a command's ID.
 func CheckID(id string) error {
-	if len(id) > 64 || strings.Trim(id, IdChars) != "" || strings.HasPrefix(id, ".") {
+	if len(id) > 64 || strings.Trim(id, idChars) != "" || strings.HasPrefix(id, ".") {
 		return Invalid("at most 64 of A-Z a-z 0-9 _ . -, the first no dot, or none: then one is chosen", "command ID %.80q", id)
 	}
 	return nil
@@ -27,7 +27,7 @@ func CheckID(id string) error {
 
 // CheckSession refuses what could not be a label's value and a file's name.
 func CheckSession(name string) error {
-	if name == "" || len(name) > 64 || strings.Trim(name, IdChars) != "" || strings.Trim(name[:1], "._-") == "" {
+	if name == "" || len(name) > 64 || strings.Trim(name, idChars) != "" || strings.Trim(name[:1], "._-") == "" {
 		return Invalid("at most 64 of A-Z a-z 0-9 _ . -, the first a letter or digit", "session name %.80q is not allowed", name)
 	}
 	return nil
@@ -44,7 +44,7 @@ func ProtectedTarget(target string) string {
 	if target == "/" {
 		return target
 	}
-	if i := slices.IndexFunc(containerPaths, func(p string) bool { return Within(p, target) }); i >= 0 {
+	if i := slices.IndexFunc(containerPaths, func(p string) bool { return within(p, target) }); i >= 0 {
 		return containerPaths[i]
 	}
 	return ""
@@ -61,7 +61,7 @@ func CheckTmpfs(dir string) error {
 	return nil
 }
 
-// Within tells whether the clean path p is dir or below it.
-func Within(dir, p string) bool {
+// within tells whether the clean path p is dir or below it.
+func within(dir, p string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }

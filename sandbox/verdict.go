@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -59,28 +58,6 @@ func (v Verdict) Who() string {
 		return "default"
 	}
 	return fmt.Sprintf("rule %q", v.Rule)
-}
-
-// Denial refuses a script, and says by which rule, where and why.
-func Denial(script string, v Verdict, message string) *Error {
-	message += ": " + v.Who()
-	if v.Span.Line > 0 {
-		message += fmt.Sprintf(" at %v, %s", v.Span, excerpt(script, v.Span))
-	}
-	if v.Reason != "" {
-		message += ": " + v.Reason
-	}
-	return &Error{Cause: CauseDenied, Message: message, Hint: "`belljar policy explain SCRIPT` shows where"}
-}
-
-// excerpt quotes the span, cut where it is long: scripts may be large.
-func excerpt(script string, at ScriptSpan) string {
-	const most = 60 // bytes
-	text := script[min(at.Start, len(script)):min(at.End, len(script))]
-	if len(text) <= most {
-		return fmt.Sprintf("%q", text)
-	}
-	return fmt.Sprintf("%q…", strings.TrimRight(text[:cut(text, most)], " \t\n"))
 }
 
 // CommandVerdict is what became of one command of a script.

@@ -1,3 +1,4 @@
+// Package sniff tells text from binary data, and which charset text is in.
 package sniff
 
 import (

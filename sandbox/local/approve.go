@@ -54,7 +54,7 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 		return sandbox.Approval{Answer: sandbox.AnswerAlways, By: "session"}, standing{container: container, used: true}, nil
 	}
 	if l.Approver == nil {
-		return nobody, standing{}, sandbox.Denial(c.Script, v, "the command policy wants an approval, and nobody is there to ask")
+		return nobody, standing{}, denial(c.Script, v, "the command policy wants an approval, and nobody is there to ask")
 	}
 	wait := cmp.Or(p.AskTimeout, sandbox.DefaultAskTimeout)
 	q := sandbox.Question{
@@ -75,7 +75,7 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 	case ctx.Err() != nil:
 		return nobody, standing{}, &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command was approved"}
 	case waiting.Err() != nil:
-		return nobody, standing{}, sandbox.Denial(c.Script, v, fmt.Sprintf("the command policy wants an approval, and nobody answered within %v", wait))
+		return nobody, standing{}, denial(c.Script, v, fmt.Sprintf("the command policy wants an approval, and nobody answered within %v", wait))
 	case err != nil:
 		return nobody, standing{}, unasked(c.Script, v, err)
 	case a.Answer == sandbox.AnswerAlways && q.Always:
@@ -83,16 +83,16 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 	case a.Answer == sandbox.AnswerOnce || a.Answer == sandbox.AnswerAlways:
 		return sandbox.Approval{Answer: sandbox.AnswerOnce, By: a.By}, standing{}, nil
 	}
-	return sandbox.Approval{Answer: sandbox.AnswerDeny, By: a.By}, standing{}, sandbox.Denial(c.Script, v, "it was not approved")
+	return sandbox.Approval{Answer: sandbox.AnswerDeny, By: a.By}, standing{}, denial(c.Script, v, "it was not approved")
 }
 
 // unasked is the denial of a script about which nobody could be asked.
 func unasked(script string, v sandbox.Verdict, why error) *sandbox.Error {
 	e, ok := errors.AsType[*sandbox.Error](why)
 	if !ok {
-		return sandbox.Denial(script, v, fmt.Sprintf("the command policy wants an approval, and nobody could be asked: %v", why))
+		return denial(script, v, fmt.Sprintf("the command policy wants an approval, and nobody could be asked: %v", why))
 	}
-	refusal := sandbox.Denial(script, v, "the command policy wants an approval, and "+e.Message)
+	refusal := denial(script, v, "the command policy wants an approval, and "+e.Message)
 	refusal.Err, refusal.Hint = e.Err, cmp.Or(e.Hint, refusal.Hint)
 	return refusal
 }

@@ -105,7 +105,7 @@ func (l *Local) judge(ctx context.Context, c sandbox.Command, told []string, p s
 	var approval *sandbox.Approval
 	var refusal error
 	if v.Decision != sandbox.Allow && v.Decision != sandbox.Ask {
-		refusal = sandbox.Denial(c.Script, v, "the command policy denies it")
+		refusal = denial(c.Script, v, "the command policy denies it")
 	} else if refusal = ready.grant(v); refusal != nil {
 		v.Decision, v.Reason = sandbox.Deny, reason(refusal)
 	}
@@ -219,7 +219,7 @@ func (p *prepared) enter(ctx context.Context) (secrets []string, err error) {
 func checkWorkspace(c sandbox.Command) error {
 	var over sandbox.Mount // the innermost
 	for _, m := range c.Mounts {
-		if sandbox.Within(m.Target, c.Dir) && len(m.Target) > len(over.Target) {
+		if within(m.Target, c.Dir) && len(m.Target) > len(over.Target) {
 			over = m
 		}
 	}

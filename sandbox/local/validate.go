@@ -73,7 +73,7 @@ func checkDir(c sandbox.Command) error {
 	}
 	// Through /proc a working directory can be a leaked descriptor of the
 	// runtime's, and so the host's file system (CVE-2024-21626).
-	if slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool { return sandbox.Within(dir, path.Clean(c.Dir)) }) {
+	if slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool { return within(dir, path.Clean(c.Dir)) }) {
 		return sandbox.Invalid("choose one such as /work", "working directory %q is in the kernel's own file systems", c.Dir)
 	}
 	return nil
@@ -119,7 +119,7 @@ func checkTmpfs(c sandbox.Command) error {
 		}
 		for _, m := range c.Mounts {
 			// The engine would make the directory in the mount's source.
-			if sandbox.Within(path.Clean(m.Target), dir) {
+			if within(path.Clean(m.Target), dir) {
 				return sandbox.Invalid("mount elsewhere, or leave it out of tmpfs", "tmpfs %q is in the mount at %q", dir, m.Target)
 			}
 		}
@@ -156,4 +156,9 @@ func checkTimeout(name string, d, most time.Duration) error {
 		return sandbox.Invalid("raise max_timeout in sandbox.yaml", "%s %v is over max_timeout %v", name, d, most)
 	}
 	return nil
+}
+
+// within tells whether the clean path p is dir or below it.
+func within(dir, p string) bool {
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }

@@ -90,7 +90,7 @@ func FuzzDelivery(f *testing.F) {
 			}
 		}
 		name, other = letters(name), letters(other)
-		if dir = filepath.Join(root, "d") + "/" + dir; !sandbox.Within(root+"/d", filepath.Clean(dir)) || os.MkdirAll(dir, 0o755) != nil {
+		if dir = filepath.Join(root, "d") + "/" + dir; !strings.HasPrefix(filepath.Clean(dir)+"/", root+"/d/") || os.MkdirAll(dir, 0o755) != nil {
 			t.Skip("no such directory can be made")
 		}
 		defer os.RemoveAll(root + "/d")

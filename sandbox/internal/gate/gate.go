@@ -1,3 +1,5 @@
+// Package gate is a shell that waits in a container for the command that it is to
+// become.
 package gate
 
 import (

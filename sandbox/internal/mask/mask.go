@@ -1,3 +1,5 @@
+// Package mask takes secrets out of texts and streams, also where they are
+// encoded, quoted or torn apart.
 package mask
 
 import (

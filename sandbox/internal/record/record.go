@@ -1,3 +1,5 @@
+// Package record remembers sessions between commands and between processes, and
+// which command started what still runs in them.
 package record
 
 import (

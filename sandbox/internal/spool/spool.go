@@ -1,3 +1,5 @@
+// Package spool keeps what commands write on disk, within a budget, for those who
+// read it while the command runs and for those who come later.
 package spool
 
 import (
