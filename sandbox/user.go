@@ -80,5 +80,5 @@ func isNumber(text string) bool { return text != "" && strings.Trim(text, "01234
 
 func IsName(text string) bool {
 	plain := strings.TrimSuffix(text, "$") // as a machine's account has
-	return plain != "" && len(text) <= maxName && strings.Trim(plain, IdChars) == "" && !strings.ContainsAny(plain[:1], "0123456789-.")
+	return plain != "" && len(text) <= maxName && strings.Trim(plain, idChars) == "" && !strings.ContainsAny(plain[:1], "0123456789-.")
 }

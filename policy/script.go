@@ -1,0 +1,178 @@
+package policy
+
+import (
+	"errors"
+	"strings"
+	"sync"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+const langBash = syntax.LangBash
+
+// script is a text that a shell runs, read in one dialect. Spans of a script
+// within a script are those of the words that it came from.
+type script struct {
+	j         *judge
+	lang      syntax.LangVariant
+	text      string
+	shift     int   // where the text starts in the judged script,
+	fixed     *Span // unless it does not stand there as it is
+	onlyBash  bool  // the shell is bash for sure, so its own syntax is fine
+	outer     bool  // the text as it was given, whose one sh -c is taken off
+	nested    int
+	depth     int
+	file      *syntax.File
+	functions map[string]bool
+	vars      *variables
+	lost      bool // what cd does cannot be followed
+	elsewhere bool // it runs in another root, or on another host
+	piped     bool // the command that is judged writes to a pipe
+}
+
+func (s *script) span(start, end int) Span {
+	if s.fixed != nil {
+		return *s.fixed
+	}
+	return s.j.span(s.shift+start, s.shift+end)
+}
+
+func (s *script) spanOf(n syntax.Node) Span {
+	return s.span(int(n.Pos().Offset()), int(n.End().Offset()))
+}
+
+// judgeText parses and judges the script, and tells where it may end up.
+func (s *script) judgeText(in where) where {
+	if s.nested > maxTexts {
+		s.deny("scripts are nested too deeply", s.span(0, len(s.text)))
+		return lostWhere
+	}
+	file, err := parse(s.text, s.lang)
+	if err != nil && s.lang == syntax.LangPOSIX {
+		if plain := s.standIn(); plain != nil {
+			file, err = plain, nil
+		}
+	}
+	if at := strings.IndexByte(s.text, veil); err != nil && at >= 0 {
+		s.deny(odd(s.j.src[at:]), s.span(at, at+1))
+		return lostWhere
+	}
+	if err != nil {
+		at, what := parseError(err)
+		if what = "the script does not parse: " + what; s.onlyBash || !s.parsesAs(s.other()) {
+			s.deny(what, s.span(at, at+1))
+		} else {
+			s.unsure(what, s.span(at, at+1))
+		}
+		return lostWhere
+	}
+	s.file = file
+	if at := unveiled(file, s.text); at >= 0 {
+		s.deny(odd(s.j.src[at:]), s.span(at, at+1))
+		return lostWhere
+	}
+	if at := splitComment(file, s.text); at >= 0 {
+		s.deny("a comment ends in a backslash, which readers take differently", s.span(at, at+1))
+		return lostWhere
+	}
+	if at := hereDocAfter(file, s.text); at >= 0 {
+		s.deny("a here-document of a substitution stands after it, which readers take differently (end the line before the bracket)", s.span(at, at+1))
+		return lostWhere
+	}
+	if at := joinedDollar(file, s.text); at >= 0 {
+		s.deny("a dollar sign goes on in the next line, which readers take differently", s.span(at, at+1))
+		return lostWhere
+	}
+	if inner := s.unwrapped(); inner != nil {
+		return inner.judgeText(in)
+	}
+	s.functions = map[string]bool{}
+	return s.stmts(file.Stmts, in, true)
+}
+
+// parsers are kept, since a new one costs as much as reading a line.
+var parsers = sync.Pool{New: func() any { return syntax.NewParser() }}
+
+func parse(text string, lang syntax.LangVariant) (*syntax.File, error) {
+	p := parsers.Get().(*syntax.Parser)
+	defer parsers.Put(p)
+	syntax.Variant(lang)(p)
+	syntax.KeepComments(strings.Contains(text, "\\\n"))(p)
+	return p.Parse(strings.NewReader(text), "")
+}
+
+func parseError(err error) (at int, what string) {
+	var bad syntax.ParseError
+	var other syntax.LangError
+	switch {
+	case errors.As(err, &bad):
+		return int(bad.Pos.Offset()), oneLine(bad.Text)
+	case errors.As(err, &other):
+		return int(other.Pos.Offset()), "not every sh has " + oneLine(other.Feature)
+	}
+	return 0, oneLine(err.Error())
+}
+
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if isControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// splitComment finds a comment that ends in a backslash. mvdan.cc/sh v3.14.1
+// reads on in the same command there, where shells start a new one.
+func splitComment(file *syntax.File, text string) int {
+	if !strings.Contains(text, "\\\n") || !strings.Contains(text, "#") {
+		return -1
+	}
+	at := -1
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if c, ok := n.(*syntax.Comment); ok && at < 0 && strings.HasSuffix(strings.TrimRight(c.Text, "\n"), "\\") {
+			at = int(c.Hash.Offset())
+		}
+		return at < 0
+	})
+	return at
+}
+
+// deny adds a denial that no rule can lift.
+func (s *script) deny(what string, at Span) {
+	s.j.add(CommandVerdict{Decision: Deny, Reason: what, Span: at})
+}
+
+// unsure is for what shells read differently, where a person who is asked can
+// tell. Without one it is denied.
+func (s *script) unsure(what string, at Span) {
+	if s.j.policy.rules.Default == Ask {
+		s.hidden(what, at)
+		return
+	}
+	s.deny(what, at)
+}
+
+// hidden adds what only the run reveals: it gets what anything could get.
+func (s *script) hidden(what string, at Span) {
+	s.j.unknown = append(s.j.unknown, Unknown{What: what, Span: at})
+	s.j.ruled = true
+	s.j.granted.narrow(s.j.policy.least.Grant)
+	s.j.granted.share(nil)
+	s.j.add(CommandVerdict{Decision: s.j.policy.worst, Reason: "unknown until it runs: " + what, Span: at})
+}
+
+// enter counts a step, and is false past a limit.
+func (s *script) enter(n syntax.Node) bool {
+	s.depth++
+	s.j.steps++
+	if s.depth <= maxDepth && s.j.steps <= maxSteps {
+		return true
+	}
+	if s.j.steps <= maxSteps || s.j.steps == maxSteps+1 {
+		s.deny("the script is too large or nested too deeply to judge", s.spanOf(n))
+	}
+	return false
+}
+
+func (s *script) leave() { s.depth-- }

@@ -1,0 +1,141 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/gate"
+)
+
+// add makes one container.
+func (p *pool) add(ctx context.Context) {
+	defer p.changed()
+	m, image, err := p.make(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.making--
+	if err != nil {
+		if ctx.Err() == nil {
+			p.failed(err)
+		}
+		return
+	}
+	p.status.Error = ""
+	p.status.Made++
+	if ctx.Err() != nil {
+		p.discard(m.box, m.gate)
+		return
+	}
+	p.use(image)
+	p.ready = append(p.ready, m)
+	p.all.Go(func() { p.watch(ctx, m) })
+}
+
+// proved says that a container was of use.
+func (p *pool) proved() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.works()
+}
+
+func (p *pool) works() { p.pause, p.told = 0, "" }
+
+func (p *pool) failed(err error) {
+	p.status.Error = err.Error()
+	if time.Now().Before(p.retry) {
+		return // tried at the same time as one that failed
+	}
+	p.pause = min(max(2*p.pause, refillPause), refillPauseMost)
+	p.retry = time.Now().Add(p.pause)
+	if p.told != err.Error() {
+		p.log.Warn("cannot make a warm container", "profile", p.name, "error", err)
+	}
+	p.told = err.Error()
+}
+
+// make makes a container with a gate, when there is room to.
+func (p *pool) make(ctx context.Context) (*member, sandbox.Image, error) {
+	select {
+	case p.makers <- struct{}{}:
+		defer func() { <-p.makers }()
+	case <-ctx.Done():
+		return nil, sandbox.Image{}, ctx.Err()
+	}
+	p.letPass(ctx)
+	image, err := p.images.Resolve(ctx, p.profile.Image, p.profile.Pull)
+	if err != nil {
+		return nil, image, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	spec := poolSpec(p.profile, image)
+	if spec.User, err = p.user(ctx, image, spec.User); err != nil {
+		return nil, image, err
+	}
+	spec.Pool, spec.Command = p.name, newID()
+	// It may be taken at the end of its age, for the longest command.
+	spec.Deadline = time.Now().Add(p.profile.Pool.MaxAge + p.profile.MaxTimeout + createTimeout + removeTimeout)
+	box, err := p.engine.Create(ctx, spec)
+	if err != nil {
+		return nil, image, late(ctx, err, "making a warm container")
+	}
+	gate, err := gate.Open(ctx, box, spec.User)
+	if err != nil {
+		p.discard(box, nil)
+		return nil, image, late(ctx, err, "making a warm container")
+	}
+	return &member{box: box, gate: gate, born: time.Now(), taken: make(chan struct{})}, image, nil
+}
+
+// letPass holds back for commands, but not for ever: a steady stream of them is
+// what the pool is for.
+func (p *pool) letPass(ctx context.Context) {
+	for begun := time.Now(); ; {
+		waited := time.Since(begun)
+		if (p.cold.Load() == 0 || waited >= yieldCold) && (p.running.Load() == 0 || waited >= yieldWarm) {
+			return
+		}
+		select {
+		case <-time.After(yieldPause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// watch takes a container out of the pool as soon as it is of no use.
+func (p *pool) watch(ctx context.Context, m *member) {
+	select {
+	case <-m.taken:
+		return
+	case <-ctx.Done():
+		return // keep drains it
+	case <-m.box.Lost():
+	case <-m.gate.Over:
+	}
+	p.mu.Lock()
+	i := slices.Index(p.ready, m)
+	if i >= 0 {
+		p.ready = slices.Delete(p.ready, i, i+1)
+	}
+	p.mu.Unlock()
+	if i >= 0 {
+		p.lose(m, "it ended, or stood still")
+	}
+}
+
+// lose removes a container that is of no use and in no list.
+func (p *pool) lose(m *member, why string) {
+	p.mu.Lock()
+	p.status.Lost++
+	if time.Since(m.born) < youngest {
+		p.failed(fmt.Errorf("a warm container is of no use: %s", why))
+	}
+	p.mu.Unlock()
+	p.log.Warn("a warm container is replaced", "profile", p.name, "container", m.box.Info().ID, "reason", why)
+	p.discard(m.box, m.gate)
+	p.changed()
+}
