@@ -6,7 +6,7 @@
 // and the key, and all errors are told at once.
 //
 //	c, err := config.Load(config.Options{Env: os.Environ()})
-//	runner := &sandbox.Local{Profiles: c.Profiles, …}
+//	runner := &local.Local{Profiles: c.Profiles, …}
 //
 // # Design
 //

@@ -11,7 +11,7 @@
 //		p.Sleep(time.Hour)
 //		return 0
 //	}}
-//	runner := &sandbox.Local{Engine: engine, Images: &sandboxtest.Images{}, Profiles: profiles}
+//	runner := &local.Local{Engine: engine, Images: &sandboxtest.Images{}, Profiles: profiles}
 //
 // # Design
 //
