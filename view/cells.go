@@ -19,47 +19,12 @@ func (c *cell) append(p []byte) []byte {
 	return p
 }
 
-// cells is a queue.
-type cells struct {
-	buf   []cell
-	start int
-	n     int
-}
-
-func (q *cells) at(i int) *cell {
-	i += q.start
-	if i >= len(q.buf) {
-		i -= len(q.buf)
-	}
-	return &q.buf[i]
-}
-
-func (q *cells) push(c cell) {
-	if q.n == len(q.buf) {
-		buf := make([]cell, max(64, 2*q.n))
-		n := copy(buf, q.buf[q.start:])
-		copy(buf[n:], q.buf[:q.start])
-		q.buf, q.start = buf, 0
-	}
-	q.n++
-	*q.at(q.n - 1) = c
-}
-
-func (q *cells) shift() cell {
-	c := *q.at(0)
-	q.n--
-	if q.start++; q.start == len(q.buf) {
-		q.start = 0
-	}
-	return c
-}
-
 // row is a line as cells: its beginning, how many are lost, and its end.
 type row struct {
 	headMax, tailMax int
 	head             []cell
 	lost             int
-	tail             cells
+	tail             queue[cell]
 	cut              weight // of what was written where it is lost
 }
 

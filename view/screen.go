@@ -1,10 +1,6 @@
 package view
 
-import (
-	"unicode/utf8"
-
-	"belljar/sandbox"
-)
+import "belljar/sandbox"
 
 // NewScreen implements sandbox.Viewer. The screen is xterm's, as far as programs
 // use it, of at most 500 by 200 characters, and keeps 1,000 lines that scrolled off.
@@ -12,118 +8,121 @@ import (
 // narrower size cuts are cut; characters with more than eight marks lose the others.
 func (Viewer) NewScreen(size sandbox.TerminalSize) sandbox.Screen {
 	s := &screen{size: size.Bounded()}
-	s.renew()
+	s.grids[0] = newGrid(s.size)
+	s.reset()
 	return s
 }
 
-// screen is a terminal: a parser of what the program writes, and the state that
-// vt10x does not have or that it gets wrong.
+// screen is a terminal. No sequence costs more than to go over each cell once: a
+// count that a program gives is cut to what is there. What terminals differ in is
+// as xterm's source has it: cursor.c, util.c and charproc.c.
 type screen struct {
-	size     sandbox.TerminalSize
-	parser   parser
-	grids    [2]*grid // the main and the alternate one, nil until it is used
-	current  int      // which of them is seen
-	history  history
-	delayed  delayed
-	clusters clusters
-	scratch  [2 * utf8.UTFMax]byte
+	size    sandbox.TerminalSize
+	parser  parser
+	grids   [2]*grid // the main and the alternate one, nil until it is used
+	current int      // which of them is seen
+	history history
+	scratch line // what goes to the history
 
-	pen         pen
-	saved       [2]pen // with each grid's saved cursor
-	last        rune   // that was written, for repetition; 0 is none
-	top, bottom int    // the scroll region's rows
+	cursor
+	saved       [2]cursor // with each grid
+	last        rune      // that was just written, for repetition; 0 is none
+	top, bottom int       // the scroll region's rows
 	tabs        [sandbox.MaxColumns]bool
 	noWrap      bool
 	insert      bool
 	returnsToo  bool // a line feed returns the carriage too
 }
 
-// pen is how text comes out.
-type pen struct {
+// cursor is what a program can save: where text goes, and how it comes out.
+type cursor struct {
+	x, y    int
+	wraps   bool // the last column is written: the next character is a row's first
+	origin  bool // rows count from the scroll region's top
 	style   style
 	drawing [2]bool // whether G0 and G1 are DEC's line drawing set
 	set     int     // the one of them in use
 }
 
-// renew gives the screen new grids: whatever they had is gone.
-func (s *screen) renew() {
-	s.grids = [2]*grid{newGrid(s.size.Columns, s.size.Rows)}
-	s.reset()
-}
-
-// reset begins anew, but for the grids' cells and the history.
+// reset begins anew.
 func (s *screen) reset() {
-	s.parser.reset()
 	s.current = 0
-	s.delayed = delayed{}
-	s.saved = [2]pen{}
-	s.tabs = [sandbox.MaxColumns]bool{}
-	for i := 0; i < sandbox.MaxColumns; i += 8 {
-		s.tabs[i] = true
+	for _, g := range s.grids {
+		if g != nil {
+			g.clear(style{})
+		}
+	}
+	s.history = history{}
+	s.cursor, s.saved = cursor{}, [2]cursor{}
+	s.returnsToo = false
+	for x := range s.tabs {
+		s.tabs[x] = x%8 == 0
 	}
 	s.softReset()
 }
 
+// softReset does DECSTR: modes and how text comes out, not where, nor what is seen.
 func (s *screen) softReset() {
-	s.pen, s.last = pen{}, 0
+	s.cursor = cursor{x: s.x, y: s.y, wraps: s.wraps}
+	s.saved[s.current] = cursor{}
 	s.top, s.bottom = 0, s.size.Rows-1
-	s.noWrap, s.insert, s.returnsToo = false, false, false
+	s.noWrap, s.insert = false, false
 }
 
 func (s *screen) grid() *grid { return s.grids[s.current] }
 
+// row is the cursor's.
+func (s *screen) row() *gridRow { return s.grid().row(s.y) }
+
 // Write implements sandbox.Screen.
 func (s *screen) Write(data []byte) (int, error) {
 	for rest := data; len(rest) > 0; {
-		rest = s.consume(rest)
+		rest = rest[s.parser.next(rest, s):]
 	}
 	return len(data), nil
 }
 
-// consume reads data up to its end, or to a byte that made vt10x panic: the screen
-// begins anew behind it. No such byte is known.
-func (s *screen) consume(data []byte) (rest []byte) {
-	at := 0
-	defer func() {
-		if recover() != nil {
-			s.renew()
-			rest = data[min(at+1, len(data)):]
-		}
-	}()
-	for at < len(data) {
-		at += s.parser.next(data[at:], s)
-	}
-	return nil
-}
-
-// Resize implements sandbox.Screen.
+// Resize implements sandbox.Screen. The rows above go where the cursor's would be
+// cut off: the main grid's to the history.
 func (s *screen) Resize(size sandbox.TerminalSize) {
 	if size = size.Bounded(); size == s.size {
 		return
 	}
-	s.settle()
 	s.size = size
+	s.grid().y = s.y
 	for i, g := range s.grids {
 		if g == nil {
 			continue
 		}
-		if i == 0 { // vt10x drops the rows above those that the cursor is at the end of
-			for y := range g.cursor().Y - s.size.Rows + 1 {
-				s.history.push(g.line(y, &s.clusters))
-			}
+		above := max(0, g.y-size.Rows+1)
+		if i == 0 {
+			s.toHistory(above)
 		}
-		g.setPen(style{}) // of the new cells
-		g.term.Resize(s.size.Columns, s.size.Rows)
+		g.resize(size, above)
+		s.saved[i].y = max(0, s.saved[i].y-above)
 	}
-	s.top, s.bottom = 0, s.size.Rows-1
+	s.x, s.y = min(s.x, size.Columns-1), s.grid().y
+	s.top, s.bottom, s.origin = 0, size.Rows-1, false
+}
+
+// toHistory puts the first rows of the main grid into the history.
+func (s *screen) toHistory(rows int) {
+	for y := range rows {
+		s.scratch.read(s.grids[0].row(y))
+		s.history.push(s.scratch.clone())
+	}
 }
 
 // Shot implements sandbox.Screen.
 func (s *screen) Shot() sandbox.Shot {
-	s.settle()
-	lines := append([]line(nil), s.history.lines...)
+	var lines []line
+	for i := range s.history.lines.n {
+		lines = append(lines, *s.history.lines.at(i))
+	}
 	for y := range s.size.Rows {
-		lines = append(lines, s.grid().line(y, &s.clusters))
+		var l line
+		l.read(s.grid().row(y))
+		lines = append(lines, l)
 	}
 	return shot(lines, s.size)
 }

@@ -26,7 +26,7 @@ func BenchmarkScreen(b *testing.B) {
 			s := newTestScreen(80, 24)
 			b.SetBytes(int64(len(load)))
 			for b.Loop() {
-				s.write(load)
+				_, _ = s.Write(load)
 			}
 		})
 	}
@@ -34,7 +34,7 @@ func BenchmarkScreen(b *testing.B) {
 
 func BenchmarkScreenShot(b *testing.B) {
 	s := newTestScreen(80, 24)
-	s.write(bytes.Repeat([]byte("\x1b[32mok\x1b[m  belljar/view  0.5s\r\n"), 2000))
+	_, _ = s.Write(bytes.Repeat([]byte("\x1b[32mok\x1b[m  belljar/view  0.5s\r\n"), 2000))
 	for b.Loop() {
 		s.Shot()
 	}

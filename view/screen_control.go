@@ -2,155 +2,167 @@ package view
 
 // control does a C0 control. The bell, NUL and the like show nothing.
 func (s *screen) control(c byte) {
+	s.last = 0
 	switch c {
 	case '\n', '\v', '\f':
-		if !s.delayFeed() {
-			s.settle()
-			s.feed()
+		if s.index(); s.returnsToo {
+			s.moveTo(0, s.y)
 		}
 	case '\r':
-		if s.delayed.on {
-			s.delayed.returned = s.delayed.cells > 0
-		} else {
-			s.grid().control("\r")
-		}
+		s.moveTo(0, s.y)
 	case '\t':
-		if s.delayTab() {
-			return
-		}
-		if s.settle(); s.grid().cursor().State&wrapNext == 0 {
-			s.tab(1)
-		}
+		s.tab(1)
 	case '\b':
-		s.settle()
-		s.grid().control("\b")
+		s.moveTo(s.x-1, s.y)
 	case 0x0e, 0x0f: // SO and SI
-		s.pen.set = int(0x0f - c)
+		s.set = int(0x0f - c)
 	}
 }
 
-// feed is a line feed as the program's modes have it.
-func (s *screen) feed() {
-	if s.returnsToo {
-		s.grid().control("\r")
-	}
-	s.lineFeed()
+// moveTo moves the cursor as far as the screen goes.
+func (s *screen) moveTo(x, y int) {
+	s.x = max(0, min(x, s.size.Columns-1))
+	s.y = max(0, min(y, s.size.Rows-1))
+	s.wraps = false
 }
 
-// lineFeed moves the cursor down, and scrolls if it is at the region's end.
-func (s *screen) lineFeed() {
-	g := s.grid()
-	if c := g.cursor(); c.Y != s.bottom {
-		g.control("\n")
-		return
+// moveFrom moves the cursor to a place as the program counts its rows.
+func (s *screen) moveFrom(x, y int) {
+	if s.origin {
+		y += s.top
 	}
-	s.leave(1)
-	g.control("\n")
-	s.delay()
+	s.moveTo(x, min(y, s.lastRow()))
 }
 
-// leave keeps n rows that are about to scroll off the screen's top.
-func (s *screen) leave(n int) {
-	if s.current != 0 || s.top != 0 {
-		return
+// lastRow is the last one that a program can name.
+func (s *screen) lastRow() int {
+	if s.origin {
+		return s.bottom
 	}
-	for y := range min(n, s.bottom+1) {
-		s.history.push(s.grid().line(y, &s.clusters))
-	}
+	return s.size.Rows - 1
 }
 
-// tab moves the cursor by n tab stops.
+// moveDown moves the cursor by n rows, up if n is negative. The scroll region holds
+// it if it is inside.
+func (s *screen) moveDown(x, n int) {
+	y := s.y + n
+	if s.y >= s.top {
+		y = max(y, s.top)
+	}
+	if s.y <= s.bottom {
+		y = min(y, s.bottom)
+	}
+	s.moveTo(x, y)
+}
+
+// index moves the cursor down, and scrolls if it is at the region's end.
+func (s *screen) index() {
+	if s.y == s.bottom {
+		s.scroll(1)
+	}
+	s.moveDown(s.x, 1)
+}
+
+// reverseIndex moves the cursor up, and scrolls if it is at the region's top.
+func (s *screen) reverseIndex() {
+	if s.y == s.top {
+		s.scroll(-1)
+	}
+	s.moveDown(s.x, -1)
+}
+
+// scroll moves the region's rows up by n, down if n is negative. Rows that leave
+// the main grid at the top are history.
+func (s *screen) scroll(n int) {
+	if s.current == 0 && s.top == 0 {
+		s.toHistory(max(0, min(n, s.bottom+1)))
+	}
+	s.grid().scroll(s.top, s.bottom, n, s.style.erased())
+}
+
+// tab moves the cursor by n tab stops, back if n is negative. Forward, a wrap that
+// is due stays so.
 func (s *screen) tab(n int) {
-	g := s.grid()
-	x := g.cursor().X
+	x := s.x
 	for ; n > 0 && x < s.size.Columns-1; n-- {
-		x = s.nextTab(x)
+		for x++; x < s.size.Columns-1 && !s.tabs[x]; x++ {
+		}
 	}
 	for ; n < 0 && x > 0; n++ {
 		for x--; x > 0 && !s.tabs[x]; x-- {
 		}
 	}
-	g.column(x)
-}
-
-// nextTab is the column of the tab stop after x, or the last one.
-func (s *screen) nextTab(x int) int {
-	for x++; x < s.size.Columns-1 && !s.tabs[x]; x++ {
+	if x != s.x {
+		s.moveTo(x, s.y)
 	}
-	return min(x, s.size.Columns-1)
 }
 
 // escape does an escape sequence.
 func (s *screen) escape(intermediate, final byte) {
-	s.settle()
+	s.last = 0
 	switch intermediate {
 	case 0:
 		s.plainEscape(final)
 	case '(':
-		s.pen.drawing[0] = final == '0'
+		s.drawing[0] = final == '0'
 	case ')':
-		s.pen.drawing[1] = final == '0'
+		s.drawing[1] = final == '0'
+	case '#':
+		if final == '8' {
+			s.align()
+		}
 	}
 }
 
 func (s *screen) plainEscape(final byte) {
-	switch g := s.grid(); final {
+	switch final {
 	case 'D':
-		s.lineFeed()
+		s.index()
 	case 'E':
-		g.control("\r")
-		s.lineFeed()
+		s.x = 0
+		s.index()
 	case 'H':
-		s.tabs[g.cursor().X] = true
+		s.tabs[s.x] = true
 	case 'M':
-		g.setPen(s.pen.style.erased())
-		g.control("\x1bM")
+		s.reverseIndex()
 	case '7':
 		s.save()
 	case '8':
 		s.restore()
 	case 'c':
-		for _, g := range s.grids {
-			if g != nil {
-				g.restore("\x1bc")
-			}
-		}
 		s.reset()
-		s.history = history{}
 	}
 }
 
-// save keeps the cursor's place and the pen; each grid has its own.
-func (s *screen) save() {
-	s.grid().control("\x1b7")
-	s.saved[s.current] = s.pen
+// align does DECALN, which fills the screen to adjust a tube by.
+func (s *screen) align() {
+	s.style, s.origin = style{}, false
+	s.top, s.bottom = 0, s.size.Rows-1
+	s.moveTo(0, 0)
+	for y := range s.size.Rows {
+		cells := s.grid().row(y).cells
+		for x := range cells {
+			cells[x] = glyph{r: 'E'}
+		}
+	}
 }
 
+// save keeps the cursor; each grid has its own.
+func (s *screen) save() { s.saved[s.current] = s.cursor }
+
+// restore also has the wrap that was due. The screen or the region may be smaller.
 func (s *screen) restore() {
-	s.grid().restore("\x1b8")
-	s.pen = s.saved[s.current]
+	s.cursor = s.saved[s.current]
+	wraps := s.wraps
+	s.moveTo(s.x, min(s.y, s.lastRow()))
+	s.wraps = wraps
 }
 
-// swap shows the alternate screen, which is empty, or the main one. The cursor
-// stays where it is.
-func (s *screen) swap(to int) {
-	if s.current == to {
-		return
+// show shows the main grid, 0, or the alternate one. The cursor stays where it is.
+func (s *screen) show(grid int) {
+	s.grid().y = s.y
+	if s.grids[grid] == nil {
+		s.grids[grid] = newGrid(s.size)
 	}
-	c := s.grid().cursor()
-	if s.current = to; s.grids[to] == nil {
-		s.grids[to] = newGrid(s.size.Columns, s.size.Rows)
-	}
-	g := s.grid()
-	if to == 1 {
-		g.erase(style{}, 'J', 2)
-	}
-	g.mode(6, false)
-	g.command('r', s.top+1, s.bottom+1)
-	g.mode(7, !s.noWrap)
-	g.command('H', c.Y+1, c.X+1)
-	if c.State&originScroll != 0 { // which moves the cursor
-		g.mode(6, true)
-		g.command('H', c.Y-s.top+1, c.X+1)
-	}
+	s.current = grid
 }

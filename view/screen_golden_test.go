@@ -29,7 +29,7 @@ func TestScreenGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := newTestScreen(80, 24)
-			s.write(input)
+			_, _ = s.Write(input)
 			shot := s.Shot()
 			if err := check(shot); err != nil {
 				t.Error(err)

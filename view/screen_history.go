@@ -2,6 +2,7 @@ package view
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"belljar/sandbox"
 )
@@ -25,29 +26,26 @@ type span struct {
 	end   int
 }
 
-// add appends text, which is not empty.
-func (l *line) add(s style, text []byte) {
-	l.text = append(l.text, text...)
-	if n := len(l.spans); n > 0 && l.spans[n-1].style == s {
-		l.spans[n-1].end = len(l.text)
-	} else {
+// read makes the line what a row shows, but for the blanks at its end, whatever
+// their style.
+func (l *line) read(row *gridRow) {
+	l.text, l.spans = l.text[:0], l.spans[:0]
+	cells := row.cells
+	for len(cells) > 0 && (cells[len(cells)-1].r == blank || cells[len(cells)-1].r == ' ') {
+		cells = cells[:len(cells)-1]
+	}
+	for len(cells) > 0 {
+		s, n := cells[0].style, 0
+		for n < len(cells) && cells[n].style == s {
+			if r := cells[n].r; r > 0 && r < utf8.RuneSelf {
+				l.text = append(l.text, byte(r)) // and quick: this is what most output costs
+			} else {
+				l.text = row.append(l.text, &cells[n])
+			}
+			n++
+		}
 		l.spans = append(l.spans, span{s, len(l.text)})
-	}
-}
-
-// trim cuts the blanks at the end, whatever their style.
-func (l *line) trim() {
-	end := len(l.text)
-	for end > 0 && l.text[end-1] == ' ' {
-		end--
-	}
-	l.text = l.text[:end]
-	n := len(l.spans)
-	for n > 0 && (n > 1 && l.spans[n-2].end >= end || end == 0) {
-		n--
-	}
-	if l.spans = l.spans[:n]; n > 0 {
-		l.spans[n-1].end = end
+		cells = cells[n:]
 	}
 }
 
@@ -67,22 +65,19 @@ func (l *line) shot() []sandbox.Span {
 
 // history is what scrolled off a screen's top.
 type history struct {
-	lines        []line
+	lines        queue[line]
 	bytes, spans int
 }
 
 // push appends a line and forgets the oldest if there are too many.
 func (h *history) push(l line) {
-	l.trim()
-	l = l.clone()
-	h.lines = append(h.lines, l)
+	h.lines.push(l)
 	h.bytes += len(l.text)
 	h.spans += len(l.spans)
-	for len(h.lines) > historyLines || h.bytes > historyBytes || h.spans > historySpans {
-		h.bytes -= len(h.lines[0].text)
-		h.spans -= len(h.lines[0].spans)
-		h.lines[0] = line{}
-		h.lines = h.lines[1:]
+	for h.lines.n > historyLines || h.bytes > historyBytes || h.spans > historySpans {
+		oldest := h.lines.shift()
+		h.bytes -= len(oldest.text)
+		h.spans -= len(oldest.spans)
 	}
 }
 

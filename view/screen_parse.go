@@ -16,8 +16,6 @@ type parser struct {
 	sequence sequence
 }
 
-func (p *parser) reset() { p.partial, p.sequence.state = p.partial[:0], inText }
-
 // next reads the first part of data, which is not empty, and says how long it is.
 func (p *parser) next(data []byte, to performer) int {
 	c := data[0]

@@ -4,17 +4,11 @@ import "belljar/sandbox"
 
 // command does a control sequence. Queries are not answered.
 func (s *screen) command(c *command) {
-	if c.final == 'm' && c.private == 0 && c.intermediate == 0 {
-		s.pen.style.setAttributes(c)
-		return
-	}
-	if s.delayed.on && c.final == 'K' && s.delaysErase(c) {
-		return
-	}
-	s.settle()
+	last := s.last
+	s.last = 0
 	switch {
 	case c.intermediate == '!' && c.final == 'p':
-		s.soft()
+		s.softReset()
 	case c.intermediate != 0:
 	case c.private == '?' && (c.final == 'h' || c.final == 'l'):
 		for _, mode := range c.parameters() {
@@ -22,35 +16,42 @@ func (s *screen) command(c *command) {
 		}
 	case c.private == '?' && (c.final == 'J' || c.final == 'K'): // but what is protected
 		s.erase(c)
-	case c.private == 0:
-		_ = s.move(c) || s.edit(c) || s.set(c)
+	case c.private != 0:
+	case c.final == 'm':
+		s.style.setAttributes(c)
+	case c.final == 'b':
+		s.last = last
+		s.repeat(min(c.value(0, 1), s.size.Columns))
+		s.last = 0
+	default:
+		_ = s.move(c) || s.edit(c) || s.change(c)
 	}
 }
 
 // move does the sequences that move the cursor.
 func (s *screen) move(c *command) bool {
-	g, n := s.grid(), c.value(0, 1)
+	n := c.value(0, 1)
 	switch c.final {
 	case 'A':
-		g.row(-n, s.top, s.bottom)
-	case 'B', 'e':
-		g.row(n, s.top, s.bottom)
+		s.moveDown(s.x, -n)
+	case 'B':
+		s.moveDown(s.x, n)
 	case 'C', 'a':
-		g.command('C', n)
+		s.moveTo(s.x+n, s.y)
 	case 'D':
-		g.command('D', n)
-	case 'E', 'F':
-		if c.final == 'F' {
-			n = -n
-		}
-		g.row(n, s.top, s.bottom)
-		g.control("\r")
+		s.moveTo(s.x-n, s.y)
+	case 'E':
+		s.moveDown(0, n)
+	case 'F':
+		s.moveDown(0, -n)
 	case 'G', '`':
-		g.column(n - 1)
+		s.moveTo(n-1, s.y)
 	case 'H', 'f':
-		g.command('H', n, c.value(1, 1))
+		s.moveFrom(c.value(1, 1)-1, n-1)
 	case 'd':
-		g.command('d', n)
+		s.moveFrom(s.x, n-1)
+	case 'e':
+		s.moveTo(s.x, min(s.y+n, s.lastRow()))
 	case 'I':
 		s.tab(n)
 	case 'Z':
@@ -65,52 +66,81 @@ func (s *screen) move(c *command) bool {
 	return true
 }
 
-// edit does the sequences that change what is there. n is at most what the screen
-// has: more changes nothing else.
+// edit does the sequences that change what is there.
 func (s *screen) edit(c *command) bool {
-	g, n := s.grid(), min(c.value(0, 1), sandbox.MaxColumns)
+	n, erased := c.value(0, 1), s.style.erased()
 	switch c.final {
 	case 'J', 'K':
 		s.erase(c)
 	case 'S':
-		s.leave(n)
-		g.erase(s.pen.style, 'S', n)
+		s.scroll(n)
 	case 'T':
-		if c.count > 1 { // tracks the mouse
-			return true
+		if c.count <= 1 { // or it tracks the mouse
+			s.scroll(-n)
 		}
-		fallthrough
-	case '@', 'L', 'M', 'P', 'X':
-		g.erase(s.pen.style, c.final, n)
-	case 'b':
-		s.repeat(n)
+	case 'L':
+		s.scrollHere(-n)
+	case 'M':
+		s.scrollHere(n)
+	case '@':
+		s.wraps = false
+		insertBlanks(s.row().cells, s.x, n, erased)
+	case 'P':
+		s.wraps = false
+		deleteCells(s.row().cells, s.x, n, erased)
+	case 'X':
+		s.wraps = false
+		erase(s.row().cells, s.x, n, erased)
 	default:
 		return false
 	}
 	return true
 }
 
-func (s *screen) erase(c *command) {
-	g, what := s.grid(), c.value(0, 0)
-	switch {
-	case what < 3:
-		g.erase(s.pen.style, c.final, what)
-		// vt10x forgets the first row above the second.
-		if y := g.cursor(); c.final == 'J' && what == 1 && y.Y == 1 && y.State&originScroll == 0 {
-			g.control("\x1b[A\x1b[2K\x1b[B")
-		}
-	case what == 3 && c.final == 'J':
-		s.history = history{}
+// scrollHere scrolls what is from the cursor's row to the region's end.
+func (s *screen) scrollHere(n int) {
+	if s.y >= s.top && s.y <= s.bottom {
+		s.moveTo(0, s.y)
+		s.grid().scroll(s.y, s.bottom, n, s.style.erased())
 	}
 }
 
-// set does the sequences that change modes.
-func (s *screen) set(c *command) bool {
+// erase erases what follows the cursor (0), what is before it (1) or both (2), in
+// its row or on the screen. The cursor's own cell goes with either, and the wrap
+// that it may be due.
+func (s *screen) erase(c *command) {
+	what, erased := c.value(0, 0), s.style.erased()
+	switch {
+	case what > 2:
+		if what == 3 && c.final == 'J' {
+			s.history = history{}
+		}
+		return
+	case what == 0:
+		erase(s.row().cells, s.x, s.size.Columns, erased)
+	case what == 1:
+		erase(s.row().cells, 0, s.x+1, erased)
+	default:
+		s.row().clear(erased)
+	}
+	s.wraps = false
+	if c.final == 'K' {
+		return
+	}
+	for y := range s.size.Rows {
+		if y > s.y && what != 1 || y < s.y && what != 0 {
+			s.grid().row(y).clear(erased)
+		}
+	}
+}
+
+// change does the sequences that change modes.
+func (s *screen) change(c *command) bool {
 	switch c.final {
 	case 'g':
 		switch c.value(0, 0) {
 		case 0:
-			s.tabs[s.grid().cursor().X] = false
+			s.tabs[s.x] = false
 		case 3:
 			s.tabs = [sandbox.MaxColumns]bool{}
 		}
@@ -127,7 +157,7 @@ func (s *screen) set(c *command) bool {
 		top, bottom := c.value(0, 1), min(c.value(1, s.size.Rows), s.size.Rows)
 		if top < bottom {
 			s.top, s.bottom = top-1, bottom-1
-			s.grid().command('r', top, bottom)
+			s.moveFrom(0, 0)
 		}
 	default:
 		return false
@@ -138,39 +168,36 @@ func (s *screen) set(c *command) bool {
 func (s *screen) privateMode(mode int, on bool) {
 	switch mode {
 	case 6:
-		s.grid().mode(6, on)
+		s.origin = on
+		s.moveFrom(0, 0)
 	case 7:
 		s.noWrap = !on
-		s.grid().mode(7, on)
-	case 47, 1047:
-		s.swap(b2i(on))
-	case 1048, 1049:
-		if on {
-			s.save()
-		}
-		if mode == 1049 {
-			s.swap(b2i(on))
-		}
-		if !on {
-			s.restore()
-		}
+	case 47, 1047, 1048, 1049:
+		s.alternate(mode, on)
 	}
 }
 
-// soft does DECSTR: modes and the pen, not what is seen nor the cursor.
-func (s *screen) soft() {
-	g := s.grid()
-	c := g.cursor()
-	s.softReset()
-	g.mode(6, false)
-	g.mode(7, true)
-	g.command('r', 1, s.size.Rows)
-	g.command('H', c.Y+1, c.X+1)
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
+// alternate does the modes that have to do with the alternate grid. 1047 clears it
+// on the way out, 1049 on the way in, and 47 not at all; 1048 and 1049 save the
+// cursor.
+func (s *screen) alternate(mode int, on bool) {
+	if mode >= 1048 && on {
+		s.save()
 	}
-	return 0
+	switch {
+	case mode == 1048:
+	case on:
+		s.show(1)
+	default:
+		if mode == 1047 && s.current == 1 {
+			s.grid().clear(s.style.erased())
+		}
+		s.show(0)
+	}
+	switch {
+	case mode == 1049 && on:
+		s.grid().clear(s.style.erased())
+	case mode >= 1048 && !on:
+		s.restore()
+	}
 }

@@ -94,6 +94,6 @@ func setColor(to *color, c *command, i, end int) int {
 
 func mix(to *color, p []int) {
 	if r, g, b := p[0], p[1], p[2]; max(r, g, b) < 256 {
-		*to = mixed(r, g, b)
+		*to = mixedColor | color(r<<16|g<<8|b)
 	}
 }

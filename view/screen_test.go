@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/hinshun/vt10x"
 
 	"belljar/sandbox"
 )
@@ -125,15 +124,14 @@ func TestScreenStyles(t *testing.T) {
 		input string
 		want  []sandbox.Span
 	}{
-		"none":    {"ab\x1b[mc", []sandbox.Span{plain("abc")}},
-		"each":    {"\x1b[1ma\x1b[;3mb\x1b[0;4mc\x1b[0;7md", []sandbox.Span{{Text: "a", Bold: true}, {Text: "b", Italic: true}, {Text: "c", Underline: true}, {Text: "d", Inverse: true}}},
-		"all":     {"\x1b[1;3;4;7;31;42ma\x1b[22;23;24;27;39;49mb", []sandbox.Span{{Text: "a", Bold: true, Italic: true, Underline: true, Inverse: true, Foreground: "palette:1", Background: "palette:2"}, plain("b")}},
-		"bright":  {"\x1b[1;31ma\x1b[1;91mb\x1b[107mc", []sandbox.Span{{Text: "a", Bold: true, Foreground: "palette:1"}, {Text: "b", Bold: true, Foreground: "palette:9"}, {Text: "c", Bold: true, Foreground: "palette:9", Background: "palette:15"}}},
-		"palette": {"\x1b[38;5;0ma\x1b[38;5;255;48;5;7mb\x1b[38;5;256mc", []sandbox.Span{{Text: "a", Foreground: "palette:0"}, {Text: "bc", Foreground: "palette:255", Background: "palette:7"}}},
-		"mixed":   {"\x1b[38;2;0;0;0ma\x1b[48;2;255;128;1;1mb", []sandbox.Span{{Text: "a", Foreground: "#000000"}, {Text: "b", Bold: true, Foreground: "#000000", Background: "#ff8001"}}},
-		"colons":  {"\x1b[38:2::1:2:3ma\x1b[38:2:4:5:6;1mb\x1b[0;38:5:7;4:3mc\x1b[4:0md", []sandbox.Span{{Text: "a", Foreground: "#010203"}, {Text: "b", Bold: true, Foreground: "#040506"}, {Text: "c", Underline: true, Foreground: "palette:7"}, {Text: "d", Foreground: "palette:7"}}},
-		// vt10x has one number for both: the encoding gives way.
-		"like the palette":         {"\x1b[38;2;0;1;7ma", []sandbox.Span{{Text: "a", Foreground: "#000207"}}},
+		"none":                     {"ab\x1b[mc", []sandbox.Span{plain("abc")}},
+		"each":                     {"\x1b[1ma\x1b[;3mb\x1b[0;4mc\x1b[0;7md", []sandbox.Span{{Text: "a", Bold: true}, {Text: "b", Italic: true}, {Text: "c", Underline: true}, {Text: "d", Inverse: true}}},
+		"all":                      {"\x1b[1;3;4;7;31;42ma\x1b[22;23;24;27;39;49mb", []sandbox.Span{{Text: "a", Bold: true, Italic: true, Underline: true, Inverse: true, Foreground: "palette:1", Background: "palette:2"}, plain("b")}},
+		"bright":                   {"\x1b[1;31ma\x1b[1;91mb\x1b[107mc", []sandbox.Span{{Text: "a", Bold: true, Foreground: "palette:1"}, {Text: "b", Bold: true, Foreground: "palette:9"}, {Text: "c", Bold: true, Foreground: "palette:9", Background: "palette:15"}}},
+		"palette":                  {"\x1b[38;5;0ma\x1b[38;5;255;48;5;7mb\x1b[38;5;256mc", []sandbox.Span{{Text: "a", Foreground: "palette:0"}, {Text: "bc", Foreground: "palette:255", Background: "palette:7"}}},
+		"mixed":                    {"\x1b[38;2;0;0;0ma\x1b[48;2;255;128;1;1mb", []sandbox.Span{{Text: "a", Foreground: "#000000"}, {Text: "b", Bold: true, Foreground: "#000000", Background: "#ff8001"}}},
+		"colons":                   {"\x1b[38:2::1:2:3ma\x1b[38:2:4:5:6;1mb\x1b[0;38:5:7;4:3mc\x1b[4:0md", []sandbox.Span{{Text: "a", Foreground: "#010203"}, {Text: "b", Bold: true, Foreground: "#040506"}, {Text: "c", Underline: true, Foreground: "palette:7"}, {Text: "d", Foreground: "palette:7"}}},
+		"like the palette":         {"\x1b[38;2;0;0;7;48;2;0;1;7ma", []sandbox.Span{{Text: "a", Foreground: "#000007", Background: "#000107"}}},
 		"dark":                     {"\x1b[1;38;2;0;0;7;48;2;0;0;255ma", []sandbox.Span{{Text: "a", Bold: true, Foreground: "#000007", Background: "#0000ff"}}},
 		"the underline's color":    {"\x1b[58;5;1;58;2;1;3;7ma", []sandbox.Span{plain("a")}},
 		"inverse":                  {"\x1b[7;31ma\x1b[44mb", []sandbox.Span{{Text: "a", Inverse: true, Foreground: "palette:1"}, {Text: "b", Inverse: true, Foreground: "palette:1", Background: "palette:4"}}},
@@ -207,35 +205,12 @@ func TestScreenHistoryIsBounded(t *testing.T) {
 		s := Viewer{}.NewScreen(sandbox.TerminalSize{Columns: 500, Rows: 2}).(*screen)
 		_, _ = s.Write([]byte(strings.Repeat(line, 1100)))
 		h := s.history
-		if len(h.lines) > historyLines || h.bytes > historyBytes || h.spans > historySpans {
-			t.Errorf("%s: %d lines, %d bytes, %d spans", name, len(h.lines), h.bytes, h.spans)
+		if h.lines.n > historyLines || h.bytes > historyBytes || h.spans > historySpans {
+			t.Errorf("%s: %d lines, %d bytes, %d spans", name, h.lines.n, h.bytes, h.spans)
 		}
-		if len(h.lines) < 100 {
-			t.Errorf("%s: only %d lines are kept", name, len(h.lines))
+		if h.lines.n < 100 {
+			t.Errorf("%s: only %d lines are kept", name, h.lines.n)
 		}
-	}
-}
-
-// panicking is a vt10x that cannot take one byte.
-type panicking struct{ vt10x.Terminal }
-
-func (p panicking) Write(b []byte) (int, error) {
-	if strings.ContainsRune(string(b), '!') {
-		panic("a bug of vt10x")
-	}
-	return p.Terminal.Write(b)
-}
-
-func TestScreenOutlivesPanics(t *testing.T) {
-	s := Viewer{}.NewScreen(sandbox.TerminalSize{Columns: 10, Rows: 2}).(*screen)
-	_, _ = s.Write([]byte("1\r\n2\r\n3"))
-	s.settle()
-	s.grids[0].term = panicking{s.grids[0].term}
-	if n, err := s.Write([]byte("\r!new")); n != 5 || err != nil {
-		t.Errorf("got %d, %v", n, err)
-	}
-	if got := s.Shot().Text; got != "1\nnew" {
-		t.Errorf("got %q", got)
 	}
 }
 

@@ -1,36 +1,32 @@
 package view
 
-import (
-	"bytes"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // text writes printable ASCII.
 func (s *screen) text(ascii []byte) {
-	if s.pen.drawing[s.pen.set] {
+	if s.drawing[s.set] {
 		for _, c := range ascii {
-			s.draw(c)
+			s.put(drawn(c), 1)
 		}
 		return
 	}
 	s.last = rune(ascii[len(ascii)-1])
 	for len(ascii) > 0 {
-		n := min(s.room(1), len(ascii))
-		if s.noWrap && n < len(ascii) { // all that follows is written over the last cell
-			ascii = append(bytes.Clone(ascii[:n-1]), ascii[len(ascii)-1])
+		s.makeRoom(1)
+		cells := s.place(min(len(ascii), s.size.Columns-s.x))
+		for i := range cells {
+			cells[i] = glyph{r: rune(ascii[i]), style: s.style}
 		}
-		s.place(ascii[:n], n)
-		ascii = ascii[n:]
+		ascii = ascii[len(cells):]
 	}
 }
 
-// draw writes a character of DEC's line drawing set.
-func (s *screen) draw(c byte) {
+// drawn is a character of DEC's line drawing set.
+func drawn(c byte) rune {
 	if c < '_' {
-		s.single(rune(c))
-	} else {
-		s.single(lineDrawing[c-'_'])
+		return rune(c)
 	}
+	return lineDrawing[c-'_']
 }
 
 // lineDrawing begins at '_'.
@@ -42,123 +38,73 @@ func (s *screen) char(r rune) {
 	switch seen := shown(0, r); {
 	case w == 0:
 		s.mark(r)
+	case w == 2 && seen == r && s.size.Columns > 1:
+		s.put(r, 2)
 	case w == 2 && seen == r:
-		s.wide(r)
+		s.put(utf8.RuneError, 1)
 	default:
-		s.single(seen)
+		s.put(seen, 1)
 	}
 }
 
-func (s *screen) single(r rune) {
+// put writes a rune of one or two cells.
+func (s *screen) put(r rune, width int) {
 	s.last = r
-	s.room(1)
-	s.place(utf8.AppendRune(s.scratch[:0], r), 1)
+	s.makeRoom(width)
+	cells := s.place(width)
+	cells[0] = glyph{r: r, style: s.style}
+	if width == 2 {
+		cells[1] = glyph{r: wideTail, style: s.style}
+	}
 }
 
-// wide writes a rune of two cells. The second one holds a rune of its own, which
-// the grid moves along with the first.
-func (s *screen) wide(r rune) {
-	if s.size.Columns < 2 {
-		s.single(utf8.RuneError)
-		return
-	}
-	s.last = r
-	if s.room(2) < 2 { // and no wrap: it takes the last two
-		s.grid().column(s.size.Columns - 2)
-	}
-	s.settle()
-	s.place(pair(s.scratch[:0], r), 2)
-}
-
-// place writes text of as many cells at the cursor, where there is room.
-func (s *screen) place(text []byte, cells int) {
-	if s.delayText(text, cells) {
-		return
-	}
-	if s.insert {
-		s.grid().command('@', cells)
-	}
-	s.grid().put(s.pen.style, text)
-}
-
-// room is how many cells there are up to the row's end, after the wrap of a cursor
-// that has less than it needs.
-func (s *screen) room(needs int) int {
-	if d := &s.delayed; d.on && !d.returned {
-		if d.cells+needs > s.size.Columns {
-			s.delayLine()
-		}
-		return s.size.Columns - d.cells
-	}
-	s.settle()
-	c := s.grid().cursor()
-	room := s.size.Columns - c.X
-	if c.State&wrapNext != 0 {
-		room = 0
-	}
+// makeRoom moves the cursor to where so many cells are: to the next row or,
+// without wrap, back.
+func (s *screen) makeRoom(width int) {
 	switch {
-	case room >= needs:
-		return room
+	case !s.wraps && s.x+width <= s.size.Columns:
 	case s.noWrap:
-		return max(room, 1)
+		s.x, s.wraps = min(s.x, s.size.Columns-width), false
+	default:
+		s.x = 0
+		s.index()
 	}
-	s.grid().control("\r")
-	s.lineFeed()
-	return s.size.Columns
+}
+
+// place is the n cells at the cursor, for characters to be written to; the cursor
+// moves behind them.
+func (s *screen) place(n int) []glyph {
+	cells, x := s.row().cells, s.x
+	if s.insert {
+		insertBlanks(cells, x, n, s.style.erased())
+	}
+	s.x = x + n
+	if s.wraps = s.x == len(cells); s.wraps {
+		s.x--
+	}
+	return part(cells, x, n)
 }
 
 // mark adds a rune without a cell of its own to the character before the cursor.
 func (s *screen) mark(r rune) {
-	s.settle()
-	g := s.grid()
-	c := g.cursor()
-	x := c.X
-	if c.State&wrapNext == 0 {
+	if s.x == 0 && !s.wraps { // nothing before it: it gets a blank
+		s.put(' ', 1)
+	}
+	s.last = 0
+	row, x := s.row(), s.x
+	if !s.wraps {
 		x--
 	}
-	if x < 0 { // nothing before it: it gets a blank
-		s.single(' ')
-		s.mark(r)
-		return
+	if row.cells[x].r == wideTail {
+		x--
 	}
-	text, wide := s.clusters.text(g.term.Cell(x, c.Y).Char)
-	if wide {
-		text = " " // its other half was overwritten
-	} else if x > 0 && g.term.Cell(x, c.Y).Char == wideTail {
-		if first, ok := s.clusters.text(g.term.Cell(x-1, c.Y).Char); ok {
-			text, wide, x = first, true, x-1
-		}
-	}
-	if utf8.RuneCountInString(text) > maxMarks {
-		return
-	}
-	before, _ := utf8.DecodeLastRuneInString(text)
-	code, ok := s.clusters.code(text + string(shown(before, r)))
-	if !ok {
-		return
-	}
-	marked := utf8.AppendRune(s.scratch[:0], code)
-	if text != " " && wide {
-		marked = pair(s.scratch[:0], code)
-	}
-	g.column(x)
-	g.put(styleOf(g.term.Cell(x, c.Y)), marked) // and the cursor is where it was
+	row.mark(x, r)
 }
 
-// pair is what the grid has of a character of two cells.
-func pair(b []byte, r rune) []byte {
-	return utf8.AppendRune(utf8.AppendRune(b, r), wideTail)
-}
-
-// repeat writes the last rune again: no more than a row of it, which is what
-// programs do.
+// repeat writes again what was written last: no more than a row of it, which is
+// what programs do.
 func (s *screen) repeat(n int) {
-	n = min(n, s.size.Columns)
 	for r := s.last; r != 0 && n > 0; n-- {
-		if r < utf8.RuneSelf {
-			s.text(bytes.Repeat([]byte{byte(r)}, n))
-			return
-		}
-		s.char(r)
+		s.put(r, max(1, width(r)))
 	}
 }

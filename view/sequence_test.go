@@ -12,7 +12,7 @@ import (
 // lineOf is what the view, and what a screen wide enough, shows of a line.
 func lineOf(in string) (view, screen string) {
 	s := newTestScreen(sandbox.MaxColumns, 2)
-	s.write([]byte(in))
+	_, _ = s.Write([]byte(in))
 	return viewOf(sandbox.View{Charset: "utf-8"}, in).Text, s.Shot().Text
 }
 

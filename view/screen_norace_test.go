@@ -1,5 +1,0 @@
-//go:build !race
-
-package view
-
-const corpusSize = 10 << 20
