@@ -10,7 +10,7 @@ type SessionInfo struct {
 	Name      string    `json:"name"`
 	Container string    `json:"container"` // "" of one that is lost
 	Image     string    `json:"image"`
-	User      string    `json:"user,omitempty"`      // UID:GID of its first command, whose are /tmp and /work
+	User      string    `json:"user,omitempty"`      // UID:GID of its first command, who owns /work
 	UserName  string    `json:"user_name,omitempty"` // as it was asked for, where by name
 	Created   time.Time `json:"created"`
 	LastUsed  time.Time `json:"last_used"`

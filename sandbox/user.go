@@ -25,6 +25,7 @@ func (u User) Numbers() string {
 	return fmt.Sprintf("%d:%d", u.UID, u.GID)
 }
 
+// Unnamed is the user by numbers alone.
 func (u User) Unnamed() User { return User{UID: u.UID, GID: u.GID} }
 
 // same tells whether both are one user of the same image.
@@ -78,6 +79,7 @@ func ParseID(text string) (int, bool) {
 
 func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
+// IsName tells whether an account or a group can be called that.
 func IsName(text string) bool {
 	plain := strings.TrimSuffix(text, "$") // as a machine's account has
 	return plain != "" && len(text) <= maxName && strings.Trim(plain, idChars) == "" && !strings.ContainsAny(plain[:1], "0123456789-.")

@@ -161,6 +161,8 @@ func TestUpgradeEndsWithItsContext(t *testing.T) {
 		case "containers/create":
 			w.WriteHeader(http.StatusCreated)
 			fmt.Fprint(w, `{"Id":"made"}`)
+		case "containers/made/archive": // no user files
+			w.WriteHeader(http.StatusNotFound)
 		case "containers/made/attach":
 			cancel()
 			<-r.Context().Done()
