@@ -20,13 +20,17 @@ which takes a few minutes.
   cold          belljar run beside docker run --rm, as whole processes
   warm          a command in a fresh container of the warm pool, from the call to
                 its result, beside docker run --rm; the pool is at rest before each
-  session       a command in a session beside docker exec in a container that runs
+  session       a command in a session beside docker exec in a container that runs;
+                both sides rest 100 ms before each
+  session_burst the same without a pause, one command after the other
   kill          from a timeout until the container is gone and the result is there,
                 beside docker kill until docker run has ended; measured n/4 times,
                 at least 5
   output        256 MiB to /dev/null beside docker run, as whole processes; 3 times
   throughput_1  commands that each make a container, by 1, 2, 4 or 8 callers at once,
                 beside as many loops of docker run --rm; "throughput" is all four
+  sustained_4   4 callers that keep going on the warm pool, a fresh container for each
+                command, beside 4 loops of docker run --rm; each side for n x 1.5 s
 
 Docker's side is always the whole docker command, as scripts use it. A ratio is
 belljar's figure divided by docker's: of milliseconds less is better, of commands
@@ -51,12 +55,14 @@ var benchTests = []benchTest{
 	{"cold", benchCold},
 	{"warm", benchWarm},
 	{"session", benchSession},
+	{"session_burst", benchSessionBurst},
 	{"kill", benchKill},
 	{"output", benchOutput},
 	{"throughput_1", benchThroughput(1)},
 	{"throughput_2", benchThroughput(2)},
 	{"throughput_4", benchThroughput(4)},
 	{"throughput_8", benchThroughput(8)},
+	{"sustained_4", benchSustained(4)},
 }
 
 // benchFlags are bench's flags.
@@ -115,7 +121,7 @@ func selectTests(asked []string) ([]benchTest, error) {
 	names := benchNames(benchTests)
 	for _, name := range asked {
 		if name != "throughput" && !slices.Contains(names, name) {
-			return nil, usagef("bench has no row %q: there are %s, and throughput for the last four", name, strings.Join(names, ", "))
+			return nil, usagef("bench has no row %q: there are %s, and throughput for those of that name", name, strings.Join(names, ", "))
 		}
 	}
 	if len(asked) == 0 {
@@ -123,8 +129,8 @@ func selectTests(asked []string) ([]benchTest, error) {
 	}
 	var tests []benchTest
 	for _, test := range benchTests {
-		group, _, _ := strings.Cut(test.name, "_")
-		if slices.Contains(asked, test.name) || slices.Contains(asked, group) {
+		group := strings.HasPrefix(test.name, "throughput_") && slices.Contains(asked, "throughput")
+		if group || slices.Contains(asked, test.name) {
 			tests = append(tests, test)
 		}
 	}

@@ -18,11 +18,7 @@ func benchCold(ctx context.Context, b *bench) (benchRow, error) {
 
 // benchWarm measures a pool at rest.
 func benchWarm(ctx context.Context, b *bench) (benchRow, error) {
-	pool := b.config.Profiles[sandbox.DefaultProfile].Pool
-	pool.Min = max(1, pool.Min) // a configuration without a pool is measured as well
-	pool.Max = max(pool.Min, pool.Max)
-	pool.MaxAge = max(time.Hour, pool.MaxAge)
-	l := b.local(pool)
+	l := b.local(b.pool())
 	defer l.Close()
 	l.Warm()
 	var last string
@@ -84,8 +80,39 @@ func (b *bench) rest(ctx context.Context, l sandbox.Pools, last string) error {
 	}
 }
 
-// benchSession measures both sides in a container that each has already.
-func benchSession(ctx context.Context, b *bench) (row benchRow, err error) {
+// pool is the configured one. A configuration without a pool is measured as well.
+func (b *bench) pool() sandbox.PoolSize {
+	pool := b.config.Profiles[sandbox.DefaultProfile].Pool
+	pool.Min = max(1, pool.Min)
+	pool.Max = max(pool.Min, pool.Max)
+	pool.MaxAge = max(time.Hour, pool.MaxAge)
+	return pool
+}
+
+// benchSession measures a session at rest: its next gate is open.
+func benchSession(ctx context.Context, b *bench) (benchRow, error) {
+	return b.inContainer(ctx, func(ours, theirs side) (measured, measured, error) {
+		rested := func(do side) side {
+			return func(ctx context.Context) (time.Duration, error) {
+				if err := pause(ctx, gatePause); err != nil {
+					return 0, err
+				}
+				return do(ctx)
+			}
+		}
+		return alternate(ctx, b.count, rested(ours), rested(theirs))
+	})
+}
+
+// benchSessionBurst measures commands that follow each other at once.
+func benchSessionBurst(ctx context.Context, b *bench) (benchRow, error) {
+	return b.inContainer(ctx, func(ours, theirs side) (measured, measured, error) {
+		return rounds(ctx, 1, (b.count+throughputRounds-1)/throughputRounds, ours, theirs)
+	})
+}
+
+// inContainer measures both sides in a container that each has already.
+func (b *bench) inContainer(ctx context.Context, measure func(ours, theirs side) (measured, measured, error)) (row benchRow, err error) {
 	l := b.local(sandbox.PoolSize{})
 	defer l.Close()
 	l.Warm() // or the next command's gate is not opened ahead
@@ -100,9 +127,6 @@ func benchSession(ctx context.Context, b *bench) (row benchRow, err error) {
 		return row, err
 	}
 	ours := func(ctx context.Context) (time.Duration, error) {
-		if err := pause(ctx, gatePause); err != nil {
-			return 0, err
-		}
 		return timedRun(ctx, l, c, func(r sandbox.Result) error {
 			if !r.Container.Reused {
 				return fmt.Errorf("the session was lost: %s", r.SessionLost)
@@ -110,13 +134,8 @@ func benchSession(ctx context.Context, b *bench) (row benchRow, err error) {
 			return nil
 		})
 	}
-	theirs := func(ctx context.Context) (time.Duration, error) {
-		if err := pause(ctx, gatePause); err != nil {
-			return 0, err
-		}
-		return wholeProcess(b.peer.command("exec", name, "sh", "-c", trivial))(ctx)
-	}
-	a, t, err := alternate(ctx, b.count, ours, theirs)
+	theirs := wholeProcess(b.peer.command("exec", name, "sh", "-c", trivial))
+	a, t, err := measure(ours, theirs)
 	return newBenchRow("docker exec", a, t), err
 }
 

@@ -48,7 +48,7 @@ func TestPercentile(t *testing.T) {
 }
 
 func TestSelectTests(t *testing.T) {
-	all := "cold warm session kill output throughput_1 throughput_2 throughput_4 throughput_8"
+	all := "cold warm session session_burst kill output throughput_1 throughput_2 throughput_4 throughput_8 sustained_4"
 	for asked, want := range map[string]string{
 		"":                          all,
 		"warm":                      "warm",
@@ -143,10 +143,28 @@ func TestRounds(t *testing.T) {
 	})
 }
 
+// Each side goes on for the whole of its turns, with a rest before each.
+func TestSustained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rests := 0
+		does := func(d time.Duration) side {
+			return func(context.Context) (time.Duration, error) { time.Sleep(d); return d, nil }
+		}
+		rest := func() error { rests++; time.Sleep(time.Hour); return nil }
+		a, b, err := sustained(t.Context(), 4, 3*time.Second, rest, does(100*time.Millisecond), does(200*time.Millisecond))
+		if err != nil || rests != 2*sustainedTurns {
+			t.Fatalf("%v after %d rests", err, rests)
+		}
+		if len(a.took) != 4*30*sustainedTurns || a.perSecond != 40 || len(b.took) != 4*15*sustainedTurns || b.perSecond != 20 {
+			t.Errorf("%d at %v per second beside %d at %v", len(a.took), a.perSecond, len(b.took), b.perSecond)
+		}
+	})
+}
+
 func TestCallAllEnds(t *testing.T) {
 	wrong := errors.New("wrong")
 	var count atomic.Int32
-	_, _, err := callAll(t.Context(), 3, 1000, func(context.Context) (time.Duration, error) {
+	_, _, err := callAll(t.Context(), 3, times(1000), func(context.Context) (time.Duration, error) {
 		if count.Add(1) == 5 {
 			return 0, wrong
 		}

@@ -56,7 +56,7 @@ func rounds(ctx context.Context, callers, each int, ours, theirs side) (a, b mea
 		if i < 2 {
 			n = 1
 		}
-		d, elapsed, err := callAll(ctx, callers, n, [2]side{ours, theirs}[i%2])
+		d, elapsed, err := callAll(ctx, callers, times(n), [2]side{ours, theirs}[i%2])
 		if err != nil {
 			return a, b, err
 		}
@@ -68,9 +68,55 @@ func rounds(ctx context.Context, callers, each int, ours, theirs side) (a, b mea
 	return measured{took[0], float64(len(took[0])) / whole[0].Seconds()}, measured{took[1], float64(len(took[1])) / whole[1].Seconds()}, nil
 }
 
-// callAll has callers do it n times each, and says how long each time took, and
-// all together. The first error ends all.
-func callAll(ctx context.Context, callers, n int, do side) ([]time.Duration, time.Duration, error) {
+const (
+	// sustainedTurns is how often each side has its turn, and sustainedEach how
+	// long that lasts for each time that is to be measured.
+	sustainedTurns = 2
+	sustainedEach  = 1500 * time.Millisecond / sustainedTurns
+)
+
+// benchSustained measures callers that keep going for longer than a full pool
+// lasts.
+func benchSustained(callers int) func(context.Context, *bench) (benchRow, error) {
+	return func(ctx context.Context, b *bench) (benchRow, error) {
+		l := b.local(b.pool())
+		defer l.Close()
+		l.Warm()
+		ours := func(ctx context.Context) (time.Duration, error) {
+			return timedRun(ctx, l, sandbox.Command{Script: trivial}, nil)
+		}
+		rest := func() error { return b.rest(ctx, l, "") }
+		a, t, err := sustained(ctx, callers, time.Duration(b.count)*sustainedEach, rest, ours, wholeProcess(b.peer.run(trivial)))
+		return newBenchRow("docker run", a, t), err
+	}
+}
+
+// sustained has each side go on for that long, in turns, with a rest before each.
+func sustained(ctx context.Context, callers int, long time.Duration, rest func() error, ours, theirs side) (a, b measured, err error) {
+	var took [2][]time.Duration
+	var whole [2]time.Duration
+	for i := range 2 * sustainedTurns {
+		if err := rest(); err != nil {
+			return a, b, err
+		}
+		begun := time.Now()
+		d, elapsed, err := callAll(ctx, callers, func(int) bool { return time.Since(begun) < long }, [2]side{ours, theirs}[i%2])
+		if err != nil {
+			return a, b, err
+		}
+		took[i%2] = append(took[i%2], d...)
+		whole[i%2] += elapsed
+	}
+	return measured{took[0], float64(len(took[0])) / whole[0].Seconds()}, measured{took[1], float64(len(took[1])) / whole[1].Seconds()}, nil
+}
+
+// times is for callers that do it n times each.
+func times(n int) func(done int) bool { return func(done int) bool { return done < n } }
+
+// callAll has callers do it again and again, each for as long as more says of what
+// it has done, and says how long each time took, and all together. The first error
+// ends all.
+func callAll(ctx context.Context, callers int, more func(done int) bool, do side) ([]time.Duration, time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	took := make([][]time.Duration, callers)
@@ -78,7 +124,7 @@ func callAll(ctx context.Context, callers, n int, do side) ([]time.Duration, tim
 	begun := time.Now()
 	for i := range callers {
 		all.Go(func() {
-			for range n {
+			for done := 0; more(done); done++ {
 				d, err := do(ctx)
 				if err = errors.Join(context.Cause(ctx), err); err != nil {
 					cancel(err)
