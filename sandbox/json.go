@@ -124,6 +124,7 @@ func (o Output) gap() *gap {
 	return &gap{len(o.Head), o.Dropped}
 }
 
+// IsText tells whether it is UTF-8 without a NUL byte.
 func (o Output) IsText() bool {
 	for _, part := range [][]byte{o.Head, o.Tail} {
 		if !utf8.Valid(part) || bytes.IndexByte(part, 0) >= 0 {
