@@ -43,7 +43,7 @@ func TestBaseRuns(t *testing.T) {
 	}
 	script := `id -un && env echo via-env && /usr/bin/env echo abs && stat -c '%a %u %n' /tmp /work /bin/busybox && printf '#!/usr/bin/env sh\necho shebang\n' >/tmp/s && chmod +x /tmp/s && /tmp/s && [ ! -L /bin/busybox ]`
 	out, err := exec.Command("docker", "run", "--rm", "--network=none", "--user=65534:65534", tag, "sh", "-c", script).CombinedOutput()
-	want := "nobody\nvia-env\nabs\n1777 0 /tmp\n755 65534 /work\n755 0 /bin/busybox\nshebang\n"
+	want := "nobody\nvia-env\nabs\n1777 0 /tmp\n1777 65534 /work\n755 0 /bin/busybox\nshebang\n"
 	if err != nil || string(out) != want {
 		t.Errorf("got %q, %v; want %q", out, err, want)
 	}
