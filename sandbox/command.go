@@ -14,7 +14,8 @@ type Admission struct {
 }
 
 // Command is what is asked: one script and what it may have. Zero fields are
-// the profile's; nothing unset ever means unlimited.
+// the profile's; nothing unset ever means unlimited. Its JSON form has all but
+// Stdin and Resize, which go on while it runs.
 type Command struct {
 	ID     string // names the command in events, labels and results; chosen when empty
 	Script string // passed to `sh -c` as it is; at most MaxScript bytes, any but NUL
@@ -39,7 +40,7 @@ type Command struct {
 	// Stdin is read until it or the command ends; nil is empty. A Read that
 	// blocks past the command's end is abandoned, unless Stdin has a
 	// SetReadDeadline.
-	Stdin io.Reader
+	Stdin io.Reader `json:"-"`
 
 	// Session names a container that is kept for further commands. It is made
 	// for the first, and all have the same image, limits and mounts. The first's
@@ -65,7 +66,7 @@ type Command struct {
 	// TTY gives the command a terminal, with stdout for both streams; nil is
 	// none. Resize takes the terminal's new sizes, until the command ends.
 	TTY    *TerminalSize
-	Resize <-chan TerminalSize
+	Resize <-chan TerminalSize `json:"-"`
 
 	View View
 	Live LiveMode

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -13,6 +15,44 @@ type Error struct {
 	Err     error  // what lies under it, may be nil
 
 	RetryAfter time.Duration // of CauseBusy: when there may be room
+}
+
+// errorJSON is an Error as JSON, with what lies under it in the message.
+type errorJSON struct {
+	Cause      Cause   `json:"cause"`
+	Message    string  `json:"message"`
+	Hint       string  `json:"hint,omitempty"`
+	RetryAfter float64 `json:"retry_after_seconds,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	flat := ErrorOf(e)
+	return JSON(errorJSON{flat.Cause, flat.Message, flat.Hint, flat.RetryAfter.Seconds()})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (e *Error) UnmarshalJSON(text []byte) error {
+	var j errorJSON
+	err := json.Unmarshal(text, &j)
+	*e = Error{Cause: j.Cause, Message: j.Message, Hint: j.Hint, RetryAfter: time.Duration(j.RetryAfter * float64(time.Second))}
+	return err
+}
+
+// ErrorOf is err as one *Error that reads like it: its message has the texts of
+// what lies under it. It is nil of nil.
+func ErrorOf(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	flat := &Error{Cause: CauseEngine, Message: err.Error()}
+	if e, ok := errors.AsType[*Error](err); ok {
+		flat.Cause, flat.RetryAfter = e.Cause, e.RetryAfter
+		if rest, ends := strings.CutSuffix(flat.Message, " ("+e.Hint+")"); ends {
+			flat.Message, flat.Hint = rest, e.Hint
+		}
+	}
+	return flat
 }
 
 func (e *Error) Error() string {

@@ -1,6 +1,13 @@
 package sandbox
 
-import "time"
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+)
 
 // EventType names what an Event tells.
 type EventType string
@@ -25,4 +32,71 @@ type Event struct {
 	Binary bool    // of stdout and stderr: no text so far; of notice: it tells of that
 	Result *Result // of result
 	Waits  bool    // of notice: it says what is waited for, which matters only meanwhile
+}
+
+// eventJSON is an event without its result, which comes last.
+type eventJSON struct {
+	Type     EventType `json:"type"`
+	Seq      uint64    `json:"seq"`
+	Time     time.Time `json:"ts"`
+	Data     *string   `json:"data,omitempty"`
+	Encoding string    `json:"encoding,omitempty"`
+	Binary   bool      `json:"binary,omitempty"`
+	Waits    bool      `json:"waits,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (e Event) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	err := e.WriteJSON(&b)
+	return b.Bytes(), err
+}
+
+// UnmarshalJSON reads what WriteJSON writes.
+func (e *Event) UnmarshalJSON(text []byte) error {
+	var line struct {
+		eventJSON
+		Result *Result `json:"result"`
+	}
+	if err := json.Unmarshal(text, &line); err != nil {
+		return err
+	}
+	*e = Event{Type: line.Type, Seq: line.Seq, Time: line.Time, Binary: line.Binary, Waits: line.Waits, Result: line.Result}
+	if line.Data == nil {
+		return nil
+	}
+	var err error
+	e.Data, err = decoded(*line.Data, line.Encoding)
+	return err
+}
+
+// WriteJSON writes the line of `--format ndjson`, without its end. Data is a
+// string where it is text; where it is not, "encoding" says base64.
+func (e Event) WriteJSON(w io.Writer) error {
+	line := eventJSON{Type: e.Type, Seq: e.Seq, Time: e.Time, Binary: e.Binary, Waits: e.Waits}
+	if e.Data != nil {
+		o := Output{Head: e.Data}
+		data := string(e.Data)
+		if e.Binary && e.Type != EventNotice || !o.IsText() {
+			data, line.Encoding = base64.StdEncoding.EncodeToString(e.Data), "base64"
+		}
+		line.Data = &data
+	}
+	text, err := JSON(line)
+	if err != nil || e.Result == nil {
+		return errors.Join(err, writeAll(w, text))
+	}
+	if err := writeAll(w, text[:len(text)-1], []byte(`,"result":`)); err != nil {
+		return err
+	}
+	return errors.Join(e.Result.WriteJSON(w), writeAll(w, []byte("}")))
+}
+
+func writeAll(w io.Writer, parts ...[]byte) error {
+	for _, p := range parts {
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }

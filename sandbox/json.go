@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -34,11 +33,14 @@ type resultHead struct {
 }
 
 type resultTail struct {
+	Error          *Error        `json:"error,omitempty"`
 	StdoutEncoding string        `json:"stdout_encoding"`
 	StderrEncoding string        `json:"stderr_encoding"`
 	StdoutBytes    int64         `json:"stdout_bytes"`
 	StderrBytes    int64         `json:"stderr_bytes"`
 	BytesTotal     int64         `json:"bytes_total"`
+	StdoutLines    int64         `json:"stdout_lines"`
+	StderrLines    int64         `json:"stderr_lines"`
 	StdoutSHA256   string        `json:"stdout_sha256"`
 	StderrSHA256   string        `json:"stderr_sha256"`
 	StdoutGap      *gap          `json:"stdout_gap,omitempty"`
@@ -102,8 +104,9 @@ func (r Result) WriteJSON(w io.Writer) error {
 func (r Result) tail() resultTail {
 	dropped := r.Stdout.Dropped + r.Stderr.Dropped
 	return resultTail{
-		StdoutEncoding: r.Stdout.encoding(), StderrEncoding: r.Stderr.encoding(),
+		Error: r.Error, StdoutEncoding: r.Stdout.encoding(), StderrEncoding: r.Stderr.encoding(),
 		StdoutBytes: r.Stdout.Total, StderrBytes: r.Stderr.Total, BytesTotal: r.Stdout.Total + r.Stderr.Total,
+		StdoutLines: r.Stdout.Lines, StderrLines: r.Stderr.Lines,
 		StdoutSHA256: r.Stdout.SHA256, StderrSHA256: r.Stderr.SHA256,
 		StdoutGap: r.Stdout.gap(), StderrGap: r.Stderr.gap(),
 		Truncated: dropped > 0, DroppedBytes: dropped,
@@ -214,41 +217,4 @@ func escapeUnseen(text []byte) []byte {
 
 func unseen(r rune) bool {
 	return r >= 0x7F && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r))
-}
-
-// WriteJSON writes the line of `--format ndjson`, without its end. Data is a
-// string where it is text; where it is not, "encoding" says base64.
-func (e Event) WriteJSON(w io.Writer) error {
-	line := struct {
-		Type     EventType `json:"type"`
-		Seq      uint64    `json:"seq"`
-		Time     time.Time `json:"ts"`
-		Data     *string   `json:"data,omitempty"`
-		Encoding string    `json:"encoding,omitempty"`
-	}{Type: e.Type, Seq: e.Seq, Time: e.Time}
-	if e.Data != nil {
-		o := Output{Head: e.Data}
-		data := string(e.Data)
-		if e.Binary && e.Type != EventNotice || !o.IsText() {
-			data, line.Encoding = base64.StdEncoding.EncodeToString(e.Data), "base64"
-		}
-		line.Data = &data
-	}
-	text, err := JSON(line)
-	if err != nil || e.Result == nil {
-		return errors.Join(err, writeAll(w, text))
-	}
-	if err := writeAll(w, text[:len(text)-1], []byte(`,"result":`)); err != nil {
-		return err
-	}
-	return errors.Join(e.Result.WriteJSON(w), writeAll(w, []byte("}")))
-}
-
-func writeAll(w io.Writer, parts ...[]byte) error {
-	for _, p := range parts {
-		if _, err := w.Write(p); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -4,16 +4,16 @@ import "context"
 
 // PoolStatus is what a pool has and did so far.
 type PoolStatus struct {
-	Profile string
-	Ready   int    // containers that wait for a command
-	Making  int    // that are being made
-	Target  int    // how many are to be ready: from min to max, as they are used up
-	Made    int    // in all
-	Used    int    // given to a command
-	Missed  int    // commands that found none
-	Lost    int    // ended, stood still or stopped answering before they were used
-	Drained int    // removed for their age, or because the image changed
-	Error   string // why none could be made when it was last tried
+	Profile string `json:"profile"`
+	Ready   int    `json:"ready"`           // containers that wait for a command
+	Making  int    `json:"making"`          // that are being made
+	Target  int    `json:"target"`          // how many are to be ready: from min to max, as they are used up
+	Made    int    `json:"made"`            // in all
+	Used    int    `json:"used"`            // given to a command
+	Missed  int    `json:"missed"`          // commands that found none
+	Lost    int    `json:"lost"`            // ended, stood still or stopped answering before they were used
+	Drained int    `json:"drained"`         // removed for their age, or because the image changed
+	Error   string `json:"error,omitempty"` // why none could be made when it was last tried
 }
 
 // Pools are the containers that a Runner keeps warm.

@@ -4,30 +4,17 @@ import "time"
 
 // Fail fills r for a command that could not run, or whose end is unknown.
 func (r *Result) Fail(err error) {
-	r.Cause, r.Message, r.ExitCode = CauseOf(err), err.Error(), ExitNeverRan
+	r.Cause, r.Message, r.ExitCode, r.Error = CauseOf(err), err.Error(), ExitNeverRan, nil
 	switch r.Cause {
 	case CauseDenied:
-		r.Status = StatusDenied
+		r.Status, r.Error = StatusDenied, ErrorOf(err)
 	case CauseCanceled:
 		r.Status = StatusCanceled
 	case CausePidsLimit: // it ran, and was ended by that
 		r.Status, r.ExitCode = StatusError, ExitEnded
 	default:
-		r.Status = StatusFatal
+		r.Status, r.Error = StatusFatal, ErrorOf(err)
 	}
-}
-
-// signals are Linux's on amd64 and arm64, by number from 1.
-var signals = [...]string{"", "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",
-	"STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS"}
-
-// SignalName is "" for a number that is no signal's. The names are the
-// container's, so the host's package syscall does not know them.
-func SignalName(n int) string {
-	if n < 1 || n >= len(signals) {
-		return ""
-	}
-	return "SIG" + signals[n]
 }
 
 // Status is a result in one word.
@@ -85,6 +72,7 @@ type Result struct {
 	Message  string // one line for a person, with the limit or the next step; "" on a plain exit
 	ExitCode int    // the command's own, ExitEnded or ExitNeverRan
 	Signal   string // "SIGKILL", with CauseSignaled and CauseOOMKilled
+	Error    *Error // of StatusFatal and StatusDenied, what Message says in parts
 
 	// SessionLost says why the container that the session had is gone, with
 	// its files and processes: with the command that lost it, and with the

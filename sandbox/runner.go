@@ -6,7 +6,8 @@ import "context"
 type Runner interface {
 	// Start begins a command and returns before it ends. Cancelling ctx ends
 	// the command whenever that happens, with CauseCanceled. An error is a
-	// refusal, such as a *Error of CauseInvalid or CauseDenied: nothing began.
+	// refusal, a *Error such as of CauseInvalid or CauseDenied: nothing began.
+	// A command that the Runner loses sight of ends with CauseEngineLost.
 	Start(ctx context.Context, c Command) (Execution, error)
 }
 
@@ -19,21 +20,25 @@ type Execution interface {
 	// or call Wait.
 	Events() <-chan Event
 	// Wait discards the events nobody has read and returns the result. The
-	// error is non-nil where the status is StatusFatal or StatusDenied; the
-	// result is whole either way.
+	// error is non-nil where the status is StatusFatal or StatusDenied, and
+	// tells what Result.Error does; the result is whole either way. It may be
+	// called again, and by several.
 	Wait() (Result, error)
-	// Kill ends the command at once, without listing what runs.
+	// Kill ends the command at once, without listing what runs. It does not
+	// wait for that, and does nothing once the command ended.
 	Kill()
 	// Read reads what the command wrote, from an offset on, while it runs and
 	// until its output expires. Unlike Events that keeps nobody waiting.
-	Read(which Stream, offset int64) (Reader, error)
+	// Cancelling ctx gives up the call, not the Reader.
+	Read(ctx context.Context, which Stream, offset int64) (Reader, error)
 }
 
 // Preparer does all that comes before a command runs, so that of several none
 // need run unless all may. A Runner that can is one, too.
 type Preparer interface {
 	// Prepare checks a command, judges it by its policy and, where that asks,
-	// waits for a person. An error is a refusal, as Start's is.
+	// waits for a person. An error is a refusal, as Start's is. What is prepared
+	// is to be started while ctx lives: after that it may be forgotten.
 	Prepare(ctx context.Context, c Command) (Prepared, error)
 }
 
@@ -67,9 +72,9 @@ type Reader interface {
 	// Next waits for the next chunk. Its error is io.EOF once the command ended
 	// and everything was read. Cancelling ctx gives up waiting.
 	Next(ctx context.Context) (Chunk, error)
-	// Ready is Next, but does not wait: its error is io.EOF where there is
-	// nothing more now.
-	Ready() (Chunk, error)
+	// Ready is Next, but does not wait for the command: its error is io.EOF
+	// where there is nothing more now.
+	Ready(ctx context.Context) (Chunk, error)
 	// Close lets go of what is read. It comes last, and once.
 	Close() error
 }

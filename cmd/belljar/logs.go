@@ -207,7 +207,7 @@ func (f *logsFlags) print(ctx context.Context, logs sandbox.Logs, id string, std
 	defer r.Close()
 	next := func() (sandbox.Chunk, error) { return r.Next(ctx) }
 	if !f.follow {
-		next = r.Ready
+		next = func() (sandbox.Chunk, error) { return r.Ready(ctx) }
 	}
 	to := []io.Writer{safeOn(stdout), safeOn(stderr)}
 	for {

@@ -103,7 +103,7 @@ func (x *execution) views() *sandbox.Views {
 }
 
 // Read implements Execution.
-func (x *execution) Read(which sandbox.Stream, offset int64) (sandbox.Reader, error) {
+func (x *execution) Read(_ context.Context, which sandbox.Stream, offset int64) (sandbox.Reader, error) {
 	return spool.NewReader(x.output.spool.Live(), which, offset)
 }
 

@@ -75,7 +75,7 @@ func TestReadDuringAndAfter(t *testing.T) {
 		if x, err = l.Start(t.Context(), command()); err != nil {
 			t.Fatal(err)
 		}
-		early, err := x.Read(sandbox.Merged, 0)
+		early, err := x.Read(t.Context(), sandbox.Merged, 0)
 		got := make(chan string)
 		go func() { got <- all(t, early, err) }()
 		if text := <-got; text != talked {
@@ -86,7 +86,7 @@ func TestReadDuringAndAfter(t *testing.T) {
 		}
 	})
 	for which, want := range map[sandbox.Stream]string{sandbox.Merged: talked[4:], sandbox.Stdout: "1 o2 ", sandbox.Stderr: "1 e2 "} {
-		r, err := x.Read(which, 4)
+		r, err := x.Read(t.Context(), which, 4)
 		if text := all(t, r, err); text != want {
 			t.Errorf("%s: %q, want %q", which, text, want)
 		}
@@ -116,7 +116,7 @@ func TestReadRefuses(t *testing.T) {
 		which  sandbox.Stream
 		offset int64
 	}{{sandbox.Stdout, -1}, {"", 0}, {"both", 0}} {
-		if _, err := x.Read(test.which, test.offset); sandbox.CauseOf(err) != sandbox.CauseInvalid {
+		if _, err := x.Read(t.Context(), test.which, test.offset); sandbox.CauseOf(err) != sandbox.CauseInvalid {
 			t.Errorf("%q from %d: %v", test.which, test.offset, err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestPartialOutputIsKept(t *testing.T) {
 			r, _ := x.Wait()
 			wantStream(t, name, r.Stdout, "o0 o1 o2 ")
 			wantStream(t, name, r.Stderr, "e0 e1 e2 ")
-			reader, err := x.Read(sandbox.Merged, 0)
+			reader, err := x.Read(t.Context(), sandbox.Merged, 0)
 			if text := all(t, reader, err); text != talked {
 				t.Errorf("%s: %q", name, text)
 			}
@@ -192,7 +192,7 @@ func TestNothingIsKept(t *testing.T) {
 			if name == "never ran" {
 				want = ""
 			}
-			reader, err := x.Read(sandbox.Stdout, 0)
+			reader, err := x.Read(t.Context(), sandbox.Stdout, 0)
 			if text := all(t, reader, err); text != want {
 				t.Errorf("%s: %q, want %q", name, text, want)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"belljar/sandbox"
+	"belljar/sandbox/internal/gate"
 )
 
 // ending is why we ended a command, or that it ended of itself.
@@ -59,7 +60,7 @@ func exitedWith(r *sandbox.Result, status int, limits sandbox.Limits) {
 		r.Status = sandbox.StatusSuccess
 		return
 	}
-	r.Signal = sandbox.SignalName(status - 128)
+	r.Signal = gate.SignalName(status - 128)
 	if r.Signal != "" {
 		r.Cause = sandbox.CauseSignaled
 		r.Message = "ended with " + r.Signal

@@ -59,6 +59,8 @@ func (x *execution) conceal() {
 		hide(text)
 	}
 	if x.err != nil && x.err.Error() != r.Message {
-		x.err = &sandbox.Error{Cause: r.Cause, Message: r.Message}
+		r.Error.Message, _ = x.masks.Text(r.Error.Message)
+		r.Error.Hint, _ = x.masks.Text(r.Error.Hint)
+		x.err = r.Error
 	}
 }

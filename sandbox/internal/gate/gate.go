@@ -169,7 +169,7 @@ func (g *Gate) NotBegun(how string) error {
 
 // endedWith says how a process did that is not the command's.
 func endedWith(status int) string {
-	if name := sandbox.SignalName(status - 128); name != "" {
+	if name := SignalName(status - 128); name != "" {
 		return "ended with " + name
 	}
 	return fmt.Sprintf("ended with exit status %d", status)

@@ -80,7 +80,7 @@ func (r *Reader) Next(ctx context.Context) (sandbox.Chunk, error) {
 }
 
 // Ready implements sandbox.Reader.
-func (r *Reader) Ready() (sandbox.Chunk, error) {
+func (r *Reader) Ready(context.Context) (sandbox.Chunk, error) {
 	c, _, err := r.step()
 	return c, err
 }

@@ -480,7 +480,7 @@ func TestReaderSeeks(t *testing.T) {
 		got := ""
 		for err == nil {
 			var c sandbox.Chunk
-			if c, err = r.Ready(); err == nil && c.Missed == 0 {
+			if c, err = r.Ready(t.Context()); err == nil && c.Missed == 0 {
 				got += string(c.Data)
 			}
 		}

@@ -1,10 +1,13 @@
-package local_test
+package sandbox_test
 
 import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +18,7 @@ import (
 	"belljar/sandbox"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -25,6 +29,7 @@ func full() sandbox.Result {
 		ID: "01JTEST", Command: "make <test> && echo \"done\"", Dir: "/work", Profile: "default",
 		Session: "build", User: sandbox.User{UID: 1000, GID: 50, Name: "dev:staff"}, SessionLost: "command 01JLAST: still running after 1m0s (timeout)",
 		Status: sandbox.StatusError, Cause: sandbox.CauseOOMKilled, Message: "killed for want of memory", ExitCode: 137, Signal: "SIGKILL",
+		Error:  &sandbox.Error{Cause: sandbox.CauseBusy, Message: "busy: <many>", Hint: "retry after 1.5s", RetryAfter: 1500 * time.Millisecond},
 		Stdout: sandbox.Output{Head: []byte("first\t\u00fc\u2028\n"), Tail: []byte("last \x1b[0m\n"), Dropped: 100, Total: 120, Lines: 2, SHA256: "e3b0"},
 		Stderr: sandbox.Output{Head: []byte("\xff\x00\x01"), Total: 3},
 		Views: &sandbox.Views{
@@ -83,10 +88,10 @@ func TestJSONGolden(t *testing.T) {
 // Beside them there may only be the optional ones.
 const contract = `id command dir profile session user status cause message exit_code signal
 stdout stderr stdout_encoding stderr_encoding stdout_bytes stderr_bytes bytes_total stdout_sha256 stderr_sha256
-truncated dropped_bytes binary
+stdout_lines stderr_lines truncated dropped_bytes binary
 lingering evidence resources timing container`
 
-const optional = `user_name session_lost stdout_gap stderr_gap view screen summary masked`
+const optional = `error user_name session_lost stdout_gap stderr_gap view screen summary masked`
 
 func TestJSONKeys(t *testing.T) {
 	for _, r := range []sandbox.Result{{}, full()} {
@@ -177,6 +182,87 @@ func TestJSONStreams(t *testing.T) {
 				t.Errorf("json.Marshal differs from WriteJSON: %s", diff)
 			}
 		})
+	}
+}
+
+// What is written can be read back: it is the same then, but for what only the
+// host of the command is told.
+func TestResultIsReadBack(t *testing.T) {
+	hidden := cmpopts.IgnoreFields(sandbox.Process{}, "SID", "StartTicks")
+	want := full()
+	want.Lingering[0].UID = 65534
+	want.Stdout.SHA256, want.Stderr.Lines = "e3b0", 7
+	for name, want := range map[string]sandbox.Result{
+		"zero": {}, "full": want,
+		"refused":     sandbox.Refused(sandbox.Command{Script: "x"}, fmt.Errorf("asking: %w", sandbox.Invalid("ask for less", "no"))),
+		"gap in text": {Stdout: sandbox.Output{Head: []byte("a\u20ac"), Tail: []byte("\u20acb"), Dropped: 5, Total: 13}},
+		"gap in data": {Stderr: sandbox.Output{Head: []byte("a\xff"), Tail: []byte("\x00b\x80"), Dropped: 5, Total: 10}},
+		"all dropped": {Stderr: sandbox.Output{Dropped: 5, Total: 5}},
+	} {
+		var got sandbox.Result
+		if err := json.Unmarshal(write(t, want), &got); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got, hidden, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	for _, wrong := range []string{`{"user":"root"}`, `{"stdout":"a","stdout_gap":{"offset":2,"bytes":1}}`, `{"stdout":"a","stdout_gap":{"offset":-1,"bytes":1}}`, `{"stderr":"?","stderr_encoding":"base64"}`} {
+		if err := json.Unmarshal([]byte(wrong), new(sandbox.Result)); err == nil {
+			t.Errorf("%s was read", wrong)
+		}
+	}
+}
+
+func TestEventIsReadBack(t *testing.T) {
+	r := full()
+	for _, want := range []sandbox.Event{
+		{Type: sandbox.EventStart, Seq: 1},
+		{Type: sandbox.EventStdout, Seq: 2, Data: []byte("text\n")},
+		{Type: sandbox.EventStdout, Seq: 3, Data: []byte("\xe2\x82")}, // half a rune, of what is text so far
+		{Type: sandbox.EventStderr, Seq: 4, Data: []byte("text"), Binary: true},
+		{Type: sandbox.EventNotice, Seq: 5, Data: []byte("stderr is binary"), Binary: true},
+		{Type: sandbox.EventNotice, Seq: 6, Data: []byte("waiting for a turn"), Waits: true},
+		{Type: sandbox.EventView, Seq: 7, Data: []byte{}},
+		{Type: sandbox.EventResult, Seq: 8, Result: &r},
+	} {
+		want.Time = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+		text, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got sandbox.Event
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(sandbox.Process{}, "SID", "StartTicks")); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+	}
+}
+
+// An error that crossed a wire reads as before, and has the same parts.
+func TestErrorIsReadBack(t *testing.T) {
+	busy := &sandbox.Error{Cause: sandbox.CauseBusy, Message: "busy", Hint: "retry after 2s", RetryAfter: 2 * time.Second}
+	for _, err := range []error{
+		busy,
+		fmt.Errorf("asking for a turn: %w", busy),
+		&sandbox.Error{Cause: sandbox.CauseEngine, Message: "listing", Err: io.ErrUnexpectedEOF, Hint: "look at the engine"},
+		&sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled"},
+		errors.New("odd"),
+	} {
+		text, failed := json.Marshal(sandbox.ErrorOf(err))
+		var got sandbox.Error
+		if failed != nil || json.Unmarshal(text, &got) != nil {
+			t.Fatalf("%s: %v", text, failed)
+		}
+		want, ok := errors.AsType[*sandbox.Error](err)
+		if !ok {
+			want = &sandbox.Error{Cause: sandbox.CauseEngine}
+		}
+		if got.Error() != err.Error() || got.Cause != want.Cause || got.Hint != want.Hint || got.RetryAfter != want.RetryAfter {
+			t.Errorf("%q became %q: %+v", err, got.Error(), got)
+		}
 	}
 }
 

@@ -1,0 +1,65 @@
+package sandbox
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+)
+
+// UnmarshalJSON reads what WriteJSON writes, as far as that goes: times to the
+// microsecond, and of processes what is shown of them.
+func (r *Result) UnmarshalJSON(text []byte) error {
+	var j struct {
+		resultHead
+		Stdout string `json:"stdout"`
+		Stderr string `json:"stderr"`
+		resultTail
+	}
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
+	*r = Result{
+		ID: j.ID, Command: j.Command, Dir: j.Dir, Profile: j.Profile, Session: j.Session, User: User{Name: j.UserName}, SessionLost: j.Lost,
+		Status: j.Status, Cause: j.Cause, Message: j.Message, ExitCode: j.ExitCode, Signal: j.Signal, Error: j.Error,
+		Stdout: Output{Total: j.StdoutBytes, Lines: j.StdoutLines, SHA256: j.StdoutSHA256},
+		Stderr: Output{Total: j.StderrBytes, Lines: j.StderrLines, SHA256: j.StderrSHA256},
+		Views:  j.View, Screen: j.Screen, Summary: j.Summary, Masked: j.Masked,
+		Lingering: j.Lingering, Evidence: j.Evidence, Resources: j.Resources,
+		Timing:    Timing{duration(j.Timing.Queued), duration(j.Timing.Start), duration(j.Timing.FirstOutput), duration(j.Timing.Total)},
+		Container: j.Container,
+	}
+	if j.User != "" {
+		if _, err := fmt.Sscanf(j.User, "%d:%d", &r.User.UID, &r.User.GID); err != nil {
+			return fmt.Errorf("reading user %q of a result: %w", j.User, err)
+		}
+	}
+	if err := r.Stdout.keep(j.Stdout, j.StdoutEncoding, j.StdoutGap); err != nil {
+		return err
+	}
+	return r.Stderr.keep(j.Stderr, j.StderrEncoding, j.StderrGap)
+}
+
+func duration(ms float64) time.Duration {
+	return time.Duration(math.Round(ms*1000)) * time.Microsecond
+}
+
+// keep has o be what was kept of a stream.
+func (o *Output) keep(text, encoding string, g *gap) (err error) {
+	if o.Head, err = decoded(text, encoding); err != nil || g == nil {
+		return err
+	}
+	if g.Offset < 0 || g.Offset > len(o.Head) {
+		return fmt.Errorf("reading a result: a gap at %d of %d bytes", g.Offset, len(o.Head))
+	}
+	o.Head, o.Tail, o.Dropped = o.Head[:g.Offset:g.Offset], o.Head[g.Offset:], g.Bytes
+	return nil
+}
+
+func decoded(text, encoding string) ([]byte, error) {
+	if encoding == "base64" {
+		return base64.StdEncoding.DecodeString(text)
+	}
+	return []byte(text), nil
+}
