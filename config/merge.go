@@ -107,15 +107,12 @@ func (s settings) value(name string) value { return s.viper.Get(name).(value) }
 
 // values are the settings of one profile, typed.
 type values struct {
-	Version       int64
-	Engine        Engine
+	programValues `mapstructure:",squash"`
+	timeValues    `mapstructure:",squash"`
+
 	Image         string
 	Pull          sandbox.PullPolicy
-	Timeout       time.Duration
-	IdleTimeout   time.Duration         `mapstructure:"idle_timeout"`
-	MaxTimeout    time.Duration         `mapstructure:"max_timeout"`
-	OnTimeout     sandbox.TimeoutAction `mapstructure:"on_timeout"`
-	OnOutputLimit sandbox.OutputAction  `mapstructure:"on_output_limit"`
+	OnOutputLimit sandbox.OutputAction `mapstructure:"on_output_limit"`
 	Workdir       string
 	Tmpfs         []string
 	User          sandbox.User
@@ -124,12 +121,7 @@ type values struct {
 	Mounts        struct{ Allow []mountRule }
 	Limits        sandbox.Limits
 	Network       string
-	Running       int `mapstructure:"max_running"`
-	Queue         struct {
-		Length int
-		Wait   time.Duration
-	}
-	Pool struct {
+	Pool          struct {
 		Min, Max int
 		MaxAge   time.Duration `mapstructure:"max_age"`
 	}
@@ -142,14 +134,32 @@ type values struct {
 		Every        time.Duration
 	}
 	Summarize sandbox.Summarize
-	Spool     struct {
+	Policy    commandPolicy
+}
+
+// programValues are those that are the same in each profile.
+type programValues struct {
+	Version int64
+	Engine  Engine
+	Running int `mapstructure:"max_running"`
+	Queue   struct {
+		Length int
+		Wait   time.Duration
+	}
+	Spool struct {
 		Total   int64
 		Age     time.Duration
 		OnError sandbox.SpoolAction `mapstructure:"on_error"`
 	}
-	Audit  Audit
-	Policy commandPolicy
-	Serve  Serve
+	Audit Audit
+	Serve Serve
+}
+
+type timeValues struct {
+	Timeout     time.Duration
+	IdleTimeout time.Duration         `mapstructure:"idle_timeout"`
+	MaxTimeout  time.Duration         `mapstructure:"max_timeout"`
+	OnTimeout   sandbox.TimeoutAction `mapstructure:"on_timeout"`
 }
 
 // decode types the merged settings. A key without a field is an error, so the

@@ -3,6 +3,9 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"io/fs"
 	"os"
@@ -129,5 +132,37 @@ func TestSizes(t *testing.T) {
 	}
 	if contract > 2000 {
 		t.Errorf("the contract has %d lines, over 2000", contract)
+	}
+}
+
+// wide are the structs that have more than 20 fields for a reason: they are what
+// callers fill in and read.
+var wide = []string{"Command", "Profile", "Result"}
+
+// A struct of more fields does several jobs.
+func TestStructs(t *testing.T) {
+	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", name), nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			of, ok := spec.Type.(*ast.StructType)
+			if ok && of.Fields.NumFields() > 20 && !slices.Contains(wide, spec.Name.Name) {
+				t.Errorf("%s: %s has %d fields, over 20", name, spec.Name.Name, of.Fields.NumFields())
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
