@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
+	"belljar/internal/target"
 	"belljar/policy"
 	"belljar/sandbox"
+
+	"go.yaml.in/yaml/v3"
 )
 
 var (
@@ -57,7 +58,7 @@ var tmpfs = kind{
 			if !r.isString(n, item) {
 				continue
 			}
-			if err, ok := errors.AsType[*sandbox.Error](sandbox.CheckTmpfs(n.Value)); ok {
+			if err, ok := errors.AsType[*sandbox.Error](target.CheckTmpfs(n.Value)); ok {
 				r.report(item, n, wrong(err.Hint, "%s cannot be a directory in memory", said(n.Value)))
 				continue
 			}

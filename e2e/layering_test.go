@@ -47,7 +47,7 @@ func listPackages(t *testing.T) map[string]goPackage {
 // rooms are the module's packages, and of which of ours each may depend.
 var rooms = map[string][]string{
 	"sandbox":                 nil,
-	"sandbox/local":           {"sandbox", "sandbox/internal/gate", "sandbox/internal/mask", "sandbox/internal/record", "sandbox/internal/spool", "internal/hostprog", "internal/ownfile", "internal/sniff"},
+	"sandbox/local":           {"sandbox", "sandbox/internal/gate", "sandbox/internal/mask", "sandbox/internal/record", "sandbox/internal/spool", "internal/hostprog", "internal/ownfile", "internal/sniff", "internal/target"},
 	"sandbox/internal/gate":   {"sandbox"},
 	"sandbox/internal/mask":   nil,
 	"sandbox/internal/record": {"sandbox", "sandbox/internal/gate", "internal/ownfile"},
@@ -59,11 +59,12 @@ var rooms = map[string][]string{
 	"internal/ownfile":        {"sandbox"},
 	"internal/shelltest":      nil,
 	"internal/sniff":          nil,
-	"policy":                  {"sandbox"},
+	"internal/target":         {"sandbox"},
+	"policy":                  {"sandbox", "internal/target"},
 	"images":                  {"sandbox"},
 	"audit":                   {"sandbox", "internal/ownfile"},
 	"view":                    {"sandbox", "internal/sniff"},
-	"config":                  {"sandbox", "policy", "images", "view", "internal/sniff"},
+	"config":                  {"sandbox", "policy", "images", "view", "internal/sniff", "internal/target"},
 	"cmd/internal/template":   {"sandbox"},
 	"cmd/internal/httpapi":    {"sandbox"},
 	"cmd/internal/mcpapi":     {"sandbox"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"belljar/internal/target"
 	"belljar/sandbox"
 )
 
@@ -72,7 +73,7 @@ func (r Rules) checkSource(m sandbox.Mount) *refusal {
 }
 
 func checkTarget(m sandbox.Mount) *refusal {
-	if p := sandbox.ProtectedTarget(m.Target); p != "" {
+	if p := target.Protected(m.Target); p != "" {
 		return &refusal{fmt.Sprintf("rule %q", "protected target "+p), "choose a target such as /work"}
 	}
 	return nil

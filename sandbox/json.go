@@ -33,30 +33,35 @@ type resultHead struct {
 }
 
 type resultTail struct {
-	Error          *Error        `json:"error,omitempty"`
-	StdoutEncoding string        `json:"stdout_encoding"`
-	StderrEncoding string        `json:"stderr_encoding"`
-	StdoutBytes    int64         `json:"stdout_bytes"`
-	StderrBytes    int64         `json:"stderr_bytes"`
-	BytesTotal     int64         `json:"bytes_total"`
-	StdoutLines    int64         `json:"stdout_lines"`
-	StderrLines    int64         `json:"stderr_lines"`
-	StdoutSHA256   string        `json:"stdout_sha256"`
-	StderrSHA256   string        `json:"stderr_sha256"`
-	StdoutGap      *gap          `json:"stdout_gap,omitempty"`
-	StderrGap      *gap          `json:"stderr_gap,omitempty"`
-	Truncated      bool          `json:"truncated"`
-	DroppedBytes   int64         `json:"dropped_bytes"`
-	Binary         bool          `json:"binary"`
-	View           *Views        `json:"view,omitempty"`
-	Screen         *Shot         `json:"screen,omitempty"`
-	Summary        string        `json:"summary,omitempty"`
-	Masked         int           `json:"masked,omitempty"`
-	Lingering      []Process     `json:"lingering"`
-	Evidence       Evidence      `json:"evidence"`
-	Resources      Resources     `json:"resources"`
-	Timing         timingJSON    `json:"timing"`
-	Container      ContainerInfo `json:"container"`
+	Error *Error `json:"error,omitempty"`
+	streamsJSON
+	View      *Views        `json:"view,omitempty"`
+	Screen    *Shot         `json:"screen,omitempty"`
+	Summary   string        `json:"summary,omitempty"`
+	Masked    int           `json:"masked,omitempty"`
+	Lingering []Process     `json:"lingering"`
+	Evidence  Evidence      `json:"evidence"`
+	Resources Resources     `json:"resources"`
+	Timing    timingJSON    `json:"timing"`
+	Container ContainerInfo `json:"container"`
+}
+
+// streamsJSON is about both streams.
+type streamsJSON struct {
+	StdoutEncoding string `json:"stdout_encoding"`
+	StderrEncoding string `json:"stderr_encoding"`
+	StdoutBytes    int64  `json:"stdout_bytes"`
+	StderrBytes    int64  `json:"stderr_bytes"`
+	BytesTotal     int64  `json:"bytes_total"`
+	StdoutLines    int64  `json:"stdout_lines"`
+	StderrLines    int64  `json:"stderr_lines"`
+	StdoutSHA256   string `json:"stdout_sha256"`
+	StderrSHA256   string `json:"stderr_sha256"`
+	StdoutGap      *gap   `json:"stdout_gap,omitempty"`
+	StderrGap      *gap   `json:"stderr_gap,omitempty"`
+	Truncated      bool   `json:"truncated"`
+	DroppedBytes   int64  `json:"dropped_bytes"`
+	Binary         bool   `json:"binary"`
 }
 
 // gap says where in a stream's kept bytes others were dropped.
@@ -104,14 +109,17 @@ func (r Result) WriteJSON(w io.Writer) error {
 func (r Result) tail() resultTail {
 	dropped := r.Stdout.Dropped + r.Stderr.Dropped
 	return resultTail{
-		Error: r.Error, StdoutEncoding: r.Stdout.encoding(), StderrEncoding: r.Stderr.encoding(),
-		StdoutBytes: r.Stdout.Total, StderrBytes: r.Stderr.Total, BytesTotal: r.Stdout.Total + r.Stderr.Total,
-		StdoutLines: r.Stdout.Lines, StderrLines: r.Stderr.Lines,
-		StdoutSHA256: r.Stdout.SHA256, StderrSHA256: r.Stderr.SHA256,
-		StdoutGap: r.Stdout.gap(), StderrGap: r.Stderr.gap(),
-		Truncated: dropped > 0, DroppedBytes: dropped,
-		Binary: !r.Stdout.IsText() || !r.Stderr.IsText(),
-		View:   r.Views, Screen: r.Screen, Summary: r.Summary, Masked: r.Masked,
+		Error: r.Error,
+		streamsJSON: streamsJSON{
+			StdoutEncoding: r.Stdout.encoding(), StderrEncoding: r.Stderr.encoding(),
+			StdoutBytes: r.Stdout.Total, StderrBytes: r.Stderr.Total, BytesTotal: r.Stdout.Total + r.Stderr.Total,
+			StdoutLines: r.Stdout.Lines, StderrLines: r.Stderr.Lines,
+			StdoutSHA256: r.Stdout.SHA256, StderrSHA256: r.Stderr.SHA256,
+			StdoutGap: r.Stdout.gap(), StderrGap: r.Stderr.gap(),
+			Truncated: dropped > 0, DroppedBytes: dropped,
+			Binary: !r.Stdout.IsText() || !r.Stderr.IsText(),
+		},
+		View: r.Views, Screen: r.Screen, Summary: r.Summary, Masked: r.Masked,
 		Lingering: append([]Process{}, r.Lingering...), Evidence: r.Evidence, Resources: r.Resources,
 		Timing:    timingJSON{ms(r.Timing.Queued), ms(r.Timing.Start), ms(r.Timing.FirstOutput), ms(r.Timing.Total)},
 		Container: r.Container,

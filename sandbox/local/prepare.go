@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"belljar/internal/target"
 	"belljar/sandbox"
 )
 
@@ -219,7 +220,7 @@ func (p *prepared) enter(ctx context.Context) (secrets []string, err error) {
 func checkWorkspace(c sandbox.Command) error {
 	var over sandbox.Mount // the innermost
 	for _, m := range c.Mounts {
-		if within(m.Target, c.Dir) && len(m.Target) > len(over.Target) {
+		if target.Within(m.Target, c.Dir) && len(m.Target) > len(over.Target) {
 			over = m
 		}
 	}

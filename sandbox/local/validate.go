@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"belljar/internal/target"
 	"belljar/sandbox"
 )
 
@@ -73,7 +74,7 @@ func checkDir(c sandbox.Command) error {
 	}
 	// Through /proc a working directory can be a leaked descriptor of the
 	// runtime's, and so the host's file system (CVE-2024-21626).
-	if slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool { return within(dir, path.Clean(c.Dir)) }) {
+	if slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool { return target.Within(dir, path.Clean(c.Dir)) }) {
 		return sandbox.Invalid("choose one such as /work", "working directory %q is in the kernel's own file systems", c.Dir)
 	}
 	return nil
@@ -114,12 +115,12 @@ func checkTmpfs(c sandbox.Command) error {
 		return sandbox.Invalid("name those that the command writes to", "tmpfs has %d directories, over the limit of %d", len(c.Tmpfs), maxTmpfs)
 	}
 	for _, dir := range c.Tmpfs {
-		if err := sandbox.CheckTmpfs(dir); err != nil {
+		if err := target.CheckTmpfs(dir); err != nil {
 			return err
 		}
 		for _, m := range c.Mounts {
 			// The engine would make the directory in the mount's source.
-			if within(path.Clean(m.Target), dir) {
+			if target.Within(path.Clean(m.Target), dir) {
 				return sandbox.Invalid("mount elsewhere, or leave it out of tmpfs", "tmpfs %q is in the mount at %q", dir, m.Target)
 			}
 		}
@@ -156,9 +157,4 @@ func checkTimeout(name string, d, most time.Duration) error {
 		return sandbox.Invalid("raise max_timeout in sandbox.yaml", "%s %v is over max_timeout %v", name, d, most)
 	}
 	return nil
-}
-
-// within tells whether the clean path p is dir or below it.
-func within(dir, p string) bool {
-	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
