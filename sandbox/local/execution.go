@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"belljar/sandbox"
-	"belljar/sandbox/internal/gate"
-	"belljar/sandbox/internal/mask"
 	"belljar/sandbox/internal/spool"
 )
 
@@ -18,18 +16,13 @@ const (
 	createTimeout = time.Minute      // to make and start a container
 	listTimeout   = 2 * time.Second  // to list what runs, before it is killed
 	removeTimeout = 20 * time.Second // to kill and remove a container
-
-	// eventQueue is how many chunks of output wait for their reader: 4 MiB of
-	// the largest. It rides out a reader's pauses; see Execution.Events.
-	eventQueue = 128
 )
 
 // execution is one command on its way through an Engine. Its result belongs to
 // run until the events are closed.
 type execution struct {
+	request
 	local   *Local
-	profile sandbox.Profile
-	command sandbox.Command
 	output  *output
 	kill    context.CancelFunc
 	taken   time.Time // when the runner took the command
@@ -37,29 +30,20 @@ type execution struct {
 	result  sandbox.Result
 	notices []string // to be told with the result
 	err     error
-
-	secrets []string    // "NAME=value"
-	masks   *mask.Masks // nil without any
-
-	standing  standing // of its approval, in the session
-	narrowing narrowing
 }
 
 // start begins the command in a goroutine that ends with its events.
 func start(ctx context.Context, prepared *prepared, secrets []string) *execution {
 	l, c := prepared.local, prepared.command
 	patient, kill := context.WithCancel(context.WithoutCancel(ctx))
+	r := request{command: c, profile: prepared.profile, secrets: secrets, standing: prepared.standing, narrowing: prepared.narrowing}
 	x := &execution{
-		local: l, profile: prepared.profile, command: c,
-		output:  newOutput(c, l.Spool.OnError),
+		request: r, local: l,
+		output:  newOutput(r, l.Spool.OnError, l.Viewer),
 		kill:    kill,
 		taken:   time.Now(),
 		result:  sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session},
-		notices: prepared.notices, standing: prepared.standing, narrowing: prepared.narrowing,
-	}
-	x.keepSecret(secrets)
-	if c.TTY != nil && l.Viewer != nil {
-		x.output.screen = l.Viewer.NewScreen(*c.TTY)
+		notices: prepared.notices,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(patient, cancel) // a kill is a cancellation too
@@ -72,12 +56,12 @@ func start(ctx context.Context, prepared *prepared, secrets []string) *execution
 
 func (x *execution) ID() string { return x.command.ID }
 
-func (x *execution) Events() <-chan sandbox.Event { return x.output.events }
+func (x *execution) Events() <-chan sandbox.Event { return x.output.events.out }
 
 func (x *execution) Kill() { x.kill() }
 
 func (x *execution) Wait() (sandbox.Result, error) {
-	for range x.output.events { // closed when the result is whole
+	for range x.output.events.out { // closed when the result is whole
 	}
 	return x.result, x.err
 }
@@ -97,19 +81,24 @@ func (x *execution) run(ctx, patient context.Context) {
 		x.err = err
 	}
 	x.output.flush()
-	x.result.Timing.FirstOutput = x.output.first
+	x.result.Timing.FirstOutput = x.output.activity.first
 	x.result.Timing.Total = time.Since(x.taken)
-	last, more := x.lastView()
+	last, more := x.output.views.last()
 	x.keep(ctx)
 	if problem, _ := x.local.audit(x.command, endRecord(x.result)); problem != nil {
 		x.notice("the audit has no record of how the command ended: %v", problem)
 	}
 	x.conceal()
-	x.output.ending = nil // nothing waits for the command any more
-	if more {
-		x.output.emit(last)
+	if e := x.result.Evidence.RemoveError; e != "" {
+		x.notice("%s", e)
 	}
-	x.tell()
+	events := x.output.events
+	events.ended = true
+	if more {
+		events.emit(last)
+	}
+	x.output.chunks.close()
+	events.close(x.notices, &x.result)
 }
 
 // admitted waits for the command's turn, in its session and at all, and runs it.
@@ -120,7 +109,7 @@ func (x *execution) admitted(ctx, patient context.Context) error {
 	var session *sessionTurn
 	if x.command.Session != "" {
 		var err error
-		if session, err = x.local.sessions.turn(waiting, x); err != nil {
+		if session, err = x.local.sessionTurn(waiting, x.request, x.waits); err != nil {
 			return err
 		}
 		defer session.end()
@@ -141,25 +130,8 @@ func (x *execution) notice(format string, args ...any) {
 	x.notices = append(x.notices, fmt.Sprintf(format, args...))
 }
 
-// tell sends the last events, which wait for their reader.
-func (x *execution) tell() {
-	o := x.output
-	for s := range o.binary {
-		if b := &o.binary[s]; b.is() && b.told < b.total {
-			o.emit(sandbox.Event{Type: sandbox.EventNotice, Binary: true, Data: b.text(spool.Stream(s))})
-		}
-	}
-	if o.unshown > 0 {
-		o.emit(sandbox.Event{Type: sandbox.EventNotice, Data: fmt.Appendf(nil, "%d bytes of output were not shown: nobody read them while the command was being ended", o.unshown)})
-	}
-	if e := x.result.Evidence.RemoveError; e != "" {
-		x.notice("%s", e)
-	}
-	for _, text := range x.notices {
-		o.emit(sandbox.Event{Type: sandbox.EventNotice, Data: []byte(text)})
-	}
-	o.emit(sandbox.Event{Type: sandbox.EventResult, Result: &x.result})
-	close(o.events)
+func (x *execution) waits() {
+	x.output.events.emit(sandbox.Event{Type: sandbox.EventNotice, Waits: true, Data: fmt.Appendf(nil, "waiting for session %q: another command runs in it", x.command.Session)})
 }
 
 // inContainer finds the command a place, runs it there and leaves. An error
@@ -183,10 +155,50 @@ func (x *execution) inContainer(ctx, patient context.Context, session *sessionTu
 	if err != nil {
 		return err
 	}
-	x.result.Container = place.info()
-	defer place.leave(patient)
-	place.failed = x.inPlace(ctx, patient, place)
-	return place.failed
+	x.result.Container = place.Info()
+	err = x.inPlace(ctx, patient, place)
+	x.apply(place.Leave(patient, x.result, err))
+	return err
+}
+
+// place is one in the session's container, in a warm one, or in one that is made
+// now.
+func (x *execution) place(ctx context.Context, image sandbox.Image, session *sessionTurn) (place, error) {
+	if session == nil {
+		spec := specOf(x.command, image)
+		if p := x.warm(ctx, spec); p != nil {
+			return p, nil
+		}
+		return x.cold(ctx, spec)
+	}
+	p, found, err := session.open(ctx, image)
+	x.result.User = found.user
+	if found.lost != "" {
+		x.result.SessionLost = found.lost
+		x.output.events.notice("session %q was lost, with its files and processes: %s; a new container is made", x.command.Session, found.lost)
+	}
+	return p, err
+}
+
+// apply writes what became of the command's place into the result.
+func (x *execution) apply(c cleanup) {
+	r := &x.result
+	if c.counters != nil {
+		x.recount(*c.counters)
+	}
+	if c.removeError != "" {
+		r.Evidence.RemoveError = c.removeError
+	}
+	if c.killed != nil {
+		r.Evidence.Killed = c.killed
+	}
+	if c.listed {
+		r.Lingering = c.processes
+	}
+	if c.sessionLost != "" {
+		r.SessionLost = c.sessionLost
+	}
+	x.notices = append(x.notices, c.notices...)
 }
 
 // become gives the command's user its numbers, of the image that it runs in.
@@ -197,13 +209,15 @@ func (x *execution) become(ctx context.Context, image sandbox.Image) (err error)
 	return err
 }
 
-func (x *execution) inPlace(ctx, patient context.Context, place *place) error {
+func (x *execution) inPlace(ctx, patient context.Context, place place) error {
 	waitCtx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
-	p, err := x.begin(ctx, waitCtx, place)
+	p, err := place.Start(ctx, waitCtx, streamWriter{x.output, spool.Stdout}, streamWriter{x.output, spool.Stderr})
 	if err != nil {
 		return err
 	}
+	x.result.Timing.Start = time.Since(x.making)
+	x.output.begin(x.command.IdleTimeout)
 	defer x.beside(p.running)()
 	return x.supervise(ctx, patient, place, p, giveUp)
 }
@@ -215,7 +229,7 @@ func (x *execution) beside(running sandbox.Running) (end func()) {
 	stop := make(chan struct{})
 	if x.command.Live == sandbox.LiveView {
 		all.Go(func() {
-			x.output.liveViews(x.local.Viewer, x.command.View, cmp.Or(x.profile.LiveEvery, spool.LiveEvery), stop)
+			x.output.views.run(cmp.Or(x.profile.LiveEvery, spool.LiveEvery), stop)
 		})
 	}
 	if x.command.TTY != nil && x.command.Resize != nil {
@@ -235,7 +249,7 @@ func (x *execution) resize(running sandbox.Running, stop <-chan struct{}) {
 			if !more {
 				return
 			}
-			x.output.resize(size.Bounded())
+			x.output.screen.resize(size.Bounded())
 			ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 			err := running.Resize(ctx, size.Bounded())
 			cancel()
@@ -248,48 +262,10 @@ func (x *execution) resize(running sandbox.Running, stop <-chan struct{}) {
 	}
 }
 
-// begin starts the command, by a gate that waits for it or by an exec, and its
-// clocks. Cancelling waitCtx gives up waiting for its end.
-func (x *execution) begin(ctx, waitCtx context.Context, place *place) (process, error) {
-	if g := place.gate; g != nil {
-		if !g.Deliver(place.told, x.command, streamWriter{x.output, spool.Stdout}, streamWriter{x.output, spool.Stderr}) {
-			g.Close()
-			return process{}, g.NotBegun("the shell that waited for the command did not take it: the command did not run")
-		}
-		context.AfterFunc(waitCtx, g.GiveUp)
-		x.clocks()
-		return process{g.Running, g.Exited}, nil
-	}
-	running, err := x.exec(ctx, place.box)
-	if err != nil {
-		return process{}, err
-	}
-	x.clocks()
-	exited := make(chan gate.Exit, 1)
-	go func() { exited <- gate.Wait(waitCtx, running) }()
-	return process{running, exited}, nil
-}
-
-func (x *execution) clocks() {
-	x.result.Timing.Start = time.Since(x.making)
-	x.output.begin(x.command.IdleTimeout)
-}
-
 // late says what took too long, where that is why it failed.
 func late(ctx context.Context, err error, what string) error {
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
 	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("%s took more than %v", what, createTimeout), Err: err, Hint: "see: belljar doctor"}
-}
-
-func (x *execution) exec(ctx context.Context, box sandbox.Container) (sandbox.Running, error) {
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
-	defer cancel()
-	c := x.command
-	running, err := box.Exec(ctx, sandbox.Exec{
-		Script: c.Script, Dir: c.Dir, Env: c.Env, User: c.User, Stdin: c.Stdin, TTY: c.TTY,
-		Stdout: streamWriter{x.output, spool.Stdout}, Stderr: streamWriter{x.output, spool.Stderr},
-	})
-	return running, late(ctx, err, "starting the command")
 }

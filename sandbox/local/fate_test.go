@@ -59,11 +59,12 @@ func TestExited(t *testing.T) {
 // happened.
 func TestExitWins(t *testing.T) {
 	for range 100 { // a select among ready channels is random
-		x := &execution{command: sandbox.Command{Timeout: time.Hour, IdleTimeout: time.Hour}, output: newOutput(sandbox.Command{}, "")}
-		close(x.output.over)
+		r := request{command: sandbox.Command{Timeout: time.Hour, IdleTimeout: time.Hour}}
+		x := &execution{request: r, output: newOutput(r, "", nil)}
+		close(x.output.recorder.full)
 		fired := make(chan time.Time, 1)
 		fired <- time.Now()
-		x.output.idle = &watchdog{C: fired}
+		x.output.activity.idle = &watchdog{C: fired}
 		exited := make(chan gate.Exit, 1)
 		exited <- gate.Exit{Status: 3}
 		if e, end := x.await(t.Context(), process{running: stillRunning{}, exited: exited}); e.Status != 3 || end.cause != "" {

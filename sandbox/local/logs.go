@@ -18,11 +18,11 @@ func (l *Local) spools() spool.Store { return spool.Store{Dir: l.stateDir("spool
 func (x *execution) openSpool() error {
 	c, dir := x.command, x.local.spools().Path(x.command.ID)
 	keep := int64(x.local.Spool.Age / time.Second)
-	err := x.output.spool.Open(dir, sandbox.LogInfo{ID: c.ID, Command: c.Script, Profile: c.Profile, Session: c.Session, Started: x.taken, Keep: keep})
+	err := x.output.recorder.spool.Open(dir, sandbox.LogInfo{ID: c.ID, Command: c.Script, Profile: c.Profile, Session: c.Session, Started: x.taken, Keep: keep})
 	if err != nil {
 		x.notice("output is kept until the command ends, and no longer: %v", err)
 	}
-	if err := x.output.spool.Lost(); err != nil && x.output.onError == sandbox.SpoolEnd {
+	if err := x.output.recorder.spool.Lost(); err != nil && x.output.recorder.onError == sandbox.SpoolEnd {
 		return &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the command's output cannot be kept (spool.on_error: end)", Err: err, Hint: "make room, or set XDG_STATE_HOME or TMPDIR to a directory that can be written"}
 	}
 	return nil
@@ -31,7 +31,7 @@ func (x *execution) openSpool() error {
 // keep writes what the command wrote into the result, once nothing more comes.
 // Cancelling ctx ends what takes long of it.
 func (x *execution) keep(ctx context.Context) {
-	s, r := x.output.spool, &x.result
+	s, r := x.output.recorder.spool, &x.result
 	if err := s.End(r.Status, r.ExitCode, x.local.Spool.Age); err != nil {
 		x.local.house.log.Warn("how a command ended is not written down", "command", r.ID, "error", err)
 	}
@@ -39,8 +39,8 @@ func (x *execution) keep(ctx context.Context) {
 	if r.Stdout, r.Stderr = outputs[spool.Stdout], outputs[spool.Stderr]; err != nil {
 		r.Evidence.OutputError = join(r.Evidence.OutputError, err.Error())
 	}
-	r.Views, r.Screen = x.views(), x.output.shot()
-	if x.output.undrawn {
+	r.Views, r.Screen = x.views(), x.output.screen.shot()
+	if x.output.screen.tooSlow {
 		x.notice("there is no screen: it took more than %v to draw what the command wrote", screenTime)
 	}
 	if wantsSummary(x.profile.Summarize, s.Merged().Bytes) {
@@ -59,14 +59,14 @@ func (x *execution) summarize(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer func() { <-x.local.house.summaries }()
-	from := x.output.spool.Reader(sandbox.Merged)
+	from := x.output.recorder.spool.Reader(sandbox.Merged)
 	defer from.Close()
 	return runSummary(x.profile.Summarize, ctx, from)
 }
 
 // leaveSpool leaves what was written to those who ask for it later, if any may.
 func (x *execution) leaveSpool(ctx context.Context) error {
-	s := x.output.spool
+	s := x.output.recorder.spool
 	neverRan := x.result.ExitCode == sandbox.ExitNeverRan && s.Total == 0 // else only its end is not known
 	if neverRan || s.Temporary || x.local.Spool.Age == 0 {
 		return s.Remove()
@@ -87,9 +87,9 @@ func join(a, b string) string {
 
 // views are those that the command asked for.
 func (x *execution) views() *sandbox.Views {
-	s, v := x.output.spool, x.command.View
+	s, v := x.output.recorder.spool, x.command.View
 	view := func(which sandbox.Stream, total sandbox.Total) *sandbox.Text {
-		text, count := maskedView(x.masks, x.local.Viewer, v, func() iter.Seq[sandbox.Chunk] { return s.Chunks(which) }, total)
+		text, count := maskedView(x.output.masks, x.local.Viewer, v, func() iter.Seq[sandbox.Chunk] { return s.Chunks(which) }, total)
 		x.result.Masked += count
 		return &text
 	}
@@ -104,7 +104,7 @@ func (x *execution) views() *sandbox.Views {
 
 // Read implements Execution.
 func (x *execution) Read(_ context.Context, which sandbox.Stream, offset int64) (sandbox.Reader, error) {
-	return spool.NewReader(x.output.spool.Live(), which, offset)
+	return spool.NewReader(x.output.recorder.spool.Live(), which, offset)
 }
 
 // Logs implements sandbox.Logs, also for the commands of other processes.

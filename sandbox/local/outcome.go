@@ -17,12 +17,15 @@ type ending struct {
 	itself  bool      // it had ended of itself by then, too late
 }
 
+// partialKept ends the message of a command that we ended.
+const partialKept = "; partial output kept"
+
 func idleEnding(limit time.Duration) ending {
-	return ending{cause: sandbox.CauseIdleTimeout, message: fmt.Sprintf("no output for %v (idle timeout); partial output kept", limit)}
+	return ending{cause: sandbox.CauseIdleTimeout, message: fmt.Sprintf("no output for %v (idle timeout)%s", limit, partialKept)}
 }
 
 func wallEnding(limit time.Duration) ending {
-	return ending{cause: sandbox.CauseWallTimeout, message: fmt.Sprintf("still running after %v (timeout); partial output kept", limit)}
+	return ending{cause: sandbox.CauseWallTimeout, message: fmt.Sprintf("still running after %v (timeout)%s", limit, partialKept)}
 }
 
 func outputEnding(limit int64) ending {
@@ -33,7 +36,7 @@ func unkeptEnding(err error) ending {
 	return ending{cause: sandbox.CauseOutputLimit, message: fmt.Sprintf("its output can no longer be kept (spool.on_error: end): %v; what was kept before is there", err)}
 }
 
-var cancelEnding = ending{cause: sandbox.CauseCanceled, message: "canceled by the caller; partial output kept"}
+var cancelEnding = ending{cause: sandbox.CauseCanceled, message: "canceled by the caller" + partialKept}
 
 // endedBy fills r for a command that we ended.
 func endedBy(r *sandbox.Result, e ending) {

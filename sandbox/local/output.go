@@ -1,68 +1,71 @@
 package local
 
 import (
-	"fmt"
-	"sync"
 	"time"
 
-	"belljar/internal/sniff"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/mask"
 	"belljar/sandbox/internal/spool"
 )
 
-// output is where a command's streams come in: kept in its spool, counted as a
-// sign of life, and passed on as events. The engine's one reader writes to it.
+// output is the way of what a command writes: masked, kept in its spool, drawn on
+// its screen, and passed on as events. The engine's one reader writes to it.
 type output struct {
-	spool   *spool.Spool
-	onError sandbox.SpoolAction // where that fails
-	action  sandbox.OutputAction
-	live    sandbox.LiveMode
-	idle    *watchdog
-	events  chan sandbox.Event
-	seq     uint64
-	binary  [2]binaryNotice
-
-	viewed   int64     // how much there was at the last live view
-	binaryAt time.Time // when that was
-	withheld bool      // whether its end was left to the next
-	hidden   int       // secrets that a live view had, at most
-
-	begun   chan struct{} // closed when the start was told; nothing comes before it
-	started time.Time
-	spoke   bool
-	first   time.Duration // until the first output
-	over    chan struct{} // closed when the limit is passed and ends the command
-	unkept  chan struct{} // closed when output can no longer be kept, if that ends the command
-	ending  chan struct{} // closed when we end the command: its output waits for nobody then
-	unshown int64         // bytes that found no reader while we ended the command
-
-	masks   *mask.Masks     // nil: nothing is masked
-	maskers [2]*mask.Stream // nil, too
-
-	mu      sync.Mutex
-	screen  sandbox.Screen // nil without a terminal
-	drawing time.Duration  // that it took
-	undrawn bool           // it took too long, and is gone
+	activity *activity
+	masks    *mask.Masks // nil: nothing is masked
+	masker   masker
+	recorder recorder
+	screen   screen
+	events   *eventQueue
+	chunks   *chunkEvents
+	views    liveViews
 }
 
-func newOutput(c sandbox.Command, onError sandbox.SpoolAction) *output {
-	notice := binaryNotice{sniffer: sniff.Sniffer{Charset: c.View.Charset}}
-	return &output{
-		spool: spool.New(c.Limits.Output, c.OnOutputLimit), onError: onError, action: c.OnOutputLimit, live: c.Live,
-		idle:   &watchdog{},
-		binary: [2]binaryNotice{notice, notice},
-		events: make(chan sandbox.Event, eventQueue),
-		begun:  make(chan struct{}), over: make(chan struct{}), unkept: make(chan struct{}), ending: make(chan struct{}),
+func newOutput(r request, onError sandbox.SpoolAction, viewer sandbox.Viewer) *output {
+	c := r.command
+	o := &output{activity: newActivity(), recorder: newRecorder(c, onError)}
+	if len(r.secrets) > 0 {
+		o.masks = mask.New(r.values())
+		o.masker = newMasker(o.masks)
 	}
+	if c.TTY != nil && viewer != nil {
+		o.screen.grid = viewer.NewScreen(*c.TTY)
+	}
+	o.events = newEventQueue(o.activity)
+	o.chunks = newChunkEvents(o.events, c)
+	o.views = liveViews{events: o.events, spool: o.recorder.spool, screen: &o.screen, masks: o.masks, viewer: viewer, view: c.View, on: c.Live == sandbox.LiveView}
+	return o
 }
 
-// begin starts the clocks.
+// begin starts the clocks, and lets output in.
 func (o *output) begin(idle time.Duration) {
-	o.started = time.Now()
-	o.idle = newWatchdog(idle)
-	o.emit(sandbox.Event{Type: sandbox.EventStart})
-	close(o.begun)
+	o.activity.begin(idle)
+	o.events.emit(sandbox.Event{Type: sandbox.EventStart})
+	close(o.activity.begun)
+}
+
+// write takes what the command wrote. What is held back for a while counts as a
+// sign of life now.
+func (o *output) write(s spool.Stream, p []byte) {
+	o.activity.heard()
+	o.pass(s, o.masker.feed(s, p))
+}
+
+// flush passes on what was held back, once nothing more comes.
+func (o *output) flush() {
+	for _, s := range []spool.Stream{spool.Stdout, spool.Stderr} {
+		o.pass(s, o.masker.flush(s))
+	}
+	o.activity.idle.hold()
+}
+
+func (o *output) pass(s spool.Stream, p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	o.recorder.write(s, p)
+	o.screen.write(p)
+	o.chunks.write(s, p)
 }
 
 // streamWriter is an output's stdout or stderr.
@@ -72,152 +75,64 @@ type streamWriter struct {
 }
 
 func (w streamWriter) Write(p []byte) (int, error) {
-	<-w.output.begun
+	<-w.output.activity.begun
 	if len(p) > 0 {
-		w.output.take(w.stream, p)
+		w.output.write(w.stream, p)
 	}
 	return len(p), nil
 }
 
-// take brings in what the command wrote. What is held back for a while counts as
-// a sign of life now.
-func (o *output) take(s spool.Stream, p []byte) {
-	if !o.spoke {
-		o.spoke, o.first = true, time.Since(o.started)
+// masker takes secrets out of both streams.
+type masker [2]*mask.Stream // nil: nothing is masked
+
+func newMasker(m *mask.Masks) masker { return masker{mask.NewStream(m), mask.NewStream(m)} }
+
+func (m masker) feed(s spool.Stream, p []byte) []byte {
+	if m[s] == nil {
+		return p
 	}
-	o.idle.touch()
-	if m := o.maskers[s]; m != nil {
-		p = m.Feed(p)
-	}
-	o.write(s, p)
+	return m[s].Feed(p)
 }
 
-// flush brings in what was held back, once nothing more comes.
-func (o *output) flush() {
-	for s, m := range o.maskers {
-		if m != nil {
-			o.write(spool.Stream(s), m.Flush())
-		}
-	}
-	o.idle.hold()
-}
-
-func (o *output) write(s spool.Stream, p []byte) {
-	if len(p) == 0 {
-		return
-	}
-	was := o.spool.Total // which only we change
-	if o.spool.Write(s, p) != nil && o.onError == sandbox.SpoolEnd {
-		close(o.unkept)
-	}
-	if o.action == sandbox.OutputEnd && was <= o.spool.Limit && o.spool.Total > o.spool.Limit {
-		close(o.over)
-	}
-	o.show(p)
-	if o.live != sandbox.LiveView {
-		o.tell(s, append([]byte(nil), p...))
-	}
-}
-
-const (
-	// screenTime is how long a command's screen may take to be drawn, in all:
-	// some short sequences cost a whole screen.
-	screenTime = 5 * time.Second
-
-	// screenPiece is drawn without a look at the clock.
-	screenPiece = 512
-)
-
-// show draws output on the screen, for as long as that does not take too long:
-// the command waits for it.
-func (o *output) show(p []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for o.screen != nil && len(p) > 0 {
-		n, began := min(len(p), screenPiece), time.Now()
-		o.screen.Write(p[:n])
-		p = p[n:]
-		if o.drawing += time.Since(began); o.drawing > screenTime {
-			o.screen, o.undrawn = nil, true
-		}
-	}
-}
-
-// shot is the screen as it is now, nil without one.
-func (o *output) shot() *sandbox.Shot {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.screen == nil {
+func (m masker) flush(s spool.Stream) []byte {
+	if m[s] == nil {
 		return nil
 	}
-	shot := o.screen.Shot()
-	return &shot
+	return m[s].Flush()
 }
 
-func (o *output) resize(size sandbox.TerminalSize) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.screen != nil {
-		o.screen.Resize(size)
+// count is how many secrets there were.
+func (m masker) count() (n int) {
+	for _, stream := range m {
+		if stream != nil {
+			n += stream.Count
+		}
+	}
+	return n
+}
+
+// recorder keeps output in a spool, and says when that ends the command.
+type recorder struct {
+	spool   *spool.Spool
+	onError sandbox.SpoolAction // where that fails
+	onLimit sandbox.OutputAction
+	full    chan struct{} // closed when the limit is passed and ends the command
+	failed  chan struct{} // closed when output can no longer be kept, if that ends the command
+}
+
+func newRecorder(c sandbox.Command, onError sandbox.SpoolAction) recorder {
+	return recorder{
+		spool: spool.New(c.Limits.Output, c.OnOutputLimit), onError: onError, onLimit: c.OnOutputLimit,
+		full: make(chan struct{}), failed: make(chan struct{}),
 	}
 }
 
-// tell passes a chunk on. Where a stream turned out to be binary that is told,
-// too, now and then.
-func (o *output) tell(s spool.Stream, p []byte) {
-	e := sandbox.Event{Type: sandbox.EventStdout, Data: p}
-	if s == spool.Stderr {
-		e.Type = sandbox.EventStderr
+func (r *recorder) write(s spool.Stream, p []byte) {
+	before := r.spool.Total // which only we change
+	if r.spool.Write(s, p) != nil && r.onError == sandbox.SpoolEnd {
+		close(r.failed)
 	}
-	notice := o.binary[s].write(p)
-	e.Binary = o.binary[s].is()
-	o.emit(e)
-	if notice {
-		o.emit(sandbox.Event{Type: sandbox.EventNotice, Binary: true, Data: o.binary[s].text(s)})
+	if r.onLimit == sandbox.OutputEnd && before <= r.spool.Limit && r.spool.Total > r.spool.Limit {
+		close(r.full)
 	}
-}
-
-// emit passes an event on. A full queue makes the command wait, but never its
-// end: an engine whose stream is not read cannot kill (moby#41827).
-func (o *output) emit(e sandbox.Event) {
-	o.seq++
-	e.Seq, e.Time = o.seq, time.Now()
-	select {
-	case o.events <- e:
-		return
-	default:
-	}
-	o.idle.hold()
-	select {
-	case o.events <- e:
-	case <-o.ending:
-		o.seq--
-		o.unshown += int64(len(e.Data))
-	}
-	o.idle.touch()
-}
-
-// binaryPause is how often it is told how much of a binary stream came.
-const binaryPause = time.Second
-
-// binaryNotice tells of a stream that is no text.
-type binaryNotice struct {
-	sniffer sniff.Sniffer
-	total   int64
-	told    int64 // how much, the last time
-	at      time.Time
-}
-
-func (b *binaryNotice) is() bool { return b.sniffer.Binary() }
-
-// write tells whether it is time for a notice.
-func (b *binaryNotice) write(p []byte) bool {
-	b.sniffer.Write(p)
-	b.total += int64(len(p))
-	return b.is() && time.Since(b.at) >= binaryPause
-}
-
-func (b *binaryNotice) text(s spool.Stream) []byte {
-	b.told, b.at = b.total, time.Now()
-	return fmt.Appendf(nil, "%s is binary: %d bytes so far", s.Name(), b.total)
 }

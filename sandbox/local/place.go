@@ -3,174 +3,108 @@ package local
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/gate"
 )
 
-// place is where one command runs, and what becomes of it afterwards.
-type place struct {
-	box    sandbox.Container
-	gate   *gate.Gate // that waits for the command; nil: it is started by an exec
-	told   string     // what the gate is told
-	warm   bool
-	reused bool
-	keeps  bool             // what the command leaves running stays, with the container
-	ended  bool             // end was called
-	failed error            // why the command did not run, or its end is unknown
-	before sandbox.Counters // what was counted before the command
-
-	// list is what runs, with the commands that started it.
-	list func(ctx context.Context) ([]sandbox.Process, error)
-	// end ends the command, so that its exit becomes ready. The result says why.
-	end func(ctx context.Context)
-	// leave is the last: the command ended.
-	leave func(ctx context.Context)
+// place is where one command runs: a container of its own, one of a pool or its
+// session's. The command is started in it once.
+type place interface {
+	Info() sandbox.ContainerInfo
+	// Start starts the command. Cancelling patient gives up waiting for its end.
+	Start(ctx, patient context.Context, stdout, stderr io.Writer) (process, error)
+	// Processes lists what runs, with the commands that started it.
+	Processes(ctx context.Context) ([]sandbox.Process, error)
+	// Counters are what the command used and ran into.
+	Counters(ctx context.Context) (sandbox.Counters, error)
+	// Keeps tells whether what the command leaves running stays, with the
+	// container.
+	Keeps() bool
+	// End ends the command for that reason, so that its exit becomes ready.
+	End(ctx context.Context, why string) cleanup
+	// Leave is the last call: the command ended as the result says. An error is
+	// why it did not run, or why its end is unknown.
+	Leave(ctx context.Context, r sandbox.Result, err error) cleanup
 }
 
-func (p *place) info() sandbox.ContainerInfo {
-	info := p.box.Info()
-	info.Warm, info.Reused = p.warm, p.reused
-	return info
+// cleanup is what ending a command, or leaving its place, did and found out.
+type cleanup struct {
+	counters    *sandbox.Counters // to the container's end; nil where it did not end, or that is unknown
+	removeError string            // the container may still be there, and why
+	killed      []sandbox.Process // alone, as the container stays
+	listed      bool              // what runs was listed anew:
+	processes   []sandbox.Process
+	sessionLost string // why the session has no container any more
+	notices     []string
 }
 
-// counters are the command's own.
-func (p *place) counters(ctx context.Context) (sandbox.Counters, error) {
-	c, err := p.box.Counters(ctx)
-	c.OOMKills = max(0, c.OOMKills-p.before.OOMKills)
-	c.PidsLimitHits = max(0, c.PidsLimitHits-p.before.PidsLimitHits)
-	c.CPUSeconds = max(0, c.CPUSeconds-p.before.CPUSeconds)
-	if c.OOMKills > 0 && !c.Stopped {
-		c.KilledBy = "" // the container's own process was the kernel's choice
-	}
-	return c, err
+func (c *cleanup) notice(format string, args ...any) {
+	c.notices = append(c.notices, fmt.Sprintf(format, args...))
 }
 
-// place is the session's container, a warm one, or one that is made now.
-func (x *execution) place(ctx context.Context, image sandbox.Image, session *sessionTurn) (*place, error) {
-	if session != nil {
-		return session.place(ctx, image)
+// base is what every place has: a container and, maybe, a gate in it, which waits
+// for the command.
+type base struct {
+	command sandbox.Command
+	box     sandbox.Container
+	gate    *gate.Gate // nil: an exec starts the command
+	line    string     // what the gate reads
+	started time.Time
+}
+
+// Start implements place.
+func (b *base) Start(ctx, patient context.Context, stdout, stderr io.Writer) (process, error) {
+	if b.gate != nil {
+		return b.deliver(patient, stdout, stderr)
 	}
-	spec := specOf(x.command, image)
-	if p := x.warm(ctx, spec); p != nil {
-		return p, nil
-	}
-	x.local.house.cold.Add(1)
-	defer x.local.house.cold.Add(-1)
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	execCtx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
-	box, err := x.local.Engine.Create(ctx, spec)
+	c := b.command
+	running, err := b.box.Exec(execCtx, sandbox.Exec{
+		Script: c.Script, Dir: c.Dir, Env: c.Env, User: c.User, Stdin: c.Stdin, TTY: c.TTY,
+		Stdout: stdout, Stderr: stderr,
+	})
 	if err != nil {
-		return nil, late(ctx, err, "making the container")
+		return process{}, late(execCtx, err, "starting the command")
 	}
-	p := x.alone(box)
-	if gate.OnlyByGate(x.command, x.secrets) {
-		if err := x.openGate(ctx, p); err != nil {
-			p.end(ctx)
-			return nil, late(ctx, err, "opening the container")
-		}
-	}
-	return p, nil
+	b.started = time.Now()
+	exited := make(chan gate.Exit, 1)
+	go func() { exited <- gate.Wait(patient, running) }()
+	return process{running, exited}, nil
 }
 
-// openGate opens one for a command that no exec may start.
-func (x *execution) openGate(ctx context.Context, p *place) (err error) {
-	if p.gate, err = gate.Open(ctx, p.box, x.command.User); err != nil {
-		return err
+func (b *base) deliver(patient context.Context, stdout, stderr io.Writer) (process, error) {
+	g := b.gate
+	if !g.Deliver(b.line, b.command, stdout, stderr) {
+		g.Close()
+		return process{}, g.NotBegun("the shell that waited for the command did not take it: the command did not run")
 	}
-	p.told, _ = x.delivery() // as Prepare saw to
-	leave := p.leave
-	p.leave = func(ctx context.Context) {
-		leave(ctx)
-		p.gate.Join()
-	}
-	return nil
+	b.started = time.Now()
+	context.AfterFunc(patient, g.GiveUp)
+	return process{g.Running, g.Exited}, nil
 }
 
-// alone is a container for this command only.
-func (x *execution) alone(box sandbox.Container) *place {
-	p := &place{box: box}
-	p.list = func(ctx context.Context) ([]sandbox.Process, error) {
-		list, err := box.Processes(ctx)
-		for i := range list {
-			list[i].CommandID = x.command.ID
-		}
-		return list, err
-	}
-	p.end = func(ctx context.Context) {
-		if !p.ended {
-			p.ended = true
-			x.remove(ctx, box)
-		}
-	}
-	p.leave = func(ctx context.Context) {
-		p.end(ctx)
-		x.recount(ctx, p)
-	}
-	return p
-}
-
-// warm is a place in a container of the profile's pool, nil where none fits or
-// answers.
-func (x *execution) warm(ctx context.Context, spec sandbox.Spec) *place {
-	pool := x.local.pool(x.command.Profile)
-	if x.command.TTY != nil || pool == nil || !pool.fits(x.command, spec) {
+// finalCounters are read once the container is gone, nil where they are unknown.
+func finalCounters(ctx context.Context, p place) *sandbox.Counters {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
+	defer cancel()
+	c, err := p.Counters(ctx)
+	if err != nil {
 		return nil
 	}
-	told, ok := x.delivery()
-	if !ok {
-		return nil
-	}
-	for range gate.GateTries {
-		m := pool.take(spec.Image)
-		if m == nil {
-			return nil
-		}
-		if m.gate.Answers(ctx) {
-			pool.proved()
-			return x.pooled(pool, m, told)
-		}
-		if ctx.Err() != nil {
-			pool.discard(m.box, m.gate)
-			return nil
-		}
-		pool.lose(m, "it did not answer")
-	}
-	return nil
+	return &c
 }
 
-// pooled is alone, but its container was there before, and goes when nobody
-// waits for that any more.
-func (x *execution) pooled(pool *pool, m *member, told string) *place {
-	p := x.alone(m.box)
-	p.gate, p.told, p.warm = m.gate, told, true
-	list := p.list
-	p.list = func(ctx context.Context) ([]sandbox.Process, error) {
-		all, err := list(ctx)
-		// The command's first process began as its gate.
-		ran := int64(time.Since(x.output.started).Seconds())
-		for i := range all {
-			all[i].ElapsedSeconds = min(all[i].ElapsedSeconds, ran)
-		}
-		return all, err
-	}
-	p.leave = func(ctx context.Context) {
-		if p.ended {
-			x.recount(ctx, p)
-			return
-		}
-		pool.discard(m.box, m.gate)
-	}
-	return p
-}
-
-// remove ends everything in the container. No cancellation stops it: that is
-// when it is needed most.
-func (x *execution) remove(ctx context.Context, box sandbox.Container) {
+// remove ends everything in the container. No cancellation stops it: that is when
+// it is needed most. It returns why the container may still be there.
+func remove(ctx context.Context, box sandbox.Container) (problem string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	if err := box.Remove(ctx); err != nil {
-		x.result.Evidence.RemoveError = fmt.Sprintf("container %s may still be there: %v", box.Info().ID, err)
+		return fmt.Sprintf("container %s may still be there: %v", box.Info().ID, err)
 	}
+	return ""
 }

@@ -5,45 +5,37 @@ import (
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/gate"
-	"belljar/sandbox/internal/mask"
 )
 
-// keepSecret has the command's secrets told to its gate and to nobody else.
-func (x *execution) keepSecret(secrets []string) {
-	if len(secrets) == 0 {
-		return
-	}
-	var values []string
-	for _, kv := range secrets {
+// values are the secrets' own.
+func (r *request) values() (list []string) {
+	for _, kv := range r.secrets {
 		_, value, _ := strings.Cut(kv, "=")
-		values = append(values, value)
+		list = append(list, value)
 	}
-	x.secrets, x.masks = secrets, mask.New(values)
-	x.output.masks, x.output.maskers = x.masks, [2]*mask.Stream{mask.NewStream(x.masks), mask.NewStream(x.masks)}
+	return list
 }
 
-// delivery is what a gate is told; see there.
-func (x *execution) delivery() (string, bool) {
+// line is what a gate reads; see there.
+func (r *request) line() (string, bool) {
 	most := gate.MaxQuick
-	if gate.OnlyByGate(x.command, x.secrets) {
+	if gate.OnlyByGate(r.command, r.secrets) {
 		most = gate.MaxLine
 	}
-	return gate.Line(withSecrets(x.command, x.secrets), most)
+	return gate.Line(withSecrets(r.command, r.secrets), most)
 }
 
 // conceal takes the secrets out of what is told beside the output, once it is all
 // there: processes may have one among their arguments.
 func (x *execution) conceal() {
-	if x.masks == nil {
+	masks := x.output.masks
+	if masks == nil {
 		return
 	}
 	r := &x.result
-	for _, m := range x.output.maskers {
-		r.Masked += m.Count
-	}
-	r.Masked += x.output.hidden
+	r.Masked += x.output.masker.count() + x.output.views.hidden
 	hide := func(text *string) {
-		hidden, count := x.masks.Text(*text)
+		hidden, count := masks.Text(*text)
 		*text = hidden
 		r.Masked += count
 	}
@@ -59,8 +51,8 @@ func (x *execution) conceal() {
 		hide(text)
 	}
 	if x.err != nil && x.err.Error() != r.Message {
-		r.Error.Message, _ = x.masks.Text(r.Error.Message)
-		r.Error.Hint, _ = x.masks.Text(r.Error.Hint)
+		r.Error.Message, _ = masks.Text(r.Error.Message)
+		r.Error.Hint, _ = masks.Text(r.Error.Hint)
 		x.err = r.Error
 	}
 }

@@ -14,16 +14,16 @@ import (
 func BenchmarkOutput(b *testing.B) {
 	for _, size := range []int{100, 16 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			o := newOutput(sandbox.Command{Limits: sandbox.Limits{Output: 16 << 20}}, "")
-			o.spool = spool.New(16<<20, sandbox.OutputTruncate)
-			if err := o.spool.Open(filepath.Join(b.TempDir(), "ID"), sandbox.LogInfo{ID: "ID"}); err != nil {
+			c := sandbox.Command{Limits: sandbox.Limits{Output: 16 << 20}, OnOutputLimit: sandbox.OutputTruncate}
+			o := newOutput(request{command: c}, "", nil)
+			if err := o.recorder.spool.Open(filepath.Join(b.TempDir(), "ID"), sandbox.LogInfo{ID: "ID"}); err != nil {
 				b.Fatal(err)
 			}
-			defer o.spool.Remove()
+			defer o.recorder.spool.Remove()
 			o.begin(time.Hour)
 			done := make(chan struct{})
 			go func() {
-				for range o.events {
+				for range o.events.out {
 				}
 				close(done)
 			}()
@@ -36,9 +36,9 @@ func BenchmarkOutput(b *testing.B) {
 			for b.Loop() {
 				o.write(spool.Stdout, chunk)
 			}
-			close(o.events)
+			close(o.events.out)
 			<-done
-			o.idle.hold()
+			o.activity.idle.hold()
 		})
 	}
 }

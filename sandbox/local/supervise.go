@@ -17,16 +17,16 @@ type process struct {
 // supervise waits for the command's end or ends it, and writes its fate into
 // the result. It returns when the command's output has come to its end. Ending
 // the command makes p.exited ready; should it not, giveUp does.
-func (x *execution) supervise(ctx, patient context.Context, place *place, p process, giveUp func()) error {
-	defer x.output.idle.hold()
+func (x *execution) supervise(ctx, patient context.Context, place place, p process, giveUp func()) error {
+	defer x.output.activity.idle.hold()
 	e, end := x.await(ctx, p)
 	if end.cause == "" {
 		return x.exited(ctx, patient, place, p, e, giveUp)
 	}
-	close(x.output.ending)
+	close(x.output.events.ending)
 	x.look(patient, place)
 	endedBy(&x.result, end)
-	place.end(patient)
+	x.apply(place.End(patient, x.result.Message))
 	defer time.AfterFunc(gate.DrainTimeout, giveUp).Stop()
 	last := <-p.exited // its status is that of our kill
 	x.result.Evidence.OutputError = last.Cut
@@ -40,21 +40,22 @@ func (x *execution) supervise(ctx, patient context.Context, place *place, p proc
 //
 // Cancelling ctx no longer ends the command, but what it said need not be read
 // then, nor an engine waited for that does not tell its status.
-func (x *execution) exited(ctx, patient context.Context, place *place, p process, e *gate.Exit, giveUp func()) error {
+func (x *execution) exited(ctx, patient context.Context, place place, p process, e *gate.Exit, giveUp func()) error {
 	if e != nil && e.Err != nil {
 		x.count(patient, place)
 		x.result.Evidence.OutputError = e.Cut
 		return e.Err
 	}
 	x.look(patient, place)
+	killed := false
 	if e == nil {
-		if len(x.result.Lingering) > 0 && !place.keeps {
-			place.end(patient)
-			x.recount(patient, place)
+		if len(x.result.Lingering) > 0 && !place.Keeps() {
+			killed = true
+			x.apply(place.End(patient, ""))
+			x.apply(cleanup{counters: finalCounters(patient, place)})
 		}
-		ending := x.output.ending
 		stop := context.AfterFunc(ctx, func() {
-			close(ending)
+			close(x.output.events.ending)
 			time.AfterFunc(gate.DrainTimeout, giveUp)
 		})
 		last := <-p.exited
@@ -65,7 +66,7 @@ func (x *execution) exited(ctx, patient context.Context, place *place, p process
 	if e.Err != nil {
 		return e.Err
 	}
-	if e.Status == statusKilled && !place.ended {
+	if e.Status == statusKilled && !killed {
 		x.askKiller(patient, place)
 	}
 	exitedWith(&x.result, e.Status, x.command.Limits)
@@ -74,10 +75,10 @@ func (x *execution) exited(ctx, patient context.Context, place *place, p process
 
 // askKiller asks once more whether the container was ended from outside: its
 // processes may have gone a moment before it did.
-func (x *execution) askKiller(ctx context.Context, place *place) {
+func (x *execution) askKiller(ctx context.Context, place place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	if c, err := place.counters(ctx); err == nil && c.KilledBy != "" {
+	if c, err := place.Counters(ctx); err == nil && c.KilledBy != "" {
 		x.result.Evidence.KilledBy = c.KilledBy
 	}
 }
@@ -97,18 +98,18 @@ func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 			return &e, ending{}
 		case <-p.running.Exited():
 			return nil, ending{}
-		case <-x.output.idle.C:
+		case <-x.output.activity.idle.C:
 			end = idleEnding(c.IdleTimeout)
-			if end.due = x.output.idle.deadline(); time.Now().Before(end.due) {
+			if end.due = x.output.activity.idle.deadline(); time.Now().Before(end.due) {
 				continue // there was output just now
 			}
 		case <-wall.C:
 			end = wallEnding(c.Timeout)
 			end.due = deadline
-		case <-x.output.over:
+		case <-x.output.recorder.full:
 			end = outputEnding(c.Limits.Output)
-		case <-x.output.unkept:
-			end = unkeptEnding(x.output.spool.Lost())
+		case <-x.output.recorder.failed:
+			end = unkeptEnding(x.output.recorder.spool.Lost())
 		case <-ctx.Done():
 			end = cancelEnding
 		}
@@ -132,7 +133,7 @@ func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 		if end.cause == sandbox.CauseWallTimeout {
 			return nil, end
 		}
-		x.output.idle.touch() // what was written meanwhile is only read now
+		x.output.activity.idle.touch() // what was written meanwhile is only read now
 	}
 }
 
@@ -158,21 +159,21 @@ func hasEnded(ctx context.Context, r sandbox.Running) (when time.Time, yes bool)
 
 // look records what runs and what was counted, while the container is there to
 // be asked.
-func (x *execution) look(ctx context.Context, place *place) {
+func (x *execution) look(ctx context.Context, place place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var err error
-	if x.result.Lingering, err = place.list(ctx); err != nil {
+	if x.result.Lingering, err = place.Processes(ctx); err != nil {
 		x.result.Evidence.ListError = err.Error()
 	}
 	x.count(ctx, place)
 }
 
 // count records what was counted.
-func (x *execution) count(ctx context.Context, place *place) {
+func (x *execution) count(ctx context.Context, place place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	counters, err := place.counters(ctx)
+	counters, err := place.Counters(ctx)
 	if err != nil {
 		return // Evidence.Source stays empty, which says so
 	}
@@ -181,13 +182,7 @@ func (x *execution) count(ctx context.Context, place *place) {
 }
 
 // recount adds what was counted while the container went.
-func (x *execution) recount(ctx context.Context, place *place) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
-	defer cancel()
-	last, err := place.counters(ctx)
-	if err != nil {
-		return
-	}
+func (x *execution) recount(last sandbox.Counters) {
 	e, r := &x.result.Evidence, &x.result.Resources
 	e.OOMKills, e.PidsLimitHits = max(e.OOMKills, last.OOMKills), max(e.PidsLimitHits, last.PidsLimitHits)
 	r.CPUSeconds, r.MaxMemoryBytes = max(r.CPUSeconds, last.CPUSeconds), max(r.MaxMemoryBytes, last.MaxMemoryBytes)

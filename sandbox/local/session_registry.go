@@ -2,21 +2,11 @@ package local
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"sync"
-	"time"
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/gate"
-	"belljar/sandbox/internal/record"
 )
-
-// expirePause is how often sessions are looked through for idle ones.
-const expirePause = 5 * time.Second
-
-// waitsFor is how long a command waits for its turn before it says so.
-const waitsFor = 200 * time.Millisecond
 
 // sessions are those that this process has to do with: that somebody holds, or
 // that have a container open.
@@ -82,6 +72,45 @@ func (s *sessions) all() []*session {
 	return list
 }
 
+// closeGone closes the containers that are gone, of sessions that nobody uses.
+func (s *sessions) closeGone() {
+	for _, session := range s.all() {
+		select {
+		case session.use <- struct{}{}:
+			if session.box != nil && len(session.active) == 0 && isClosed(session.box.Lost()) {
+				session.drop(nil)
+			}
+			<-session.use
+		default: // somebody does
+		}
+		s.letGo(session)
+	}
+}
+
+// close lets go of all sessions, which live on.
+func (s *sessions) close() {
+	for _, session := range s.all() {
+		session.use <- struct{}{}
+		session.drop(nil)
+		<-session.use
+		s.letGo(session)
+	}
+}
+
+// drop lets go of the container, which the session no longer has or which is
+// gone. With a box, it does so only if that is the one.
+func (s *session) drop(box sandbox.Container) {
+	if s.box == nil || box != nil && s.box != box {
+		return
+	}
+	if s.spare != nil {
+		s.spare.Close()
+		s.spare = nil
+	}
+	s.box.Close()
+	s.box = nil
+}
+
 // lock waits for its place in a channel of one.
 func lock(ctx context.Context, c chan struct{}) error {
 	select {
@@ -99,69 +128,4 @@ func isClosed(c <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// sessionTurn is a command's turn in a session: alone, or beside other parallel
-// ones, also of other processes.
-type sessionTurn struct {
-	x       *execution
-	session *session
-	store   record.Store
-	lock    *os.File
-	lost    bool   // the session is, and that was told
-	why     string // it is, by us
-}
-
-// turn waits for the command's turn.
-func (s *sessions) turn(ctx context.Context, x *execution) (*sessionTurn, error) {
-	t := &sessionTurn{x: x, session: s.get(x.command.Session), store: record.Store{Dir: x.local.sessionDir(), Name: x.command.Session}}
-	told := make(chan struct{})
-	waits := time.AfterFunc(waitsFor, func() { // beside the wait, which keeps its place among others
-		defer close(told)
-		x.output.emit(sandbox.Event{Type: sandbox.EventNotice, Waits: true, Data: fmt.Appendf(nil, "waiting for session %q: another command runs in it", t.session.name)})
-	})
-	err := t.wait(ctx)
-	if !waits.Stop() {
-		<-told
-	}
-	if err == nil {
-		return t, nil
-	}
-	s.letGo(t.session)
-	if ctx.Err() != nil {
-		err = x.local.admission.waited(ctx, x.local.Admission)
-	}
-	return nil, err
-}
-
-func (t *sessionTurn) wait(ctx context.Context) error {
-	parallel := t.x.command.Parallel
-	if !parallel {
-		if err := lock(ctx, t.session.turns); err != nil {
-			return err
-		}
-	}
-	var err error
-	if t.lock, err = t.store.LockTurn(ctx, !parallel); err != nil && !parallel {
-		<-t.session.turns
-	}
-	return err
-}
-
-// end passes the turn on.
-func (t *sessionTurn) end() {
-	t.lock.Close()
-	if !t.x.command.Parallel {
-		<-t.session.turns
-	}
-	t.x.local.sessions.letGo(t.session)
-}
-
-// change reads and writes the session and its record, alone.
-func (t *sessionTurn) change(ctx context.Context, change func(r *record.Record) error) error {
-	if err := lock(ctx, t.session.use); err != nil {
-		return err
-	}
-	defer func() { <-t.session.use }()
-	return t.store.Change(ctx, change)
 }

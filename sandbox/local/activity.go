@@ -7,6 +7,28 @@ import (
 	"belljar/sandbox"
 )
 
+// activity is when a command started, and when it was last heard of.
+type activity struct {
+	begun   chan struct{} // closed when the start event is out; nothing comes before it
+	started time.Time
+	spoke   bool
+	first   time.Duration // from the start to the first output
+	idle    *watchdog
+}
+
+func newActivity() *activity { return &activity{begun: make(chan struct{}), idle: &watchdog{}} }
+
+func (a *activity) begin(idle time.Duration) {
+	a.started, a.idle = time.Now(), newWatchdog(idle)
+}
+
+func (a *activity) heard() {
+	if !a.spoke {
+		a.spoke, a.first = true, time.Since(a.started)
+	}
+	a.idle.touch()
+}
+
 // watchdog fires after a silence.
 type watchdog struct {
 	C     <-chan time.Time // nil without a limit: never ready

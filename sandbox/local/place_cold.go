@@ -1,0 +1,82 @@
+package local
+
+import (
+	"context"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/gate"
+)
+
+// coldPlace is a container that was made for this command, and goes with it.
+type coldPlace struct {
+	base
+	removed bool
+}
+
+// cold makes a container. One that has a gate, but no place yet, is removed where
+// that fails.
+func (x *execution) cold(ctx context.Context, spec sandbox.Spec) (place, error) {
+	x.local.house.cold.Add(1)
+	defer x.local.house.cold.Add(-1)
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	box, err := x.local.Engine.Create(ctx, spec)
+	if err != nil {
+		return nil, late(ctx, err, "making the container")
+	}
+	p := &coldPlace{base: base{command: x.command, box: box}}
+	if !gate.OnlyByGate(x.command, x.secrets) {
+		return p, nil
+	}
+	p.line, _ = x.line() // as Prepare saw to
+	if p.gate, err = gate.Open(ctx, box, x.command.User); err != nil {
+		x.apply(p.End(ctx, ""))
+		return nil, late(ctx, err, "opening the container")
+	}
+	return p, nil
+}
+
+func (p *coldPlace) Info() sandbox.ContainerInfo { return p.box.Info() }
+
+func (p *coldPlace) Keeps() bool { return false }
+
+func (p *coldPlace) Processes(ctx context.Context) ([]sandbox.Process, error) {
+	list, err := p.box.Processes(ctx)
+	for i := range list {
+		list[i].CommandID = p.command.ID
+	}
+	return list, err
+}
+
+func (p *coldPlace) Counters(ctx context.Context) (sandbox.Counters, error) {
+	c, err := p.box.Counters(ctx)
+	return own(c, sandbox.Counters{}), err
+}
+
+// own are a command's counters, of a container that had counted those before.
+func own(c, before sandbox.Counters) sandbox.Counters {
+	c.OOMKills = max(0, c.OOMKills-before.OOMKills)
+	c.PidsLimitHits = max(0, c.PidsLimitHits-before.PidsLimitHits)
+	c.CPUSeconds = max(0, c.CPUSeconds-before.CPUSeconds)
+	if c.OOMKills > 0 && !c.Stopped {
+		c.KilledBy = "" // the container's own process was the kernel's choice
+	}
+	return c
+}
+
+func (p *coldPlace) End(ctx context.Context, _ string) (c cleanup) {
+	if !p.removed {
+		p.removed = true
+		c.removeError = remove(ctx, p.box)
+	}
+	return c
+}
+
+func (p *coldPlace) Leave(ctx context.Context, _ sandbox.Result, _ error) cleanup {
+	c := p.End(ctx, "")
+	c.counters = finalCounters(ctx, p)
+	if p.gate != nil {
+		p.gate.Join()
+	}
+	return c
+}

@@ -1,0 +1,70 @@
+package local
+
+import (
+	"context"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/gate"
+)
+
+// warmPlace is a container of a pool. It was there before its command, and is
+// removed when nobody waits for that any more.
+type warmPlace struct {
+	coldPlace
+	pool *pool
+}
+
+// warm is a place in a container of the profile's pool, nil where none fits or
+// answers.
+func (x *execution) warm(ctx context.Context, spec sandbox.Spec) place {
+	pool := x.local.pool(x.command.Profile)
+	if x.command.TTY != nil || pool == nil || !pool.fits(x.command, spec) {
+		return nil
+	}
+	line, ok := x.line()
+	if !ok {
+		return nil
+	}
+	for range gate.GateTries {
+		m := pool.take(spec.Image)
+		if m == nil {
+			return nil
+		}
+		if m.gate.Answers(ctx) {
+			pool.proved()
+			return &warmPlace{coldPlace{base: base{command: x.command, box: m.box, gate: m.gate, line: line}}, pool}
+		}
+		if ctx.Err() != nil {
+			pool.discard(m.box, m.gate)
+			return nil
+		}
+		pool.lose(m, "it did not answer")
+	}
+	return nil
+}
+
+func (p *warmPlace) Info() sandbox.ContainerInfo {
+	info := p.box.Info()
+	info.Warm = true
+	return info
+}
+
+// Processes lists them as if the command's first process, which began as its
+// gate, had begun with the command.
+func (p *warmPlace) Processes(ctx context.Context) ([]sandbox.Process, error) {
+	list, err := p.coldPlace.Processes(ctx)
+	ran := int64(time.Since(p.started).Seconds())
+	for i := range list {
+		list[i].ElapsedSeconds = min(list[i].ElapsedSeconds, ran)
+	}
+	return list, err
+}
+
+func (p *warmPlace) Leave(ctx context.Context, _ sandbox.Result, _ error) cleanup {
+	if p.removed {
+		return cleanup{counters: finalCounters(ctx, p)}
+	}
+	p.pool.discard(p.box, p.gate)
+	return cleanup{}
+}

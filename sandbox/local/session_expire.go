@@ -1,0 +1,79 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"belljar/sandbox/internal/record"
+)
+
+const (
+	// expirePause is how often sessions are looked through for idle ones.
+	expirePause = 5 * time.Second
+
+	// forgetLost is how long the loss of a session that nobody uses is
+	// remembered.
+	forgetLost = 24 * time.Hour
+)
+
+// ExpireSessions removes the containers of sessions whose idle time is over, of
+// whichever process, and forgets those that were lost long ago. It returns how
+// many it removed.
+func (l *Local) ExpireSessions(ctx context.Context) (int, error) {
+	names, err := record.Names(l.sessionDir())
+	removed, errs := 0, []error{err}
+	for _, name := range names {
+		ended, err := l.expireSession(ctx, record.Store{Dir: l.sessionDir(), Name: name})
+		if ended {
+			removed++
+		}
+		errs = append(errs, err)
+	}
+	return removed, errors.Join(errs...)
+}
+
+func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bool, err error) {
+	r, err := store.Look(ctx)
+	if err != nil || !r.IsIdle(time.Now()) {
+		return false, err
+	}
+	now, cancel := context.WithCancel(ctx)
+	cancel() // a session whose turn is taken is not idle
+	turn, err := store.LockTurn(now, true)
+	if err != nil {
+		return false, nil
+	}
+	defer turn.Close()
+	err = store.Change(ctx, func(r *record.Record) error {
+		switch {
+		case !r.IsIdle(time.Now()):
+		case r.Lost == "":
+			if ended, err = l.endSession(ctx, store.Name); ended && err == nil {
+				r.Lost = fmt.Sprintf("no command for %v", r.Idle)
+			} else if err == nil {
+				r.Lost = r.Gone(time.Now())
+			}
+		case time.Since(r.LastUsed) > forgetLost:
+			*r = record.Record{}
+		}
+		return err
+	})
+	return ended, err
+}
+
+// expireSessions does so from time to time.
+func (l *Local) expireSessions() {
+	for {
+		if _, err := l.ExpireSessions(l.house.ctx); err != nil && l.house.ctx.Err() == nil {
+			l.house.log.Warn("sessions cannot be looked through", "error", err)
+		}
+		l.sessions.closeGone()
+		select {
+		case <-time.After(expirePause):
+		case <-l.house.ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package local
+
+import (
+	"context"
+	"errors"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/gate"
+	"belljar/sandbox/internal/record"
+)
+
+// openGate takes the gate that waits, if it is the command's user's, or opens
+// one. A command that no gate can read has none, nor one of a session in which
+// none lasts: what earlier commands left may end a gate or make it stand still, as
+// it may the command, whose fate tells of that. Only secrets need a gate.
+func (t *sessionTurn) openGate(ctx context.Context, r *record.Record, p *sessionPlace) error {
+	line, ok := t.line()
+	if !ok || t.command.TTY != nil {
+		return nil
+	}
+	p.line = line
+	user := p.command.User
+	if g := t.session.spare; g != nil && g.User == user.Unnamed() {
+		t.session.spare = nil
+		if g.Answers(ctx) {
+			p.gate = g
+			return nil
+		}
+		t.endGate(ctx, r, p.box, g)
+	}
+	g, err := gate.Open(ctx, p.box, user)
+	if err == nil && !g.Answers(ctx) {
+		err = gate.Mute("it said its PID, and nothing when it was asked")
+	}
+	if err == nil {
+		p.gate = g
+		return nil
+	}
+	t.endGate(ctx, r, p.box, g)
+	var isMute gate.MuteError
+	if errors.As(err, &isMute) && ctx.Err() == nil && len(t.secrets) == 0 {
+		return nil
+	}
+	return err
+}
+
+// endGate ends a gate that does not answer; nil is one that is closed. One that
+// stands still does not heed that, and is killed: it would be nobody's process
+// for as long as the container lives.
+func (t *sessionTurn) endGate(ctx context.Context, r *record.Record, box sandbox.Container, g *gate.Gate) {
+	if g != nil {
+		r.Started.Unwait(g.Pid)
+		g.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
+	defer cancel()
+	list, _ := box.Processes(ctx) // which may have it also where it lacks others
+	if strays := r.Started.Strays(list); len(strays) > 0 {
+		if err := box.Kill(ctx, strays); err != nil {
+			t.local.house.log.Warn("a shell that does not answer may still be there", "session", t.session.name, "error", err)
+		}
+	}
+}
+
+// openSpare opens a gate for the next command of that user, when nobody waits for
+// that, and writes it down: it is no command's.
+func (t *sessionTurn) openSpare(box sandbox.Container, user sandbox.User) {
+	ctx, cancel := context.WithTimeout(t.local.house.ctx, createTimeout)
+	defer cancel()
+	// The next command opens one itself where this fails.
+	t.change(ctx, func(r *record.Record) error {
+		s := t.session
+		if s.box != box || s.spare != nil && s.spare.User == user.Unnamed() {
+			return nil
+		}
+		if other := s.spare; other != nil {
+			s.spare = nil
+			t.endGate(ctx, r, box, other)
+		}
+		g, err := gate.Open(ctx, box, user)
+		if err != nil {
+			return err
+		}
+		s.spare = g
+		r.Started.Wait(g.Pid)
+		return nil
+	})
+}

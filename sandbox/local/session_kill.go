@@ -1,0 +1,81 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// killTimeout is how long a command's processes may take to be gone, with
+// EndCommand; a container that is ended is gone for sure.
+const killTimeout = 5 * time.Second
+
+// kill kills the command's processes until none is left in two lists, one after
+// the other, that lack none.
+func (p *sessionPlace) kill(ctx context.Context, c *cleanup) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	defer cancel()
+	for quiet := 0; quiet < 2; {
+		list, err := p.Processes(ctx)
+		if err != nil && isClosed(p.box.Lost()) {
+			return err
+		}
+		own, unknown := p.own(list)
+		if unknown != nil {
+			return unknown
+		}
+		if len(own) > 0 {
+			if err := p.box.Kill(ctx, own); err != nil && ctx.Err() == nil {
+				return err
+			}
+			c.killed = addKilled(c.killed, own)
+		}
+		if quiet++; err != nil || len(own) > 0 {
+			quiet = 0
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("some were left, or new ones had come, after %v", killTimeout)
+		}
+		if err == nil {
+			c.listed, c.processes = true, list
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// own are the command's processes. Where it may have more, that is an error. It
+// names none of them: it is remembered, and they may hold secrets.
+func (p *sessionPlace) own(list []sandbox.Process) (own []sandbox.Process, err error) {
+	for _, process := range list {
+		switch process.CommandID {
+		case p.command.ID:
+			own = append(own, process)
+		case "":
+			return nil, fmt.Errorf("which command started process %d is not known", process.PID)
+		}
+	}
+	return own, nil
+}
+
+// maxKilled bounds the processes that a result has.
+const maxKilled = 256
+
+// addKilled adds processes that were killed, each once.
+func addKilled(killed, list []sandbox.Process) []sandbox.Process {
+	for _, p := range list {
+		same := func(k sandbox.Process) bool {
+			return k.PID == p.PID && k.HostPID == p.HostPID && k.StartTicks == p.StartTicks
+		}
+		if len(killed) < maxKilled && !slices.ContainsFunc(killed, same) {
+			killed = append(killed, p)
+		}
+	}
+	return killed
+}

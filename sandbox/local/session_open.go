@@ -1,0 +1,163 @@
+package local
+
+import (
+	"context"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/record"
+)
+
+// opened is what opening a session found out, also where it failed.
+type opened struct {
+	user sandbox.User // the command's, with its numbers; zero where they are not known
+	lost string       // why the container is gone that the session had before
+}
+
+// open gives the command its place in the session's container, with a gate.
+func (t *sessionTurn) open(ctx context.Context, image sandbox.Image) (place, opened, error) {
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
+	p := &sessionPlace{turn: t}
+	var found opened
+	var noGate error // which is no reason to forget the container: nothing would end it when idle
+	err := t.change(ctx, func(r *record.Record) (err error) {
+		if found, err = t.container(ctx, r, image, p); err != nil {
+			return err
+		}
+		noGate = t.enter(ctx, r, p)
+		return nil
+	})
+	if err == nil {
+		err = noGate
+	}
+	if err != nil {
+		t.undo(p)
+		return nil, found, late(ctx, err, "opening the session's container")
+	}
+	return p, found, nil
+}
+
+// enter opens the command's gate, and writes down that it runs.
+func (t *sessionTurn) enter(ctx context.Context, r *record.Record, p *sessionPlace) error {
+	t.standing.settle(r)
+	before := make(chan sandbox.Counters, 1)
+	go func() { // beside the gate's answer
+		c, _ := p.box.Counters(ctx)
+		before <- c
+	}()
+	err := t.openGate(ctx, r, p)
+	p.before = <-before
+	r.LastUsed = time.Now()
+	switch {
+	case err != nil:
+		p.forgetUnbegun(r, err)
+		return err
+	case p.gate != nil:
+		r.Started.Lead(p.gate.Pid, p.command.ID)
+	default:
+		r.Started.Join(p.command.ID)
+	}
+	t.session.active[p.command.ID] = true
+	return nil
+}
+
+// undo takes back what open did before it failed.
+func (t *sessionTurn) undo(p *sessionPlace) {
+	t.session.use <- struct{}{}
+	defer func() { <-t.session.use }()
+	delete(t.session.active, t.command.ID)
+	if p.gate != nil {
+		p.gate.Close()
+	}
+	if len(t.session.active) == 0 {
+		t.session.drop(nil)
+	}
+}
+
+// container sees to it that the session has one, and that it is the command's
+// place.
+func (t *sessionTurn) container(ctx context.Context, r *record.Record, image sandbox.Image, p *sessionPlace) (found opened, err error) {
+	s := t.session
+	if err := t.find(ctx, r); err != nil {
+		return found, err
+	}
+	has := ""
+	if s.box != nil {
+		has = s.box.Info().ID
+	}
+	if err := t.standing.holds(s.name, has); err != nil {
+		return found, err
+	}
+	if s.box != nil {
+		if err := t.narrowing.fits(t.command, s.made, image); err != nil {
+			return found, err
+		}
+		// Its image stays, whatever the name means by now.
+		image, p.reused = sandbox.Image{Reference: s.made.Image, ID: s.made.ImageID}, true
+	} else if r.Container != "" {
+		found.lost = r.Gone(time.Now())
+	}
+	p.command = t.command
+	if p.command.User, err = t.local.house.user(ctx, image, t.command.User); err != nil {
+		return found, err
+	}
+	found.user = p.command.User
+	if s.box == nil {
+		err = t.create(ctx, r, specOf(p.command, image))
+	}
+	p.box = s.box
+	return found, err
+}
+
+// create makes the session's container.
+func (t *sessionTurn) create(ctx context.Context, r *record.Record, spec sandbox.Spec) (err error) {
+	s, life := t.session, t.profile.Session
+	spec.Session, spec.Command = s.name, newID()
+	spec.Deadline = time.Now().Add(life.Max)
+	if s.box, err = t.local.Engine.Create(ctx, spec); err != nil {
+		s.box = nil
+		return err
+	}
+	s.made = sandbox.Kept{Image: spec.Image.Reference, ImageID: spec.Image.ID, Print: spec.Print(), User: spec.User}
+	*r = record.Record{Session: s.name, Container: s.box.Info().ID, Image: spec.Image.Reference, Created: time.Now(), Deadline: spec.Deadline, Idle: life.Idle}
+	return nil
+}
+
+// find opens the container that the session has, if it has one still.
+func (t *sessionTurn) find(ctx context.Context, r *record.Record) error {
+	s := t.session
+	if s.box != nil && (isClosed(s.box.Lost()) || s.box.Info().ID != r.Container || r.Lost != "") {
+		t.session.drop(nil)
+	}
+	if s.box != nil {
+		return nil
+	}
+	kept, err := t.local.Engine.Sessions(ctx, s.name)
+	if err != nil {
+		return err
+	}
+	for _, k := range kept {
+		box, err := t.local.Engine.Adopt(ctx, k)
+		if sandbox.CauseOf(err) == sandbox.CauseEngineLost {
+			continue // it went just now
+		}
+		if err != nil {
+			return err
+		}
+		if r.Container == k.ID && r.Lost != "" { // its end failed, or its belljar's came first
+			err := box.Remove(ctx)
+			box.Close()
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		s.box, s.made = box, k
+		if r.Container != k.ID { // made by a process that did not live to write it down
+			*r = record.Record{Session: s.name, Container: k.ID, Image: k.Image, Created: k.Created, Deadline: k.Deadline, Idle: t.profile.Session.Idle}
+		}
+		return nil
+	}
+	return nil
+}

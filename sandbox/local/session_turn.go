@@ -1,0 +1,88 @@
+package local
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/record"
+)
+
+// waitsFor is how long a command waits for its turn before it says so.
+const waitsFor = 200 * time.Millisecond
+
+// request is a command, and what else decides about its place.
+type request struct {
+	command   sandbox.Command
+	profile   sandbox.Profile
+	secrets   []string  // "NAME=value"
+	standing  standing  // of its approval, in the session
+	narrowing narrowing // by the policy
+}
+
+// sessionTurn is a command's turn in a session: alone, or beside other parallel
+// ones, also of other processes.
+type sessionTurn struct {
+	request
+	local   *Local
+	session *session
+	store   record.Store
+	lock    *os.File
+}
+
+// sessionTurn waits for the command's turn, and calls waits where that takes a
+// while.
+func (l *Local) sessionTurn(ctx context.Context, r request, waits func()) (*sessionTurn, error) {
+	name := r.command.Session
+	t := &sessionTurn{request: r, local: l, session: l.sessions.get(name), store: record.Store{Dir: l.sessionDir(), Name: name}}
+	called := make(chan struct{})
+	timer := time.AfterFunc(waitsFor, func() { // beside the wait, which keeps its place among others
+		defer close(called)
+		waits()
+	})
+	err := t.wait(ctx)
+	if !timer.Stop() {
+		<-called
+	}
+	if err == nil {
+		return t, nil
+	}
+	l.sessions.letGo(t.session)
+	if ctx.Err() != nil {
+		err = l.admission.waited(ctx, l.Admission)
+	}
+	return nil, err
+}
+
+func (t *sessionTurn) wait(ctx context.Context) error {
+	parallel := t.command.Parallel
+	if !parallel {
+		if err := lock(ctx, t.session.turns); err != nil {
+			return err
+		}
+	}
+	var err error
+	if t.lock, err = t.store.LockTurn(ctx, !parallel); err != nil && !parallel {
+		<-t.session.turns
+	}
+	return err
+}
+
+// end passes the turn on.
+func (t *sessionTurn) end() {
+	t.lock.Close()
+	if !t.command.Parallel {
+		<-t.session.turns
+	}
+	t.local.sessions.letGo(t.session)
+}
+
+// change reads and writes the session and its record, alone.
+func (t *sessionTurn) change(ctx context.Context, change func(r *record.Record) error) error {
+	if err := lock(ctx, t.session.use); err != nil {
+		return err
+	}
+	defer func() { <-t.session.use }()
+	return t.store.Change(ctx, change)
+}
