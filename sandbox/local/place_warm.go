@@ -16,7 +16,7 @@ type warmPlace struct {
 }
 
 // warm is a place in a container of the profile's pool, nil where none fits or
-// answers.
+// answers. It waits for one that is being made, for a while.
 func (x *execution) warm(ctx context.Context, spec sandbox.Spec) place {
 	pool := x.local.pool(x.command.Profile)
 	if x.command.TTY != nil || pool == nil || !pool.fits(x.command, spec) {
@@ -26,8 +26,10 @@ func (x *execution) warm(ctx context.Context, spec sandbox.Spec) place {
 	if !ok {
 		return nil
 	}
+	waiting, cancel := context.WithTimeout(ctx, makingWait)
+	defer cancel()
 	for range gate.GateTries {
-		m := pool.take(spec.Image)
+		m := pool.get(waiting, spec.Image)
 		if m == nil {
 			return nil
 		}

@@ -38,17 +38,19 @@ type pool struct {
 	stop    context.CancelFunc
 	over    chan struct{} // closed when what it made is being removed
 
-	mu     sync.Mutex
-	stale  bool          // some image changed: this one may have
-	image  sandbox.Image // of the containers that are ready
-	ready  []*member     // the oldest first
-	making int
-	target int       // how many are to be ready
-	missed time.Time // when last there was none, or one less was to be ready
-	pause  time.Duration
-	retry  time.Time // when to make one again, after a failure
-	told   string    // the failure that was logged last
-	status sandbox.PoolStatus
+	mu      sync.Mutex
+	stale   bool          // some image changed: this one may have
+	image   sandbox.Image // of the containers that are ready
+	ready   []*member     // the oldest first
+	making  int
+	begun   []time.Time // when each began that is being made by now, the oldest first
+	waiters []*waiter   // the first come first
+	target  int         // how many are to be ready
+	missed  time.Time   // when last there was none, or one less was to be ready
+	pause   time.Duration
+	retry   time.Time // when to make one again, after a failure
+	told    string    // the failure that was logged last
+	status  sandbox.PoolStatus
 }
 
 // member is a container that waits for its command.
@@ -95,24 +97,28 @@ func (p *pool) fits(c sandbox.Command, spec sandbox.Spec) bool {
 	return spec.Fits(made) && spec.Image.Reference == p.profile.Image && c.Timeout <= p.profile.MaxTimeout
 }
 
-// take gives out the oldest container of that image, once, and nil where there
-// is none. It is for a command that fits.
-func (p *pool) take(image sandbox.Image) *member {
+// take gives out the oldest container of that image, once. Where there is none it
+// may give a wait for the next; both are nil where that is not worth it. It is for
+// a command that fits.
+func (p *pool) take(image sandbox.Image) (*member, *waiter) {
 	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.use(image)
 	if len(p.ready) == 0 {
-		p.status.Missed++
 		p.missed = time.Now()
 		p.target = min(max(p.target+1, 2*p.target), p.profile.Pool.Max)
-		return nil
+		w := p.wait(image)
+		if w == nil {
+			p.status.Missed++
+		}
+		return nil, w
 	}
 	m := p.ready[0]
 	p.ready = slices.Delete(p.ready, 0, 1)
 	p.status.Used++
 	close(m.taken)
-	return m
+	return m, nil
 }
 
 // use drains what was made of another image than the reference means now.

@@ -10,12 +10,20 @@ import (
 	"belljar/sandbox/internal/gate"
 )
 
-// add makes one container.
+// add makes one container, when there is room to.
 func (p *pool) add(ctx context.Context) {
 	defer p.changed()
-	m, image, err := p.make(ctx)
+	var m *member
+	var began time.Time
+	spec, err := p.spec(ctx)
+	if err == nil {
+		began = p.begin()
+		m, err = p.make(ctx, spec)
+		<-p.makers
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	defer func() { p.made(began) }()
 	p.making--
 	if err != nil {
 		if ctx.Err() == nil {
@@ -29,9 +37,19 @@ func (p *pool) add(ctx context.Context) {
 		p.discard(m.box, m.gate)
 		return
 	}
-	p.use(image)
-	p.ready = append(p.ready, m)
-	p.all.Go(func() { p.watch(ctx, m) })
+	p.use(spec.Image)
+	if !p.hand(m, spec.Image) {
+		p.ready = append(p.ready, m)
+		p.all.Go(func() { p.watch(ctx, m) })
+	}
+}
+
+func (p *pool) begin() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.begun = append(p.begun, now)
+	return now
 }
 
 // proved says that a container was of use.
@@ -56,38 +74,48 @@ func (p *pool) failed(err error) {
 	p.told = err.Error()
 }
 
-// make makes a container with a gate, when there is room to.
-func (p *pool) make(ctx context.Context) (*member, sandbox.Image, error) {
+// spec waits for one of the makers, and is what it makes. An error lets go of the
+// maker.
+func (p *pool) spec(ctx context.Context) (spec sandbox.Spec, err error) {
 	select {
 	case p.makers <- struct{}{}:
-		defer func() { <-p.makers }()
 	case <-ctx.Done():
-		return nil, sandbox.Image{}, ctx.Err()
+		return spec, ctx.Err()
 	}
+	defer func() {
+		if err != nil {
+			<-p.makers
+		}
+	}()
 	p.letPass(ctx)
 	image, err := p.images.Resolve(ctx, p.profile.Image, p.profile.Pull)
 	if err != nil {
-		return nil, image, err
+		return spec, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
-	defer cancel()
-	spec := poolSpec(p.profile, image)
+	spec = poolSpec(p.profile, image)
 	if spec.User, err = p.user(ctx, image, spec.User); err != nil {
-		return nil, image, err
+		return spec, err
 	}
 	spec.Pool, spec.Command = p.name, newID()
 	// It may be taken at the end of its age, for the longest command.
 	spec.Deadline = time.Now().Add(p.profile.Pool.MaxAge + p.profile.MaxTimeout + createTimeout + removeTimeout)
+	return spec, nil
+}
+
+// make makes a container with a gate.
+func (p *pool) make(ctx context.Context, spec sandbox.Spec) (*member, error) {
+	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	defer cancel()
 	box, err := p.engine.Create(ctx, spec)
 	if err != nil {
-		return nil, image, late(ctx, err, "making a warm container")
+		return nil, late(ctx, err, "making a warm container")
 	}
 	gate, err := gate.Open(ctx, box, spec.User)
 	if err != nil {
 		p.discard(box, nil)
-		return nil, image, late(ctx, err, "making a warm container")
+		return nil, late(ctx, err, "making a warm container")
 	}
-	return &member{box: box, gate: gate, born: time.Now(), taken: make(chan struct{})}, image, nil
+	return &member{box: box, gate: gate, born: time.Now(), taken: make(chan struct{})}, nil
 }
 
 // letPass holds back for commands, but not for ever: a steady stream of them is

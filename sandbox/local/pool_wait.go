@@ -1,0 +1,85 @@
+package local
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// makingWait is how long a command waits for a container that the pool began to
+// make before the command came. That one has a head start, and making another
+// beside it would slow down both. One that takes longer is not waited for.
+const makingWait = time.Second
+
+// waiter is a command that waits for the next container of that image.
+type waiter struct {
+	image string       // its ID
+	next  chan *member // holds one; nil is none
+}
+
+// get is take, but where there is none it waits for one that is being made and
+// that nobody else waits for, until ctx ends.
+func (p *pool) get(ctx context.Context, image sandbox.Image) *member {
+	m, w := p.take(image)
+	if w == nil {
+		return m
+	}
+	select {
+	case m := <-w.next:
+		return m
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.waiters, w); i >= 0 {
+		p.release(i)
+	}
+	return <-w.next // which may have come at the same moment
+}
+
+// wait is nil where no container is being made that will soon be there, and that
+// nobody waits for.
+func (p *pool) wait(image sandbox.Image) *waiter {
+	late := slices.IndexFunc(p.begun, func(at time.Time) bool { return time.Since(at) < makingWait })
+	if late < 0 || len(p.begun)-late <= len(p.waiters) {
+		return nil
+	}
+	w := &waiter{image: image.ID, next: make(chan *member, 1)}
+	p.waiters = append(p.waiters, w)
+	return w
+}
+
+// hand gives a new container to the first command that waits for such a one.
+func (p *pool) hand(m *member, image sandbox.Image) bool {
+	i := slices.IndexFunc(p.waiters, func(w *waiter) bool { return w.image == image.ID })
+	if i < 0 {
+		return false
+	}
+	w := p.waiters[i]
+	p.waiters = slices.Delete(p.waiters, i, i+1)
+	p.status.Used++
+	close(m.taken)
+	w.next <- m
+	return true
+}
+
+// release ends a wait for which there is no container.
+func (p *pool) release(i int) {
+	w := p.waiters[i]
+	p.waiters = slices.Delete(p.waiters, i, i+1)
+	p.status.Missed++
+	w.next <- nil
+}
+
+// made is called when a container that was being made is made, or failed. Those
+// who came last have none to wait for then.
+func (p *pool) made(began time.Time) {
+	if i := slices.Index(p.begun, began); i >= 0 {
+		p.begun = slices.Delete(p.begun, i, i+1)
+	}
+	for len(p.waiters) > len(p.begun) {
+		p.release(len(p.waiters) - 1)
+	}
+}
