@@ -33,7 +33,7 @@ func build(s sources, merged map[string]settings, own ownPaths, env map[string]s
 	c := &Config{
 		File:      own.files[0],
 		Engine:    top.Engine,
-		Admission: sandbox.Admission{MaxRunning: top.Running, MaxQueued: top.Queue.Length, MaxWait: top.Queue.Wait},
+		Admission: sandbox.Admission{MaxRunning: top.Running, MaxQueued: cmp.Or(top.Queue.Length, sandbox.NoQueue), MaxWait: top.Queue.Wait},
 		Serve:     top.Serve,
 		Spool:     sandbox.Spooling{Total: top.Spool.Total, Age: top.Spool.Age, OnError: top.Spool.OnError},
 		Audit:     top.Audit,
@@ -103,7 +103,7 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 		Runtime:       v.Engine.Runtime,
 		OnOutputLimit: v.OnOutputLimit,
 		OnTimeout:     v.OnTimeout,
-		Pool:          sandbox.PoolSize{Min: v.Pool.Min, Max: v.Pool.Max, MaxAge: v.Pool.MaxAge},
+		Pool:          sandbox.PoolSize{Min: v.Pool.Min, Max: cmp.Or(v.Pool.Max, sandbox.NoPool), MaxAge: v.Pool.MaxAge},
 		Session:       sandbox.SessionLife{Idle: v.Session.Idle, Max: v.Session.Max},
 		View: sandbox.View{
 			Mode: v.View.Mode, Bytes: v.View.Bytes, Lines: v.View.Lines, LineChars: v.View.LineChars, Charset: v.View.Charset,

@@ -32,33 +32,30 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := sandbox.Profile{
-		Image: "belljar/base", Pull: sandbox.PullMissing,
-		Timeout: 10 * time.Minute, IdleTimeout: 3 * time.Minute, MaxTimeout: time.Hour,
-		Workdir: "/work", Tmpfs: []string{}, User: sandbox.User{UID: 65534, GID: 65534}, Env: []string{"LANG=C.UTF-8"}, Secrets: []sandbox.Secret{},
-		Limits:  sandbox.Limits{Memory: 512 << 20, CPUs: 1, Pids: 128, Output: 16 << 20, Tmp: 64 << 20, Files: 1024},
-		Network: "none", OnOutputLimit: sandbox.OutputTruncate, OnTimeout: sandbox.EndContainer,
-		Pool: sandbox.PoolSize{Min: 2, Max: 8, MaxAge: 10 * time.Minute}, Session: sandbox.SessionLife{Idle: 30 * time.Minute, Max: 8 * time.Hour},
-		View:      sandbox.View{Mode: sandbox.ViewNone, Bytes: 32 << 10, Lines: 1000, LineChars: 2000},
-		LiveEvery: time.Second,
-		Summarize: sandbox.Summarize{Command: []string{}, Over: 32 << 10, Timeout: 10 * time.Second}, AskTimeout: 5 * time.Minute,
-		Policy: policy.Rules{
-			Env:       []string{"CI", "LC_*"},
-			Mounts:    []policy.MountRule{{Source: resolve(dir), Target: "/work", Mode: "ro"}},
-			Protected: []string{"/var/lib/belljar", resolve("/run/belljar/belljar.sock")},
-		},
+	// The empty lists are not nil: nobody's default goes there.
+	want := sandbox.Defaults()
+	want.Profile.Tmpfs, want.Profile.Secrets, want.Profile.Summarize.Command = []string{}, []sandbox.Secret{}, []string{}
+	want.Profile.Policy = policy.Rules{
+		Env:       []string{"CI", "LC_*"},
+		Mounts:    []policy.MountRule{{Source: resolve(dir), Target: "/work", Mode: "ro"}},
+		Protected: []string{"/var/lib/belljar", resolve("/run/belljar/belljar.sock")},
 	}
-	if d := cmp.Diff(map[string]sandbox.Profile{"default": want}, c.Profiles); d != "" {
-		t.Error(d)
+	got := sandbox.Settings{Profile: c.Profiles["default"], Admission: c.Admission, Spool: c.Spool}
+	if d := cmp.Diff(want, got); d != "" || len(c.Profiles) != 1 {
+		t.Errorf("%d profiles; sandbox.Defaults, and what is configured: %s", len(c.Profiles), d)
 	}
-	if c.Profiles["default"].Pool != (sandbox.PoolSize{Min: 2, Max: 8, MaxAge: 10 * time.Minute}) || c.Profiles["default"].Session != (sandbox.SessionLife{Idle: 30 * time.Minute, Max: 8 * time.Hour}) || c.Admission != (sandbox.Admission{MaxRunning: 32, MaxQueued: 256, MaxWait: time.Minute}) || c.Serve.Listen != "unix:///run/belljar/belljar.sock" || c.File != "" {
+	if c.Serve.Listen != "unix:///run/belljar/belljar.sock" || c.File != "" {
 		t.Errorf("%+v", c)
 	}
-	if c.Profiles["default"].OnTimeout != sandbox.EndContainer {
-		t.Error(c.Profiles["default"].OnTimeout)
-	}
-	if want := (sandbox.Spooling{Total: 1 << 30, Age: time.Hour, OnError: sandbox.SpoolContinue}); c.Spool != want {
-		t.Errorf("%+v, want %+v", c.Spool, want)
+}
+
+// What is turned off in the file stays off: a Runner would take what is zero for
+// the default.
+func TestNothing(t *testing.T) {
+	c := mustLoad(t, "env: {set: []}\nidle_timeout: 0", Options{Flags: map[string]string{"pool.min": "0", "pool.max": "0", "queue.length": "0"}})
+	p := c.Profiles["default"]
+	if c.Admission.MaxQueued != sandbox.NoQueue || p.Pool.Max != sandbox.NoPool || p.Env == nil || len(p.Env) > 0 || p.IdleTimeout != sandbox.NoIdleTimeout {
+		t.Errorf("%+v, %+v", c.Admission, p)
 	}
 }
 

@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// DefaultAskTimeout is how long a person has to answer.
-const DefaultAskTimeout = 5 * time.Minute
-
 // Approver asks a person about commands whose policy wants that.
 type Approver interface {
 	// Approve returns what was answered. It ends with ctx, which is canceled

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Admission bounds how many commands run, and how many wait. Zero fields are
-// the defaults: there is no unlimited.
+// Admission bounds how many commands run, and how many wait. A zero field is that
+// of Defaults: there is no unlimited.
 type Admission struct {
-	MaxRunning int           // 32
-	MaxQueued  int           // 256, in sessions' queues, too
-	MaxWait    time.Duration // 1 m
+	MaxRunning int
+	MaxQueued  int // in sessions' queues, too; NoQueue is none
+	MaxWait    time.Duration
 }
 
 // Command is what is asked: one script and what it may have. Zero fields are
@@ -112,6 +112,12 @@ const (
 
 	// NoIdleTimeout is the idle timeout that never passes.
 	NoIdleTimeout = time.Duration(-1)
+
+	// NoQueue is the Admission.MaxQueued with which no command waits for others.
+	NoQueue = -1
+
+	// NoPool is the PoolSize.Max that turns a pool off.
+	NoPool = -1
 )
 
 // Limits bound one command. A zero limit is the profile's.
@@ -164,10 +170,11 @@ const (
 	EndCommand   TimeoutAction = "command"   // the command's own processes
 )
 
-// PoolSize is how many containers are kept warm. The zero PoolSize is none.
+// PoolSize is how many containers are kept warm. Where Max is 0, Min and Max are
+// those of Defaults; NoPool is none.
 type PoolSize struct {
 	Min, Max int           // ready at rest, and where they are used up quickly
-	MaxAge   time.Duration // an older one is replaced
+	MaxAge   time.Duration // an older one is replaced; 0 is that of Defaults
 }
 
 // SessionLife bounds a session.
@@ -176,8 +183,8 @@ type SessionLife struct {
 	Max  time.Duration // in all
 }
 
-// Profile is the configured defaults and bounds of a kind of command. All
-// fields are set: see package config.
+// Profile is the defaults and bounds of a kind of command. A zero field is that of
+// Defaults: never unlimited, never root.
 type Profile struct {
 	Image         string
 	Pull          PullPolicy
@@ -187,7 +194,7 @@ type Profile struct {
 	Workdir       string
 	Tmpfs         []string // directories in memory, beside /tmp and /work
 	User          User
-	Env           []string // "NAME=value", set for every command
+	Env           []string // "NAME=value", set for every command; empty, not nil, is none
 	Secrets       []Secret // that rules may grant, each by another name
 	Limits        Limits
 	Network       string
@@ -199,7 +206,7 @@ type Profile struct {
 	View          View
 	LiveEvery     time.Duration // between two live views
 	Summarize     Summarize
-	AskTimeout    time.Duration // for a person to answer; 0 is DefaultAskTimeout
+	AskTimeout    time.Duration // for a person to answer
 	Policy        Policy        // nil allows no variables and no mounts, and judges no scripts
 }
 

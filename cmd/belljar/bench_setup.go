@@ -121,6 +121,7 @@ func (b *bench) local(pool sandbox.PoolSize) *local.Local {
 	l := newRunner(b.config, b.engine)
 	l.Admission = sandbox.Admission{}
 	p := l.Profiles[sandbox.DefaultProfile]
+	pool.Max = cmp.Or(pool.Max, sandbox.NoPool)
 	p.Pool = pool
 	p.Session.Idle = min(p.Session.Idle, 5*time.Minute) // should nobody live to remove it
 	l.Profiles = maps.Clone(l.Profiles)

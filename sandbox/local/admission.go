@@ -11,13 +11,6 @@ import (
 	"belljar/sandbox"
 )
 
-func admissionDefaults(a sandbox.Admission) sandbox.Admission {
-	setDefault(&a.MaxRunning, 32)
-	setDefault(&a.MaxQueued, 256)
-	setDefault(&a.MaxWait, time.Minute)
-	return a
-}
-
 // admission lets commands in, first come, first served.
 type admission struct {
 	mu      sync.Mutex

@@ -56,7 +56,7 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 	if l.Approver == nil {
 		return nobody, standing{}, denial(c.Script, v, "the command policy wants an approval, and nobody is there to ask")
 	}
-	wait := cmp.Or(p.AskTimeout, sandbox.DefaultAskTimeout)
+	wait := p.AskTimeout
 	q := sandbox.Question{
 		ID: c.ID, Script: c.Script, Dir: c.Dir, Env: prepared.told, Stdin: c.Stdin != nil, Description: c.Description,
 		Image: c.Image, User: c.User, Network: c.Network, Mounts: c.Mounts, Tmpfs: c.Tmpfs, Runtime: c.Runtime, Profile: c.Profile, Session: c.Session,

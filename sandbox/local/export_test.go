@@ -6,3 +6,5 @@ func (l *Local) LiveSessions() int {
 	defer l.sessions.mu.Unlock()
 	return len(l.sessions.live)
 }
+
+var ProfileDefaults = profileDefaults

@@ -16,14 +16,14 @@ import (
 )
 
 // Local is the Runner that runs commands on an Engine. Its fields are set
-// before its first use.
+// before its first use; see New.
 type Local struct {
 	Engine    sandbox.Engine
 	Images    sandbox.Images
-	Profiles  map[string]sandbox.Profile
+	Profiles  map[string]sandbox.Profile // without a DefaultProfile, that of sandbox.Defaults is one
 	Admission sandbox.Admission
 	StateDir  string           // where sessions are remembered, and outputs kept; without one there are none
-	Spool     sandbox.Spooling // bounds those outputs
+	Spool     sandbox.Spooling // bounds those outputs; Total 0 is that of sandbox.Defaults
 	Viewer    sandbox.Viewer   // nil: no command may have a view, or a screen
 	Approver  sandbox.Approver // nil: what a policy asks about is denied
 	Auditor   sandbox.Auditor  // nil: nothing is written down
@@ -79,7 +79,7 @@ func (l *Local) open() {
 	l.once.Do(func() {
 		l.house = newHouse(l.Engine, l.Images, l.Log)
 		l.house.images.told = l.imagesChanged
-		l.Admission = admissionDefaults(l.Admission)
+		l.settingDefaults()
 	})
 }
 
@@ -87,8 +87,8 @@ func (l *Local) open() {
 func (l *Local) pool(name string) *pool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := l.Profiles[name]
-	if !l.warm || p.Pool.Max == 0 {
+	p, _ := l.known(name)
+	if !l.warm || p.Pool.Max <= 0 {
 		return nil
 	}
 	if l.pools[name] == nil {
@@ -133,7 +133,7 @@ func (l *Local) Reload(profiles map[string]sandbox.Profile) {
 	defer l.mu.Unlock()
 	l.Profiles = profiles
 	for name, pool := range l.pools {
-		if p, ok := profiles[name]; !ok || !sameBox(p, pool.profile) {
+		if p, ok := l.known(name); !ok || !sameBox(p, pool.profile) {
 			pool.stop()
 			delete(l.pools, name)
 		}
@@ -163,12 +163,21 @@ func (l *Local) profile(name string) (sandbox.Profile, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p, ok := l.Profiles[name]
+	p, ok := l.known(name)
 	if !ok {
 		known := strings.Join(slices.Sorted(maps.Keys(l.Profiles)), ", ")
 		return p, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no profile %q", name), Hint: "known: " + known}
 	}
 	return p, nil
+}
+
+// known is the profile of that name, whole, if there is one. l.mu is held.
+func (l *Local) known(name string) (sandbox.Profile, bool) {
+	p, ok := l.Profiles[name]
+	if ok || name == sandbox.DefaultProfile {
+		return profileDefaults(p), true
+	}
+	return p, false
 }
 
 // commandDefaults fills what c leaves open from its profile.
@@ -188,9 +197,7 @@ func commandDefaults(c sandbox.Command, p sandbox.Profile) sandbox.Command {
 	setDefault(&c.IdleTimeout, p.IdleTimeout)
 	setDefault(&c.OnOutputLimit, p.OnOutputLimit)
 	setDefault(&c.OnTimeout, p.OnTimeout)
-	setDefault(&c.OnTimeout, sandbox.EndContainer)
 	setDefault(&c.View.Mode, p.View.Mode)
-	setDefault(&c.View.Mode, sandbox.ViewNone)
 	setDefault(&c.View.Bytes, p.View.Bytes)
 	setDefault(&c.View.Lines, p.View.Lines)
 	setDefault(&c.View.LineChars, p.View.LineChars)
@@ -200,20 +207,8 @@ func commandDefaults(c sandbox.Command, p sandbox.Profile) sandbox.Command {
 		size := c.TTY.Bounded()
 		c.TTY = &size
 	}
-	setDefault(&c.Limits.Memory, p.Limits.Memory)
-	setDefault(&c.Limits.CPUs, p.Limits.CPUs)
-	setDefault(&c.Limits.Pids, p.Limits.Pids)
-	setDefault(&c.Limits.Output, p.Limits.Output)
-	setDefault(&c.Limits.Tmp, p.Limits.Tmp)
-	setDefault(&c.Limits.Files, p.Limits.Files)
+	c.Limits = limitDefaults(c.Limits, p.Limits)
 	return c
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // specOf is the container that c wants. The deadline leaves time to make the

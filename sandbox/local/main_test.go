@@ -15,15 +15,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// profile is the shipped default, more or less.
+// profile is the shipped default without its pool, for long commands, too.
 func profile() sandbox.Profile {
-	return sandbox.Profile{
-		Image: "belljar/base", Pull: sandbox.PullMissing,
-		Timeout: 10 * time.Minute, IdleTimeout: 3 * time.Minute, MaxTimeout: 24 * time.Hour,
-		Workdir: "/work", User: sandbox.User{UID: 65534, GID: 65534}, Env: []string{"LANG=C.UTF-8"},
-		Limits:  sandbox.Limits{Memory: 512 << 20, CPUs: 1, Pids: 128, Output: 16 << 20, Tmp: 64 << 20, Files: 1024},
-		Network: "none", OnOutputLimit: sandbox.OutputTruncate,
-	}
+	p := sandbox.Defaults().Profile
+	p.MaxTimeout, p.Pool = 24*time.Hour, sandbox.PoolSize{Max: sandbox.NoPool}
+	return p
 }
 
 func newLocal(e *sandboxtest.Engine) *local.Local {

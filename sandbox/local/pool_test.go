@@ -584,7 +584,7 @@ func TestReloadBeforeTheContainer(t *testing.T) {
 	}{
 		"nothing":              {func(*sandbox.Profile) {}, true},
 		"pool":                 {func(p *sandbox.Profile) { p.Pool.Max = 3 }, true},
-		"no pool":              {func(p *sandbox.Profile) { p.Pool = sandbox.PoolSize{} }, false},
+		"no pool":              {func(p *sandbox.Profile) { p.Pool = sandbox.PoolSize{Max: sandbox.NoPool} }, false},
 		"directory":            {func(p *sandbox.Profile) { p.Workdir = "/src" }, true},
 		"memory":               {func(p *sandbox.Profile) { p.Limits.Memory = 1 << 30 }, false},
 		"image":                {func(p *sandbox.Profile) { p.Image = "other" }, false},
