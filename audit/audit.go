@@ -6,7 +6,7 @@
 // over: Record fails, and Verify says where.
 //
 //	log := &audit.Log{File: "/var/lib/belljar/audit/audit.jsonl"}
-//	runner := &local.Local{Auditor: log, …}
+//	runner.Auditor = log // a local.Local
 //	summary, err := audit.Verify(log.File, "", func(f audit.Finding) { fmt.Println(f) })
 //
 // # Design

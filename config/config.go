@@ -5,8 +5,8 @@
 // written twice or of the wrong unit is an error that names the file, the line
 // and the key, and all errors are told at once.
 //
-//	c, err := config.Load(config.Options{Env: os.Environ()})
-//	runner := &local.Local{Profiles: c.Profiles, …}
+//	c, err := config.Load(config.Options{Env: os.Environ(), NoWorkdir: true})
+//	runner, err := belljar.Open(ctx, c)
 //
 // # Design
 //

@@ -11,8 +11,9 @@
 // A failing command is a Result with a nil error. An error means that we failed
 // or refused; the Result then still holds what is known.
 //
-// The Runner of this host is in belljar/sandbox/local. What a front door needs
-// beyond a Runner are small interfaces: [Preparer], [Sessions], [Logs], [Pools].
+// The Runner of this host is in belljar/sandbox/local; belljar.Open wires it with
+// all its parts. What a front door needs beyond a Runner are small interfaces:
+// [Preparer], [Sessions], [Logs], [Pools].
 //
 // The package imports only the standard library.
 package sandbox

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"belljar"
 	"belljar/audit"
 	"belljar/config"
 	"belljar/sandbox"
@@ -17,14 +18,6 @@ import (
 
 	"github.com/spf13/cobra"
 )
-
-// newAudit is the audit that is configured, or nil.
-func newAudit(c *config.Config) *audit.Log {
-	if !c.Audit.Enabled {
-		return nil
-	}
-	return &audit.Log{File: c.Audit.File, Script: c.Audit.Script, MaxSize: c.Audit.MaxSize, Keep: c.Audit.Keep}
-}
 
 // caller is who asks for the commands of this program, for the audit: the
 // account, whatever the environment calls it.
@@ -152,7 +145,7 @@ func auditSummary(s audit.Summary) string {
 
 // checkAudit sees that a record could be written.
 func checkAudit(c *config.Config) finding {
-	log := newAudit(c)
+	log := belljar.AuditLog(c)
 	if log == nil {
 		return warn("remove audit.enabled: false", "what is decided about commands is not written down")
 	}

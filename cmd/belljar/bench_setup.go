@@ -118,7 +118,7 @@ func (b *bench) prepare(ctx context.Context) error {
 // local is a Runner of the bench's own. Its bounds are not the configured ones:
 // docker has none.
 func (b *bench) local(pool sandbox.PoolSize) *local.Local {
-	l := newRunner(b.config, b.engine)
+	l := newRunner(b.config, b.engine).Local
 	l.Admission = sandbox.Admission{}
 	p := l.Profiles[sandbox.DefaultProfile]
 	pool.Max = cmp.Or(pool.Max, sandbox.NoPool)

@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 
+	"belljar"
 	"belljar/config"
 	"belljar/images"
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
-	"belljar/sandbox/local"
-	"belljar/view"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -79,13 +79,16 @@ func (g *globals) store(ctx context.Context) (*images.Store, func(), error) {
 	return newStore(engine), func() { engine.Close() }, nil
 }
 
-// newStore shows progress on a terminal only.
 func newStore(engine *docker.Engine) *images.Store {
-	s := &images.Store{Client: engine.Client()}
+	return &images.Store{Client: engine.Client(), Progress: progress()}
+}
+
+// progress is a terminal, or nil.
+func progress() io.Writer {
 	if term.IsTerminal(int(os.Stderr.Fd())) {
-		s.Progress = os.Stderr
+		return os.Stderr
 	}
-	return s
+	return nil
 }
 
 // runner is what the subcommands need of a Runner, wherever it is.
@@ -94,19 +97,12 @@ type runner interface {
 	sandbox.Preparer
 	sandbox.Sessions
 	Expire(ctx context.Context) error // removes sessions and outputs whose time is over
-	Close()                           // comes after the last command
+	Close() error                     // comes after the last command
 }
 
 // newRunner is the Runner of this host's engine.
-func newRunner(c *config.Config, engine *docker.Engine) *local.Local {
-	engine.Dir = c.StateDir
-	l := &local.Local{
-		Engine: engine, Images: newStore(engine), Viewer: view.Viewer{},
-		Profiles: c.Profiles, Admission: c.Admission, Spool: c.Spool, StateDir: c.StateDir,
-		AuditOnError: c.Audit.OnError,
-	}
-	if log := newAudit(c); log != nil {
-		l.Auditor = log
-	}
-	return l
+func newRunner(c *config.Config, engine *docker.Engine) *belljar.Runner {
+	r := belljar.New(engine, c)
+	r.Store.Progress = progress()
+	return r
 }

@@ -161,7 +161,7 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 	err = follow(x, show, terminal, kill)
 	if show.terminal && f.format == "text" {
 		isHere := func(image string) bool {
-			_, err := newStore(engine).Resolve(ctx, image, sandbox.PullNever)
+			_, err := runner.Store.Resolve(ctx, image, sandbox.PullNever)
 			return err == nil
 		}
 		if hint := meantImage(args, show.result, isHere); hint != "" {

@@ -1,7 +1,8 @@
 // Package local is the sandbox.Runner that runs untrusted commands on a
 // sandbox.Engine.
 //
-//	runner := &local.Local{Engine: engine, Images: images, Profiles: profiles}
+//	runner := local.New(engine, images)
+//	defer runner.Close()
 //	result, err := sandbox.Run(ctx, runner, sandbox.Command{Script: "make test"})
 //
 // # Design

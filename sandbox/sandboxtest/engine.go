@@ -11,7 +11,7 @@
 //		p.Sleep(time.Hour)
 //		return 0
 //	}}
-//	runner := &local.Local{Engine: engine, Images: &sandboxtest.Images{}, Profiles: profiles}
+//	runner := local.New(engine, &sandboxtest.Images{})
 //
 // # Design
 //
