@@ -21,13 +21,10 @@ func Example() {
 	}
 	defer runner.Close()
 	if err := runner.Ready(ctx); err != nil {
-		log.Fatal(err)
+		log.Print(err) // the next command makes its own container
 	}
 	run := func(c sandbox.Command) sandbox.Result {
-		r, err := sandbox.Run(ctx, runner, c)
-		if err != nil {
-			log.Fatal(err)
-		}
+		r, _ := sandbox.Run(ctx, runner, c) // with an error, the status is fatal or denied
 		fmt.Printf("%s, exit code %d: %s", r.Status, r.ExitCode, r.Stdout.Bytes())
 		return r
 	}
@@ -40,7 +37,8 @@ func Example() {
 
 	x, err := runner.Start(ctx, sandbox.Command{Script: "for i in 1 2 3; do echo $i; sleep 0.1; done"})
 	if err != nil {
-		log.Fatal(err)
+		log.Print(err)
+		return
 	}
 	for e := range x.Events() {
 		os.Stdout.Write(e.Data)

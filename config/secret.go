@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"belljar/internal/names"
 	"belljar/sandbox"
 )
 
@@ -99,7 +100,7 @@ func setSecret(s *sandbox.Secret, field, text string) *Problem {
 	case "name":
 		s.Name = text
 		var unfit *sandbox.Error
-		if errors.As(s.Check(), &unfit) {
+		if errors.As(names.CheckSecret(text), &unfit) {
 			return wrong(unfit.Hint, "%s cannot be a secret's name", said(text))
 		}
 	case "from":
@@ -156,7 +157,7 @@ func (s settings) checkSecrets() Problems {
 	own, _ := rules.data.([]commandRule)
 	for i, rule := range own {
 		for _, name := range rule.Grant.Secrets {
-			if known := func(s sandbox.Secret) bool { return s.Name == name }; (sandbox.Secret{Name: name}).Check() == nil && !slices.ContainsFunc(list, known) {
+			if known := func(s sandbox.Secret) bool { return s.Name == name }; names.CheckSecret(name) == nil && !slices.ContainsFunc(list, known) {
 				report(rules, "define it under secrets, or leave it out", "rules[%d] gives secret %q, which there is none of", i, name)
 			}
 		}

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -77,4 +78,9 @@ func CauseOf(err error) Cause {
 		return e.Cause
 	}
 	return CauseEngine
+}
+
+// Invalid is a refusal of an unusable command.
+func Invalid(hint, format string, args ...any) error {
+	return &Error{Cause: CauseInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }

@@ -34,13 +34,13 @@ func (u User) same(other User) bool {
 }
 
 const (
-	// RootHint says why there is no root, and what to do without.
-	RootHint = "give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image, as `belljar images build debian --packages` does"
+	rootHint = "give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image, as `belljar images build debian --packages` does"
 
 	userHint = "write UID:GID in numbers, such as 65534:65534, or names that the image has, such as nobody or nobody:staff"
 
 	// maxName is the longest name of an account (useradd(8)).
-	maxName = 32
+	maxName   = 32
+	nameChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 )
 
 // ParseUser reads what `-u` and the key user take. UID alone has that GID; NAME
@@ -50,37 +50,52 @@ func ParseUser(text string) (User, error) {
 	if !both && isNumber(first) {
 		second, both = first, true
 	}
-	uid, okUID := ParseID(first)
-	gid, okGID := ParseID(second)
+	uid, okUID := parseID(first)
+	gid, okGID := parseID(second)
 	switch {
 	case IsRoot(text):
-		return User{}, Invalid(RootHint, "user %.80q is root, which no command runs as", text)
+		return User{}, Invalid(rootHint, "user %.80q is root, which no command runs as", text)
 	case okUID && okGID:
 		return User{UID: uid, GID: gid}, nil
-	case !okUID && !IsName(first) || both && !okGID && !IsName(second):
+	case !okUID && !isName(first) || both && !okGID && !isName(second):
 		return User{}, Invalid(userHint, "user %.80q is neither UID:GID nor names", text)
 	}
 	return User{Name: text}, nil
 }
 
+// Check refuses root, as far as that is known before the image is, and what is no
+// user anywhere.
+func (u User) Check() error {
+	switch {
+	case u.Name != "":
+		_, err := ParseUser(u.Name)
+		return err
+	case u.UID == 0:
+		return Invalid(rootHint, "user %d:%d is root, which no command runs as", u.UID, u.GID)
+	case u.UID < 0 || u.GID < 0:
+		return Invalid("give UID:GID with a UID above 0, such as 65534:65534", "user %d:%d is not allowed", u.UID, u.GID)
+	}
+	return nil
+}
+
 // IsRoot tells whether it is root that is meant, in any image.
 func IsRoot(text string) bool {
 	first, _, _ := strings.Cut(text, ":")
-	uid, ok := ParseID(first)
+	uid, ok := parseID(first)
 	return first == "root" || ok && uid == 0
 }
 
-// ParseID reads 31 bits, which are what engines take; more would be negative to
+// parseID reads 31 bits, which are what engines take; more would be negative to
 // some.
-func ParseID(text string) (int, bool) {
+func parseID(text string) (int, bool) {
 	n, err := strconv.ParseUint(text, 10, 31)
 	return int(n), err == nil && isNumber(text)
 }
 
 func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// IsName tells whether an account or a group can be called that.
-func IsName(text string) bool {
+// isName tells whether an account or a group can be called that.
+func isName(text string) bool {
 	plain := strings.TrimSuffix(text, "$") // as a machine's account has
-	return plain != "" && len(text) <= maxName && strings.Trim(plain, idChars) == "" && !strings.ContainsAny(plain[:1], "0123456789-.")
+	return plain != "" && len(text) <= maxName && strings.Trim(plain, nameChars) == "" && !strings.ContainsAny(plain[:1], "0123456789-.")
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"belljar/internal/names"
 	"belljar/internal/ownfile"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/spool"
@@ -125,7 +126,7 @@ func (l *Local) Logs(context.Context) ([]sandbox.LogInfo, error) {
 // LogInfo implements sandbox.Logs.
 func (l *Local) LogInfo(_ context.Context, id string) (sandbox.LogInfo, error) {
 	unknown := sandbox.Invalid("see what there is: belljar logs; outputs expire by spool.age and spool.total", "no output of a command %.80q is kept", id)
-	if sandbox.CheckID(id) != nil || id == "" {
+	if names.CheckID(id) != nil || id == "" {
 		return sandbox.LogInfo{}, unknown
 	}
 	if ownfile.CheckDir(l.spools().Dir) != nil || !spool.IsSpool(l.spools().Path(id)) {

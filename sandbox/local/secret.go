@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"belljar/internal/hostprog"
+	"belljar/internal/names"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/gate"
 	"belljar/sandbox/internal/mask"
@@ -42,7 +43,7 @@ func granted(c sandbox.Command, p sandbox.Profile, told []string, g sandbox.Gran
 		if i < 0 {
 			return nil, sandbox.Invalid("define it in sandbox.yaml under secrets, or leave it out of the rule", "a rule of the command policy grants secret %s, which profile %q does not have", strconv.QuoteToASCII(name), c.Profile)
 		}
-		if err := p.Secrets[i].Check(); err != nil {
+		if err := names.CheckSecret(name); err != nil {
 			return nil, err
 		}
 		list = append(list, p.Secrets[i])
@@ -239,7 +240,7 @@ func checkDelivery(c sandbox.Command, secrets []string) error {
 		return nil
 	}
 	for _, kv := range c.Env {
-		if name := nameOf(kv); !sandbox.Exportable(name) {
+		if name := nameOf(kv); !names.Exportable(name) {
 			return sandbox.Invalid("leave it out", "variable %s cannot be set beside secrets or bytes that are not valid UTF-8, since a shell is told these, which cannot set this", strconv.QuoteToASCII(name))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"belljar/internal/names"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/record"
 )
@@ -70,7 +71,7 @@ func (l *Local) session(ctx context.Context, name string, kept []sandbox.Kept) (
 // RemoveSession ends a session, with all that runs in it.
 func (l *Local) RemoveSession(ctx context.Context, name string) error {
 	l.open()
-	if err := sandbox.CheckSession(name); err != nil {
+	if err := names.CheckSession(name); err != nil {
 		return err
 	}
 	store := record.Store{Dir: l.sessionDir(), Name: name}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -64,7 +65,7 @@ func (h *house) user(ctx context.Context, image sandbox.Image, u sandbox.User) (
 // a mount, and nobody who wrote the name can see that.
 func resolveUser(u sandbox.User, image string, passwd, group []byte) (sandbox.User, error) {
 	first, second, both := strings.Cut(u.Name, ":")
-	uid, number := sandbox.ParseID(first)
+	uid, number := parseID(first)
 	if !number {
 		account, err := find(image, passwdFile, passwd, first, 2, 3)
 		if err != nil {
@@ -73,7 +74,7 @@ func resolveUser(u sandbox.User, image string, passwd, group []byte) (sandbox.Us
 		uid, u.GID = account[0], account[1]
 	}
 	u.UID = uid
-	gid, number := sandbox.ParseID(second)
+	gid, number := parseID(second)
 	if both && number {
 		u.GID = gid
 	} else if both {
@@ -85,7 +86,7 @@ func resolveUser(u sandbox.User, image string, passwd, group []byte) (sandbox.Us
 	}
 	switch {
 	case u.UID == 0:
-		return u, sandbox.Invalid(sandbox.RootHint, "user %q is root in image %q, which no command runs as", u.Name, image)
+		return u, sandbox.Invalid("give a UID above 0, such as 65534:65534, or another name", "user %q is root in image %q, which no command runs as", u.Name, image)
 	case u.GID == 0 && (!both || !number):
 		return u, sandbox.Invalid(fmt.Sprintf("if you mean that group, write it as a number: %s:0", first), "user %q has root's group, 0, in image %q", u.Name, image)
 	}
@@ -102,7 +103,7 @@ func find(image, file string, text []byte, name string, fields ...int) ([]int, e
 	for lines.Scan() {
 		parts := strings.Split(strings.TrimSpace(lines.Text()), ":")
 		if parts[0] != name {
-			if len(names) <= few && sandbox.IsName(parts[0]) && parts[0] != "root" && !slices.Contains(names, parts[0]) {
+			if len(names) <= few && isName(parts[0]) && !slices.Contains(names, parts[0]) {
 				names = append(names, parts[0])
 			}
 			continue
@@ -111,7 +112,7 @@ func find(image, file string, text []byte, name string, fields ...int) ([]int, e
 		for _, i := range fields {
 			id, ok := 0, false
 			if i < len(parts) {
-				id, ok = sandbox.ParseID(parts[i])
+				id, ok = parseID(parts[i])
 			}
 			if !ok {
 				return nil, &sandbox.Error{Cause: sandbox.CauseImage, Message: fmt.Sprintf("the line of %s %q in %s of image %q has no number where one must be", kind, name, file, image), Hint: "write UID:GID in numbers"}
@@ -124,6 +125,18 @@ func find(image, file string, text []byte, name string, fields ...int) ([]int, e
 		return nil, &sandbox.Error{Cause: sandbox.CauseImage, Message: fmt.Sprintf("reading %s of image %q", file, image), Err: err, Hint: "write UID:GID in numbers"}
 	}
 	return nil, sandbox.Invalid("write UID:GID in numbers, such as 65534:65534"+orOneOf(names), "image %q has no %s %q", image, kind, name)
+}
+
+// parseID reads 31 bits, which are what engines take.
+func parseID(text string) (int, bool) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err == nil
+}
+
+// isName tells whether a user can be given by that name alone.
+func isName(text string) bool {
+	u, err := sandbox.ParseUser(text)
+	return err == nil && u.Name == text && !strings.Contains(text, ":")
 }
 
 // few are as many names as a refusal tells of.

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"belljar/internal/names"
 	"belljar/internal/target"
 	"belljar/sandbox"
 )
@@ -16,7 +17,7 @@ import (
 // before anything is made. The engine reports both as the command's failure.
 func validate(c sandbox.Command, p sandbox.Profile) error {
 	checks := []func() error{
-		func() error { return sandbox.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return checkUser(c) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, c.Limits.Check, func() error { return checkInSession(c) }, func() error { return checkView(c) },
+		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, c.User.Check, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, c.Limits.Check, func() error { return checkInSession(c) }, func() error { return checkView(c) },
 		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
 		func() error {
 			if c.IdleTimeout == sandbox.NoIdleTimeout {
@@ -90,21 +91,7 @@ func checkInSession(c sandbox.Command) error {
 	if c.Session == "" {
 		return nil
 	}
-	return sandbox.CheckSession(c.Session)
-}
-
-func checkUser(c sandbox.Command) error {
-	if c.User.Name != "" {
-		_, err := sandbox.ParseUser(c.User.Name)
-		return err
-	}
-	if c.User.UID == 0 {
-		return sandbox.Invalid(sandbox.RootHint, "user %d:%d is root, which no command runs as", c.User.UID, c.User.GID)
-	}
-	if c.User.UID < 0 || c.User.GID < 0 {
-		return sandbox.Invalid("give UID:GID with a UID above 0, such as 65534:65534", "user %d:%d is not allowed", c.User.UID, c.User.GID)
-	}
-	return nil
+	return names.CheckSession(c.Session)
 }
 
 // maxTmpfs is more directories than a command has use for.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"belljar/internal/names"
 	"belljar/sandbox"
 )
 
@@ -33,7 +34,7 @@ func Line(c sandbox.Command, most int) (string, bool) {
 	quoteWord(&b, c.Dir)
 	for i, kv := range c.Env {
 		name, value, _ := strings.Cut(kv, "=")
-		if !sandbox.Exportable(name) {
+		if !names.Exportable(name) {
 			return "", false
 		}
 		if i == 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"belljar/internal/names"
 	"belljar/sandbox"
 
 	"github.com/google/go-cmp/cmp"
@@ -128,7 +129,7 @@ func FuzzDelivery(f *testing.F) {
 }
 
 func TestExportable(t *testing.T) {
-	for names, want := range map[string]bool{
+	for list, want := range map[string]bool{
 		"A a Z z _x x_ A1 _1 LONG_name_2 PATH HOME IFS PS1 PS4 ENV CDPATH PWD OLDPWD TMOUT TERM LANG LC_ALL TZ l HISTSIZE MAPFILE REPLY OPTARG ABASH bash": true,
 		"1 1A A-B A.B a+ a[0] a;b $a a$ `a` ü aü é A\u0301 \u0081 a\x00 -n ! @ * ?":                                                                        false,
 		"_ UID EUID PPID GROUPS SHELLOPTS SHLVL FUNCNAME FUNCNEST DIRSTACK HISTCMD LINENO OPTIND RANDOM SRANDOM SECONDS EPOCHSECONDS EPOCHREALTIME":        false,
@@ -137,8 +138,8 @@ func TestExportable(t *testing.T) {
 		// not export the second, which is an array.
 		"EXECIGNORE PIPESTATUS": false,
 	} {
-		for _, name := range strings.Fields(names) {
-			if sandbox.Exportable(name) != want {
+		for _, name := range strings.Fields(list) {
+			if names.Exportable(name) != want {
 				t.Errorf("%q is exportable: %v", name, !want)
 			}
 			c := sandbox.Command{Dir: "/", Script: "x", Env: []string{"A=", name + "=b", "Z="}}
@@ -148,7 +149,7 @@ func TestExportable(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", " ", "\n", "A ", " A", "A\n", "A\tB", "A=B"} {
-		if sandbox.Exportable(name) {
+		if names.Exportable(name) {
 			t.Errorf("%q is exportable", name)
 		}
 	}

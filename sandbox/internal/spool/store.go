@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"belljar/internal/names"
 	"belljar/internal/ownfile"
 	"belljar/sandbox"
 )
@@ -125,7 +126,7 @@ func (s Store) All() ([]spooled, error) {
 	}
 	var list []spooled
 	for _, entry := range entries {
-		if entry.IsDir() && sandbox.CheckID(entry.Name()) == nil && IsSpool(s.Path(entry.Name())) {
+		if entry.IsDir() && names.CheckID(entry.Name()) == nil && IsSpool(s.Path(entry.Name())) {
 			list = append(list, s.Find(entry.Name()))
 		}
 	}

@@ -1,0 +1,58 @@
+// Package names knows what commands, sessions, variables and secrets may be called.
+package names
+
+import (
+	"strconv"
+	"strings"
+
+	"belljar/sandbox"
+)
+
+// idChars are what an ID may hold, which becomes part of a container's name and
+// of its address in the engine's API.
+const idChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+
+// CheckID refuses what cannot be a command's ID.
+func CheckID(id string) error {
+	if len(id) > 64 || strings.Trim(id, idChars) != "" || strings.HasPrefix(id, ".") {
+		return sandbox.Invalid("at most 64 of A-Z a-z 0-9 _ . -, the first no dot, or none: then one is chosen", "command ID %.80q", id)
+	}
+	return nil
+}
+
+// CheckSession refuses what could not be a label's value and a file's name.
+func CheckSession(name string) error {
+	if name == "" || len(name) > 64 || strings.Trim(name, idChars) != "" || strings.Trim(name[:1], "._-") == "" {
+		return sandbox.Invalid("at most 64 of A-Z a-z 0-9 _ . -, the first a letter or digit", "session name %.80q is not allowed", name)
+	}
+	return nil
+}
+
+// Exportable tells whether a shell can set a variable of that name, and sets it
+// as it is: not one that is no name to it, and none that is its own.
+func Exportable(name string) bool {
+	for i, r := range name {
+		letter := r == '_' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != "" && !shellsOwn[name] && !strings.HasPrefix(name, "BASH")
+}
+
+// shellsOwn are variables that dash, busybox or bash set, keep from being set,
+// or act on when they are.
+var shellsOwn = map[string]bool{
+	"_": true, "UID": true, "EUID": true, "PPID": true, "GROUPS": true, "SHELLOPTS": true, "SHLVL": true, "FUNCNAME": true, "FUNCNEST": true,
+	"DIRSTACK": true, "HISTCMD": true, "LINENO": true, "OPTIND": true, "RANDOM": true, "SRANDOM": true, "SECONDS": true,
+	"EPOCHSECONDS": true, "EPOCHREALTIME": true, "COMP_WORDBREAKS": true, "EXECIGNORE": true, "PIPESTATUS": true, "POSIXLY_CORRECT": true,
+}
+
+// CheckSecret refuses a name that no command could be given a secret by: a shell in
+// its container sets it.
+func CheckSecret(name string) error {
+	if !Exportable(name) {
+		return sandbox.Invalid("use letters, digits and _, and none that shells set or act on themselves, such as UID or BASH_ENV", "%s cannot be a secret's name", strconv.QuoteToASCII(name))
+	}
+	return nil
+}
