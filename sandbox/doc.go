@@ -11,6 +11,10 @@
 // A failing command is a Result with a nil error. An error means that we failed
 // or refused; the Result then still holds what is known.
 //
+// To use a Runner, read [Command], [Run] and [Result], then [Execution] for output
+// as it comes, and [Defaults] for what holds where a Command is silent. The other
+// types are for those who build one.
+//
 // The Runner of this host is in belljar/sandbox/local; belljar.Open wires it with
 // all its parts. What a front door needs beyond a Runner are small interfaces:
 // [Preparer], [Sessions], [Logs], [Pools].

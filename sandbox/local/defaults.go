@@ -4,8 +4,9 @@ import (
 	"belljar/sandbox"
 )
 
-// New is a Local on that engine with sandbox.Defaults. What it has no part for is
-// off: see Local's fields, which may be set before its first use.
+// New returns a Local that runs commands on the engine, with sandbox.Defaults. It
+// has no policy, sessions, kept output, views or audit until the fields for them are
+// set, before its first use. belljar.Open sets all.
 func New(engine sandbox.Engine, images sandbox.Images) *Local {
 	d := sandbox.Defaults()
 	return &Local{

@@ -62,7 +62,7 @@ func (x *execution) summarize(ctx context.Context) (string, error) {
 	defer func() { <-x.local.house.summaries }()
 	from := x.output.recorder.spool.Reader(sandbox.Merged)
 	defer from.Close()
-	return runSummary(x.profile.Summarize, ctx, from)
+	return runSummary(ctx, x.profile.Summarize, from)
 }
 
 // leaveSpool leaves what was written to those who ask for it later, if any may.

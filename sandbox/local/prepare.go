@@ -161,7 +161,7 @@ func (p *prepared) grant(v sandbox.Verdict) (err error) {
 		return err
 	}
 	if len(v.Commands) > 0 {
-		if err := checkSteering(p.command, p.profile, p.told, "what the commands are that the policy judged"); err != nil {
+		if err := checkSteering(p.profile, p.told, "what the commands are that the policy judged"); err != nil {
 			return err
 		}
 	}

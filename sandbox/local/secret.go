@@ -52,14 +52,14 @@ func granted(c sandbox.Command, p sandbox.Profile, told []string, g sandbox.Gran
 		return nil, sandbox.Invalid("leave out -t", "a command with a terminal gets no secrets: its screen could not be masked")
 	}
 	if len(list) > 0 {
-		return list, checkSteering(c, p, told, "who gets the command's secrets")
+		return list, checkSteering(p, told, "who gets the command's secrets")
 	}
 	return nil, nil
 }
 
 // checkSteering refuses a caller's variables that have other programs run than
 // those that rules name, or lead secrets elsewhere than to these.
-func checkSteering(c sandbox.Command, p sandbox.Profile, told []string, what string) error {
+func checkSteering(p sandbox.Profile, told []string, what string) error {
 	for _, kv := range told {
 		name := nameOf(kv)
 		if p.Policy.Steers(name) && !p.Policy.AllowEnv(name) {
@@ -75,7 +75,7 @@ func (l *Local) fetch(ctx context.Context, list []sandbox.Secret) (all []string,
 	for _, s := range list {
 		var value string
 		if err = lock(ctx, l.house.fetches); err == nil {
-			value, err = secretValue(s, ctx)
+			value, err = secretValue(ctx, s)
 			<-l.house.fetches
 		}
 		if ctx.Err() != nil {
@@ -89,7 +89,7 @@ func (l *Local) fetch(ctx context.Context, list []sandbox.Secret) (all []string,
 	return all, nil
 }
 
-func secretValue(s sandbox.Secret, ctx context.Context) (string, error) {
+func secretValue(ctx context.Context, s sandbox.Secret) (string, error) {
 	failed := &sandbox.Error{Cause: sandbox.CauseEngine, Message: "fetching secret " + strconv.QuoteToASCII(s.Name)}
 	var text string
 	switch s.From {

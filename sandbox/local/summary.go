@@ -32,7 +32,7 @@ func wantsSummary(s sandbox.Summarize, written int64) bool {
 // is left of its process group, is gone: at the latest a second after Timeout,
 // or after ctx is cancelled, which kills them. The program need not read all;
 // output must not block. An error says why there is no summary.
-func runSummary(s sandbox.Summarize, ctx context.Context, output io.Reader) (string, error) {
+func runSummary(ctx context.Context, s sandbox.Summarize, output io.Reader) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	stdout, stderr := &firstBytes{}, &lastBytes{}

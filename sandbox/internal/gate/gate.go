@@ -133,6 +133,7 @@ type MuteError string
 
 func (e MuteError) Error() string { return string(e) }
 
+// Mute is the error of a shell that was started and is no gate.
 func Mute(why string) error {
 	return &sandbox.Error{
 		Cause: sandbox.CauseEngine, Message: "the shell that waits for the command does not answer", Err: MuteError(why),

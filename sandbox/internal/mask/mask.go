@@ -137,6 +137,7 @@ type Stream struct {
 // span is a part of a stream, by its offsets: [start, end).
 type span struct{ start, end int64 }
 
+// NewStream masks one stream.
 func NewStream(m *Masks) *Stream {
 	wrapped := unwrapper{tracker: tracker{finder: m.wrapped}}
 	return &Stream{

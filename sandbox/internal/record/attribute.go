@@ -66,10 +66,10 @@ func (s *Started) Commands(list []sandbox.Process) []sandbox.Process {
 	return slices.DeleteFunc(list, waits)
 }
 
-// Join says that a command runs whose first process is not known, and part that
-// it ended: what it left is listed by then.
+// Join says that a command runs whose first process is not known.
 func (s *Started) Join(command string) { s.Cold = append(s.Cold, command) }
 
+// Part says that it ended: what it left is listed by then.
 func (s *Started) Part(command string) {
 	s.Cold = slices.DeleteFunc(s.Cold, func(id string) bool { return id == command })
 }

@@ -140,6 +140,8 @@ func (s Store) LockTurn(ctx context.Context, alone bool) (*os.File, error) {
 	return s.Lock(ctx, 0, alone)
 }
 
+// Lock locks one of the record's bytes, alone or with others, until the file is
+// closed.
 func (s Store) Lock(ctx context.Context, which int64, alone bool) (*os.File, error) {
 	if s.Dir == "" {
 		return nil, sandbox.Invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", s.Name)

@@ -14,8 +14,10 @@ const (
 	// LiveEvery is the pause between two where the profile says none.
 	LiveEvery = time.Second
 
-	// Live views are short: they come again and again, and are read at once.
+	// LiveBytes bounds a live view: it comes again and again, and is read at once.
 	LiveBytes = 4 << 10
+
+	// LiveLines does, too.
 	LiveLines = 40
 )
 

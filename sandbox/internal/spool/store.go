@@ -17,6 +17,7 @@ import (
 	"belljar/sandbox"
 )
 
+// Expired tells whether an output may be removed.
 func Expired(l sandbox.LogInfo) bool { return !l.Running && !time.Now().Before(l.Expires) }
 
 const (
@@ -144,6 +145,7 @@ func IsSpool(dir string) bool {
 	})
 }
 
+// Find is what is known of the spool of that command.
 func (s Store) Find(id string) spooled {
 	size, changed := s.measure(id)
 	info, err := readSpoolNote(s.Path(id))
