@@ -5,7 +5,8 @@ import "context"
 // Runner runs commands: on this host, or at the other end of a socket.
 type Runner interface {
 	// Start begins a command and returns before it ends. Cancelling ctx ends
-	// the command whenever that happens, with CauseCanceled. An error is a
+	// the command whenever that happens, with CauseCanceled: one that was
+	// canceled before starts nothing. An error is a
 	// refusal, a *Error such as of CauseInvalid or CauseDenied: nothing began.
 	// A command that the Runner loses sight of ends with CauseEngineLost.
 	Start(ctx context.Context, c Command) (Execution, error)

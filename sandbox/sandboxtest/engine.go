@@ -1,6 +1,7 @@
 // Package sandboxtest has what tests of package sandbox and of its engines
-// need: [Engine], a fake whose processes are Go functions, and [TestEngine],
-// the suite that every engine passes, the fake included.
+// need: [Engine], a fake whose processes are Go functions, [TestEngine], the
+// suite that every engine passes, the fake included, and [TestRunner], the suite
+// that every Runner passes.
 //
 // The one rule: a fake process ends as a real one does. Once its container is
 // killed, its next Write, Read or Sleep does not return, so a script needs no
@@ -48,7 +49,7 @@ func Fail(err error) Fault {
 }
 
 // Engine is a sandbox.Engine in memory. Its fields are set before its first
-// use; the zero value plays the scripts of TestEngine.
+// use; the zero value plays the scripts of the suites.
 type Engine struct {
 	// Script plays every command and returns its exit status.
 	Script func(p *Proc) int

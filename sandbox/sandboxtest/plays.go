@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The suite's scripts. A real engine gives them to its shell; the fake plays
+// The suites' scripts. A real engine gives them to its shell; the fake plays
 // them.
 const (
 	scriptBinary     = `printf 'a\000\377\376b\n'; printf '\001\000e\n' >&2`
@@ -34,6 +34,13 @@ const (
 	scriptTyped       = `stty -echo; echo ready; cat; echo end`
 	scriptInterrupted = `trap 'exit 5' INT; echo ready; while :; do sleep 1; done`
 	scriptKeys        = `stty raw -echo; echo ready; head -c 7`
+
+	scriptMuch   = `dd if=/dev/zero bs=1024 count=1024 2>&-` // in small pieces: more than any queue has
+	scriptBoth   = `echo out; echo err >&2; exit 3`
+	scriptGone   = `echo ready; kill -9 1` // the container's own
+	scriptBytes  = "printf '\xff\xe2\x82'"
+	scriptDenied = `echo denied`
+	scriptAsked  = `echo asked`
 
 	missingDir = "/no/such/directory"
 )
@@ -109,6 +116,26 @@ var plays = map[string]func(p *Proc) int{
 	scriptLoad:     func(p *Proc) int { io.WriteString(p.Stdout, p.file("/tmp/file", "")); return 0 },
 	scriptClosed:   func(p *Proc) int { p.CloseOutput(); p.Sleep(time.Second); return 9 },
 	scriptKillSelf: func(*Proc) int { return 137 },
+
+	scriptMuch: func(p *Proc) int {
+		for chunk := range chunks(make([]byte, 1<<20), 1<<10) {
+			p.Stdout.Write(chunk)
+		}
+		return 0
+	},
+	scriptBoth: func(p *Proc) int {
+		io.WriteString(p.Stdout, "out\n")
+		io.WriteString(p.Stderr, "err\n")
+		return 3
+	},
+	scriptGone: func(p *Proc) int {
+		io.WriteString(p.Stdout, "ready\n")
+		p.KillContainer()
+		return 0
+	},
+	scriptBytes:  func(p *Proc) int { io.WriteString(p.Stdout, "\xff\xe2\x82"); return 0 },
+	scriptDenied: func(p *Proc) int { io.WriteString(p.Stdout, "denied\n"); return 0 },
+	scriptAsked:  func(p *Proc) int { io.WriteString(p.Stdout, "asked\n"); return 0 },
 
 	scriptIsTerminal: func(p *Proc) int {
 		if p.TTY == nil {

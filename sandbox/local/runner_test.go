@@ -1,0 +1,33 @@
+package local_test
+
+import (
+	"testing"
+
+	"belljar/sandbox/local"
+	"belljar/sandbox/sandboxtest"
+	"belljar/view"
+)
+
+// behind is the Runner that the suite wants, on a fake engine.
+func behind(b sandboxtest.Behind, dir string) (*local.Local, *sandboxtest.Engine) {
+	engine := b.Engine()
+	l := &local.Local{
+		Engine: engine, Images: b.Images(), Profiles: b.Profiles(), Admission: b.Admission,
+		StateDir: dir, Spool: b.Spooling(), Viewer: view.Viewer{}, Approver: b.Approver(),
+	}
+	if b.Profile.Pool.Max > 0 {
+		l.Warm()
+	}
+	return l, engine
+}
+
+func TestRunner(t *testing.T) {
+	sandboxtest.TestRunner(t, func(t *testing.T, b sandboxtest.Behind) sandboxtest.FullRunner {
+		l, engine := behind(b, t.TempDir())
+		t.Cleanup(func() {
+			l.Close()
+			wantNoneLeft(t, engine)
+		})
+		return l
+	})
+}
