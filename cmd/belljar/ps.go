@@ -188,7 +188,7 @@ func runs(list []sandbox.Process) string {
 	}
 	lines := make([]string, len(list))
 	for i, p := range list {
-		if lines[i] = p.Command; local.Waits(p) {
+		if lines[i] = p.Command; local.IsWaiting(p) {
 			lines[i] = "(waits for a command)"
 		}
 	}

@@ -26,7 +26,7 @@ func (a *activity) heard() {
 	if !a.spoke {
 		a.spoke, a.first = true, time.Since(a.started)
 	}
-	a.idle.touch()
+	a.idle.restart()
 }
 
 // watchdog fires after a silence.
@@ -44,12 +44,12 @@ func newWatchdog(limit time.Duration) *watchdog {
 	}
 	t := time.NewTimer(limit)
 	w := &watchdog{C: t.C, timer: t, limit: limit, began: time.Now()}
-	w.touch()
+	w.restart()
 	return w
 }
 
-// touch starts the silence anew: there was output, or may have been.
-func (w *watchdog) touch() {
+// restart starts the silence anew: there was output, or may have been.
+func (w *watchdog) restart() {
 	if w.timer != nil {
 		w.due.Store(int64(time.Since(w.began) + w.limit))
 		w.timer.Reset(w.limit)
@@ -59,9 +59,9 @@ func (w *watchdog) touch() {
 // deadline is when it fires, or did.
 func (w *watchdog) deadline() time.Time { return w.began.Add(time.Duration(w.due.Load())) }
 
-// hold stops counting until the next touch: whoever reads the output keeps the
+// pause stops counting until the next restart: whoever reads the output keeps the
 // command waiting, and that is not its silence.
-func (w *watchdog) hold() {
+func (w *watchdog) pause() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}

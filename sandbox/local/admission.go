@@ -13,21 +13,21 @@ import (
 
 // admission lets commands in, first come, first served.
 type admission struct {
-	mu      sync.Mutex
-	inside  int             // that run or wait
-	running int             // that run
-	queue   []chan struct{} // one for each that waits for others to end; closed at its turn
-	mean    time.Duration   // of how long commands run, as far as seen
+	mu       sync.Mutex
+	admitted int             // that run or wait
+	running  int             // that run
+	queue    []chan struct{} // one for each that waits for others to end; closed at its turn
+	mean     time.Duration   // of how long commands run, as far as seen
 }
 
-// enter takes a place in the queue, or refuses.
-func (a *admission) enter(bounds sandbox.Admission) error {
+// admit takes a place in the queue, or refuses.
+func (a *admission) admit(bounds sandbox.Admission) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.inside >= bounds.MaxRunning+bounds.MaxQueued {
-		return a.busy(bounds, fmt.Sprintf("%d commands run, and %d wait", a.running, a.inside-a.running))
+	if a.admitted >= bounds.MaxRunning+bounds.MaxQueued {
+		return a.busy(bounds, fmt.Sprintf("%d commands run, and %d wait", a.running, a.admitted-a.running))
 	}
-	a.inside++
+	a.admitted++
 	return nil
 }
 
@@ -38,8 +38,8 @@ func (a *admission) busy(bounds sandbox.Admission, message string) error {
 	return &sandbox.Error{Cause: sandbox.CauseBusy, Message: "busy: " + message, Hint: fmt.Sprintf("retry after %v", after), RetryAfter: after}
 }
 
-// turn waits until the command may run. Cancelling ctx gives that up.
-func (a *admission) turn(ctx context.Context, bounds sandbox.Admission) error {
+// wait waits until the command may run. Cancelling ctx gives that up.
+func (a *admission) wait(ctx context.Context, bounds sandbox.Admission) error {
 	a.mu.Lock()
 	if a.running < bounds.MaxRunning {
 		a.running++
@@ -54,13 +54,13 @@ func (a *admission) turn(ctx context.Context, bounds sandbox.Admission) error {
 		return nil
 	case <-ctx.Done():
 	}
-	if !a.forget(turn) {
+	if !a.withdraw(turn) {
 		return nil // it came at the same moment
 	}
-	return a.waited(ctx, bounds)
+	return a.waitError(ctx, bounds)
 }
 
-func (a *admission) forget(turn chan struct{}) bool {
+func (a *admission) withdraw(turn chan struct{}) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	i := slices.Index(a.queue, turn)
@@ -70,8 +70,8 @@ func (a *admission) forget(turn chan struct{}) bool {
 	return i >= 0
 }
 
-// waited says why a wait was given up.
-func (a *admission) waited(ctx context.Context, bounds sandbox.Admission) error {
+// waitError says why a wait was given up.
+func (a *admission) waitError(ctx context.Context, bounds sandbox.Admission) error {
 	if errors.Is(context.Cause(ctx), errMaxWait) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -82,8 +82,8 @@ func (a *admission) waited(ctx context.Context, bounds sandbox.Admission) error 
 
 var errMaxWait = errors.New("no turn in time")
 
-// end passes the turn on.
-func (a *admission) end(ran time.Duration) {
+// endTurn passes the turn on.
+func (a *admission) endTurn(ran time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mean += (ran - a.mean) / 8
@@ -95,8 +95,8 @@ func (a *admission) end(ran time.Duration) {
 	a.running--
 }
 
-func (a *admission) leave() {
+func (a *admission) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.inside--
+	a.admitted--
 }

@@ -26,45 +26,45 @@ const maxQuestions = 64
 
 var nobody = sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}
 
-// beside is a fingerprint of what decides, beside its script, what a command
+// contextHash is a fingerprint of what decides, besides its script, what a command
 // does.
-func beside(c sandbox.Command) string {
+func contextHash(c sandbox.Command) string {
 	text, _ := json.Marshal([]any{c.Dir, c.Env, c.Stdin != nil, c.User, c.Image, c.Network, c.Runtime, c.Mounts, c.Tmpfs})
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// standing is what an approval has to do with the session's others. Each is
+// sessionApproval is what an approval has to do with the session's others. Each is
 // bound to the container that the session had when it was looked at.
-type standing struct {
+type sessionApproval struct {
 	container string            // "" is none yet
-	used      bool              // the command runs by an earlier AnswerAlways
+	earlier   bool              // the command runs by an earlier AnswerAlways
 	adds      []record.Approved // by one that was given now
 }
 
 // approve sees to the approval of a command that needs one.
-func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdict) (sandbox.Approval, standing, error) {
+func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdict) (sandbox.Approval, sessionApproval, error) {
 	c, p := prepared.command, prepared.profile
-	asked := asks(c, p, v)
-	container, before, err := l.standing(ctx, prepared)
+	asked := alwaysScope(c, p, v)
+	container, before, err := l.sessionApprovals(ctx, prepared)
 	if err != nil {
-		return nobody, standing{}, err // whatever is answered
+		return nobody, sessionApproval{}, err // whatever is answered
 	}
 	if container != "" && len(asked) > 0 && !slices.ContainsFunc(asked, func(a record.Approved) bool { return !slices.Contains(before, a) }) {
-		return sandbox.Approval{Answer: sandbox.AnswerAlways, By: "session"}, standing{container: container, used: true}, nil
+		return sandbox.Approval{Answer: sandbox.AnswerAlways, By: "session"}, sessionApproval{container: container, earlier: true}, nil
 	}
 	if l.Approver == nil {
-		return nobody, standing{}, denial(c.Script, v, "the command policy wants an approval, and nobody is there to ask")
+		return nobody, sessionApproval{}, denial(c.Script, v, "the command policy wants an approval, and nobody is there to ask")
 	}
 	wait := p.AskTimeout
 	q := sandbox.Question{
-		ID: c.ID, Script: c.Script, Dir: c.Dir, Env: prepared.told, Stdin: c.Stdin != nil, Description: c.Description,
+		ID: c.ID, Script: c.Script, Dir: c.Dir, Env: prepared.callerEnv, Stdin: c.Stdin != nil, Description: c.Description,
 		Image: c.Image, User: c.User, Network: c.Network, Mounts: c.Mounts, Tmpfs: c.Tmpfs, Runtime: c.Runtime, Profile: c.Profile, Session: c.Session,
 		Verdict: v, Always: c.Session != "" && len(asked) > 0, Deadline: time.Now().Add(wait),
 	}
 	if l.questions.Add(1) > maxQuestions {
 		l.questions.Add(-1)
-		return nobody, standing{}, &sandbox.Error{Cause: sandbox.CauseBusy, Message: fmt.Sprintf("busy: %d commands wait for an approval already", maxQuestions),
+		return nobody, sessionApproval{}, &sandbox.Error{Cause: sandbox.CauseBusy, Message: fmt.Sprintf("busy: %d commands wait for an approval already", maxQuestions),
 			Hint: "answer them, or retry after 1m0s", RetryAfter: time.Minute}
 	}
 	defer l.questions.Add(-1)
@@ -73,21 +73,21 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 	a, err := l.Approver.Approve(waiting, q)
 	switch {
 	case ctx.Err() != nil:
-		return nobody, standing{}, &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command was approved"}
+		return nobody, sessionApproval{}, &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command was approved"}
 	case waiting.Err() != nil:
-		return nobody, standing{}, denial(c.Script, v, fmt.Sprintf("the command policy wants an approval, and nobody answered within %v", wait))
+		return nobody, sessionApproval{}, denial(c.Script, v, fmt.Sprintf("the command policy wants an approval, and nobody answered within %v", wait))
 	case err != nil:
-		return nobody, standing{}, unasked(c.Script, v, err)
+		return nobody, sessionApproval{}, askFailed(c.Script, v, err)
 	case a.Answer == sandbox.AnswerAlways && q.Always:
-		return a, standing{container: container, adds: asked}, nil
+		return a, sessionApproval{container: container, adds: asked}, nil
 	case a.Answer == sandbox.AnswerOnce || a.Answer == sandbox.AnswerAlways:
-		return sandbox.Approval{Answer: sandbox.AnswerOnce, By: a.By}, standing{}, nil
+		return sandbox.Approval{Answer: sandbox.AnswerOnce, By: a.By}, sessionApproval{}, nil
 	}
-	return sandbox.Approval{Answer: sandbox.AnswerDeny, By: a.By}, standing{}, denial(c.Script, v, "it was not approved")
+	return sandbox.Approval{Answer: sandbox.AnswerDeny, By: a.By}, sessionApproval{}, denial(c.Script, v, "it was not approved")
 }
 
-// unasked is the denial of a script about which nobody could be asked.
-func unasked(script string, v sandbox.Verdict, why error) *sandbox.Error {
+// askFailed is the denial of a script about which nobody could be asked.
+func askFailed(script string, v sandbox.Verdict, why error) *sandbox.Error {
 	e, ok := errors.AsType[*sandbox.Error](why)
 	if !ok {
 		return denial(script, v, fmt.Sprintf("the command policy wants an approval, and nobody could be asked: %v", why))
@@ -97,19 +97,19 @@ func unasked(script string, v sandbox.Verdict, why error) *sandbox.Error {
 	return refusal
 }
 
-// asks are what an AnswerAlways would be about, none where it must not be given:
+// alwaysScope is what an AnswerAlways would be about, nothing where it must not be given:
 // what only the run reveals could be anything the next time, and so could a
 // program that is where the script is.
-func asks(c sandbox.Command, p sandbox.Profile, v sandbox.Verdict) (list []record.Approved) {
+func alwaysScope(c sandbox.Command, p sandbox.Profile, v sandbox.Verdict) (list []record.Approved) {
 	if len(v.Unknown) > 0 {
 		return nil
 	}
-	hash, beside := p.Policy.Hash(), beside(c)
+	hash, beside := p.Policy.Hash(), contextHash(c)
 	for _, command := range v.Asks() {
 		if command.Program == "" || strings.Contains(command.Program, "/") && !path.IsAbs(command.Program) {
 			return nil
 		}
-		a := record.Approved{Policy: hash, Profile: c.Profile, Rule: command.Rule, Program: command.Program, Beside: beside}
+		a := record.Approved{Policy: hash, Profile: c.Profile, Rule: command.Rule, Program: command.Program, Context: beside}
 		if !slices.Contains(list, a) {
 			list = append(list, a)
 		}
@@ -120,16 +120,16 @@ func asks(c sandbox.Command, p sandbox.Profile, v sandbox.Verdict) (list []recor
 	return list
 }
 
-// standing is the container that the session has, "" where it has none, and what
+// sessionApprovals is the container that the session has, "" where it has none, and what
 // was approved for as long as it lives. An error is why the command cannot run
 // in it.
-func (l *Local) standing(ctx context.Context, prepared *prepared) (container string, list []record.Approved, err error) {
+func (l *Local) sessionApprovals(ctx context.Context, prepared *prepared) (container string, list []record.Approved, err error) {
 	c := prepared.command
 	if c.Session == "" {
 		return "", nil, nil
 	}
-	r, err := record.Store{Dir: l.sessionDir(), Name: c.Session}.Look(ctx)
-	if now := time.Now(); err != nil || r.Container == "" || r.Lost != "" || r.IsOver(now) || r.IsIdle(now) {
+	r, err := record.Store{Dir: l.sessionDir(), Name: c.Session}.Load(ctx)
+	if now := time.Now(); err != nil || r.Container == "" || r.Lost != "" || r.IsExpired(now) || r.IsIdle(now) {
 		return "", nil, nil // as if there were none: its turn tells why
 	}
 	kept, err := l.Engine.Sessions(ctx, c.Session)
@@ -140,19 +140,19 @@ func (l *Local) standing(ctx context.Context, prepared *prepared) (container str
 	return r.Container, r.Approved, prepared.narrowing.fits(c, kept[i], sandbox.Image{Reference: c.Image})
 }
 
-// holds refuses a command that runs by an approval which ended with its
+// check refuses a command that runs by an approval which ended with its
 // session's container, while the command waited for its turn.
-func (s standing) holds(session, container string) error {
-	if !s.used || container == s.container {
+func (s sessionApproval) check(session, container string) error {
+	if !s.earlier || container == s.container {
 		return nil
 	}
 	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("it was approved for as long as session %q lives, and that was lost before the command's turn", session),
 		Hint: "run it again, to be asked"}
 }
 
-// settle remembers what was approved, if it was for this container, or for the
+// save records what was approved, if it was for this container, or for the
 // first.
-func (s standing) settle(r *record.Record) {
+func (s sessionApproval) save(r *record.Record) {
 	if s.container != "" && s.container != r.Container {
 		return
 	}

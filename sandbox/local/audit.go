@@ -23,7 +23,7 @@ func (l *Local) audit(c sandbox.Command, r sandbox.AuditRecord) (problem, err er
 	if problem = l.Auditor.Record(r); problem == nil {
 		return nil, nil
 	}
-	l.house.log.Error("the audit has no record", "command", c.ID, "type", r.Type, "error", problem)
+	l.upkeep.log.Error("the audit has no record", "command", c.ID, "type", r.Type, "error", problem)
 	if l.AuditOnError == sandbox.AuditContinue {
 		return problem, nil
 	}
@@ -38,9 +38,9 @@ func (l *Local) deny(c sandbox.Command, r sandbox.AuditRecord, refusal error) er
 	if problem == nil || !ok {
 		return refusal
 	}
-	told := *e
-	told.Message += fmt.Sprintf("; and the audit has no record of it: %v", problem)
-	return &told
+	unrecorded := *e
+	unrecorded.Message += fmt.Sprintf("; and the audit has no record of it: %v", problem)
+	return &unrecorded
 }
 
 // decisionRecord is the record of a decision.

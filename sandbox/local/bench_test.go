@@ -8,8 +8,8 @@ import (
 // What each chunk of output costs the idle timeout.
 func BenchmarkIdleTouch(b *testing.B) {
 	w := newWatchdog(time.Hour)
-	defer w.hold()
+	defer w.pause()
 	for b.Loop() {
-		w.touch()
+		w.restart()
 	}
 }

@@ -12,9 +12,9 @@ import (
 
 // environ is the command's whole environment: what a terminal has, the profile's
 // variables, then the caller's that the policy allows, then those asked for by
-// value. What of it is the caller's is told as it was asked for: as "NAME=value",
+// value. callerEnv is what of it is the caller's, as it was asked for: as "NAME=value",
 // or as "NAME" where the caller's own was taken.
-func environ(c sandbox.Command, p sandbox.Profile) (all, told []string, err error) {
+func environ(c sandbox.Command, p sandbox.Profile) (all, callerEnv []string, err error) {
 	inherited := map[string]string{}
 	for _, kv := range c.Inherit {
 		name, value, _ := strings.Cut(kv, "=")

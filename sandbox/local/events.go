@@ -39,14 +39,14 @@ func (q *eventQueue) emit(e sandbox.Event) {
 		ending = nil
 	}
 	e.Seq, e.Time = q.seq+1, time.Now()
-	q.activity.idle.hold()
+	q.activity.idle.pause()
 	select {
 	case q.out <- e:
 		q.seq++
 	case <-ending:
 		q.dropped += int64(len(e.Data))
 	}
-	q.activity.idle.touch()
+	q.activity.idle.restart()
 }
 
 // offer passes an event on if there is room.
@@ -141,5 +141,5 @@ func (b *binaryNotice) write(p []byte) bool {
 
 func (b *binaryNotice) text(s spool.Stream) []byte {
 	b.reported, b.at = b.total, time.Now()
-	return fmt.Appendf(nil, "%s is binary: %d bytes so far", s.Name(), b.total)
+	return fmt.Appendf(nil, "%s is binary: %d bytes so far", s.String(), b.total)
 }

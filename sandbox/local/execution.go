@@ -22,28 +22,28 @@ const (
 // run until the events are closed.
 type execution struct {
 	request
-	local   *Local
-	output  *output
-	kill    context.CancelFunc
-	taken   time.Time // when the runner took the command
-	making  time.Time // when its container was looked for
-	result  sandbox.Result
-	notices []string // to be told with the result
-	err     error
+	local    *Local
+	output   *output
+	kill     context.CancelFunc
+	received time.Time // when the runner took the command
+	placing  time.Time // when its container was looked for
+	result   sandbox.Result
+	notices  []string // to be sent before the result
+	err      error
 }
 
 // start begins the command in a goroutine that ends with its events.
 func start(ctx context.Context, prepared *prepared, secrets []string) *execution {
 	l, c := prepared.local, prepared.command
 	patient, kill := context.WithCancel(context.WithoutCancel(ctx))
-	r := request{command: c, profile: prepared.profile, secrets: secrets, standing: prepared.standing, narrowing: prepared.narrowing}
+	r := request{command: c, profile: prepared.profile, secrets: secrets, approval: prepared.approval, narrowing: prepared.narrowing}
 	x := &execution{
 		request: r, local: l,
-		output:  newOutput(r, l.Spool.OnError, l.Viewer),
-		kill:    kill,
-		taken:   time.Now(),
-		result:  sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session},
-		notices: prepared.notices,
+		output:   newOutput(r, l.Spool.OnError, l.Viewer),
+		kill:     kill,
+		received: time.Now(),
+		result:   sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session},
+		notices:  prepared.notices,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(patient, cancel) // a kill is a cancellation too
@@ -69,8 +69,8 @@ func (x *execution) Wait() (sandbox.Result, error) {
 // run takes the command from its image to its result. Cancelling ctx ends the
 // command; cancelling patient, a context that outlives ctx, hurries that end.
 func (x *execution) run(ctx, patient context.Context) {
-	err := x.admitted(ctx, patient)
-	x.local.admission.leave()
+	err := x.runInTurn(ctx, patient)
+	x.local.admission.release()
 	if err != nil && ctx.Err() != nil && sandbox.CauseOf(err) != sandbox.CauseEngineLost {
 		err = &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command started"}
 	}
@@ -82,13 +82,13 @@ func (x *execution) run(ctx, patient context.Context) {
 	}
 	x.output.flush()
 	x.result.Timing.FirstOutput = x.output.activity.first
-	x.result.Timing.Total = time.Since(x.taken)
+	x.result.Timing.Total = time.Since(x.received)
 	last, more := x.output.views.last()
-	x.keep(ctx)
+	x.collect(ctx)
 	if problem, _ := x.local.audit(x.command, endRecord(x.result)); problem != nil {
 		x.notice("the audit has no record of how the command ended: %v", problem)
 	}
-	x.conceal()
+	x.maskResult()
 	if e := x.result.Evidence.RemoveError; e != "" {
 		x.notice("%s", e)
 	}
@@ -101,53 +101,53 @@ func (x *execution) run(ctx, patient context.Context) {
 	events.close(x.notices, &x.result)
 }
 
-// admitted waits for the command's turn, in its session and at all, and runs it.
-func (x *execution) admitted(ctx, patient context.Context) error {
+// runInTurn waits for the command's turn, in its session and at all, and runs it.
+func (x *execution) runInTurn(ctx, patient context.Context) error {
 	bounds := x.local.Admission
 	waiting, cancel := context.WithTimeoutCause(ctx, bounds.MaxWait, errMaxWait)
 	defer cancel()
 	var session *sessionTurn
 	if x.command.Session != "" {
 		var err error
-		if session, err = x.local.sessionTurn(waiting, x.request, x.waits); err != nil {
+		if session, err = x.local.sessionTurn(waiting, x.request, x.noticeWaiting); err != nil {
 			return err
 		}
-		defer session.end()
+		defer session.release()
 	}
-	if err := x.local.admission.turn(waiting, bounds); err != nil {
+	if err := x.local.admission.wait(waiting, bounds); err != nil {
 		return err
 	}
 	began := time.Now()
-	x.local.house.running.Add(1)
+	x.local.upkeep.running.Add(1)
 	defer func() {
-		x.local.house.running.Add(-1)
-		x.local.admission.end(time.Since(began))
+		x.local.upkeep.running.Add(-1)
+		x.local.admission.endTurn(time.Since(began))
 	}()
-	return x.inContainer(ctx, patient, session)
+	return x.runInContainer(ctx, patient, session)
 }
 
 func (x *execution) notice(format string, args ...any) {
 	x.notices = append(x.notices, fmt.Sprintf(format, args...))
 }
 
-func (x *execution) waits() {
+func (x *execution) noticeWaiting() {
 	x.output.events.emit(sandbox.Event{Type: sandbox.EventNotice, Waits: true, Data: fmt.Appendf(nil, "waiting for session %q: another command runs in it", x.command.Session)})
 }
 
-// inContainer finds the command a place, runs it there and leaves. An error
+// runInContainer finds the command a place, runs it there and leaves. An error
 // means that the command's fate is not set in the result.
-func (x *execution) inContainer(ctx, patient context.Context, session *sessionTurn) error {
-	image, err := x.local.house.images.Resolve(ctx, x.command.Image, x.command.Pull)
+func (x *execution) runInContainer(ctx, patient context.Context, session *sessionTurn) error {
+	image, err := x.local.upkeep.images.Resolve(ctx, x.command.Image, x.command.Pull)
 	if err != nil {
 		return err
 	}
 	if session == nil {
-		if err := x.become(ctx, image); err != nil {
+		if err := x.resolveUser(ctx, image); err != nil {
 			return err
 		}
 	}
-	x.making = time.Now()
-	x.result.Timing.Queued = x.making.Sub(x.taken)
+	x.placing = time.Now()
+	x.result.Timing.Queued = x.placing.Sub(x.received)
 	if err := x.openSpool(); err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (x *execution) inContainer(ctx, patient context.Context, session *sessionTu
 		return err
 	}
 	x.result.Container = place.Info()
-	err = x.inPlace(ctx, patient, place)
+	err = x.runInPlace(ctx, patient, place)
 	x.apply(place.Leave(patient, x.result, err))
 	return err
 }
@@ -184,7 +184,7 @@ func (x *execution) place(ctx context.Context, image sandbox.Image, session *ses
 func (x *execution) apply(c cleanup) {
 	r := &x.result
 	if c.counters != nil {
-		x.recount(*c.counters)
+		x.addCounters(*c.counters)
 	}
 	if c.removeError != "" {
 		r.Evidence.RemoveError = c.removeError
@@ -201,30 +201,30 @@ func (x *execution) apply(c cleanup) {
 	x.notices = append(x.notices, c.notices...)
 }
 
-// become gives the command's user its numbers, of the image that it runs in.
-func (x *execution) become(ctx context.Context, image sandbox.Image) (err error) {
-	if x.command.User, err = x.local.house.user(ctx, image, x.command.User); err == nil {
+// resolveUser gives the command's user its numbers, of the image that it runs in.
+func (x *execution) resolveUser(ctx context.Context, image sandbox.Image) (err error) {
+	if x.command.User, err = x.local.upkeep.user(ctx, image, x.command.User); err == nil {
 		x.result.User = x.command.User
 	}
 	return err
 }
 
-func (x *execution) inPlace(ctx, patient context.Context, place place) error {
+func (x *execution) runInPlace(ctx, patient context.Context, place place) error {
 	waitCtx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	p, err := place.Start(ctx, waitCtx, streamWriter{x.output, spool.Stdout}, streamWriter{x.output, spool.Stderr})
 	if err != nil {
 		return err
 	}
-	x.result.Timing.Start = time.Since(x.making)
+	x.result.Timing.Start = time.Since(x.placing)
 	x.output.begin(x.command.IdleTimeout)
-	defer x.beside(p.running)()
+	defer x.startBackground(p.running)()
 	return x.supervise(ctx, patient, place, p, giveUp)
 }
 
-// beside begins what goes on while the command runs; the function it returns
+// startBackground starts what goes on while the command runs; the function it returns
 // ends that.
-func (x *execution) beside(running sandbox.Running) (end func()) {
+func (x *execution) startBackground(running sandbox.Running) (end func()) {
 	var all sync.WaitGroup
 	stop := make(chan struct{})
 	if x.command.Live == sandbox.LiveView {
@@ -254,7 +254,7 @@ func (x *execution) resize(running sandbox.Running, stop <-chan struct{}) {
 			err := running.Resize(ctx, size.Bounded())
 			cancel()
 			if err != nil {
-				x.local.house.log.Warn("a terminal keeps its size", "command", x.command.ID, "error", err)
+				x.local.upkeep.log.Warn("a terminal keeps its size", "command", x.command.ID, "error", err)
 			}
 		case <-stop:
 			return
@@ -262,8 +262,8 @@ func (x *execution) resize(running sandbox.Running, stop <-chan struct{}) {
 	}
 }
 
-// late says what took too long, where that is why it failed.
-func late(ctx context.Context, err error, what string) error {
+// timeoutError says what took too long, where that is why it failed.
+func timeoutError(ctx context.Context, err error, what string) error {
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}

@@ -73,7 +73,7 @@ func (l *liveViews) at(total sandbox.Total) sandbox.Event {
 	}
 	v := l.view
 	v.TailOnly, v.Bytes, v.Lines = true, min(v.Bytes, spool.LiveBytes), min(v.Lines, spool.LiveLines)
-	text, count := maskedView(l.masks, l.viewer, v, func() iter.Seq[sandbox.Chunk] { return l.spool.TailNow(total) }, total)
+	text, count := maskedView(l.masks, l.viewer, v, func() iter.Seq[sandbox.Chunk] { return l.spool.Tail(total) }, total)
 	l.hidden = max(l.hidden, count)
 	if text.Binary {
 		return sandbox.Event{Type: sandbox.EventNotice, Binary: true, Data: []byte(text.Text)}

@@ -32,7 +32,7 @@ type Local struct {
 	AuditOnError sandbox.AuditAction
 
 	once      sync.Once
-	house     *house
+	upkeep    *upkeep
 	admission admission
 	questions atomic.Int32 // that wait for a person
 	sessions  sessions
@@ -54,18 +54,18 @@ func (l *Local) Warm() {
 	if already {
 		return
 	}
-	l.house.all.Go(func() { l.house.images.watch(l.house.ctx) })
+	l.upkeep.all.Go(func() { l.upkeep.images.watch(l.upkeep.ctx) })
 	l.pool(sandbox.DefaultProfile)
-	l.house.all.Go(l.expireSessions)
-	l.house.all.Go(l.sweepLogs)
+	l.upkeep.all.Go(l.expireSessions)
+	l.upkeep.all.Go(l.sweepLogs)
 }
 
 // Close removes what is kept ready and waits until nothing goes on any more.
 // Sessions stay. It comes after the last command's end.
 func (l *Local) Close() {
 	l.open()
-	l.house.close()
-	l.house.all.Wait()
+	l.upkeep.close()
+	l.upkeep.all.Wait()
 	l.sessions.close()
 }
 
@@ -77,8 +77,8 @@ func (l *Local) isWarm() bool {
 
 func (l *Local) open() {
 	l.once.Do(func() {
-		l.house = newHouse(l.Engine, l.Images, l.Log)
-		l.house.images.told = l.imagesChanged
+		l.upkeep = newUpkeep(l.Engine, l.Images, l.Log)
+		l.upkeep.images.onChange = l.imagesChanged
 		l.settingDefaults()
 	})
 }
@@ -95,7 +95,7 @@ func (l *Local) pool(name string) *pool {
 		if l.pools == nil {
 			l.pools = map[string]*pool{}
 		}
-		l.pools[name] = l.house.startPool(l.house.ctx, name, p)
+		l.pools[name] = l.upkeep.startPool(l.upkeep.ctx, name, p)
 	}
 	return l.pools[name]
 }
@@ -114,7 +114,7 @@ func (l *Local) Pools(context.Context) ([]sandbox.PoolStatus, error) {
 	defer l.mu.Unlock()
 	var list []sandbox.PoolStatus
 	for _, name := range slices.Sorted(maps.Keys(l.pools)) {
-		list = append(list, l.pools[name].look())
+		list = append(list, l.pools[name].snapshot())
 	}
 	return list, nil
 }
@@ -133,7 +133,7 @@ func (l *Local) Reload(profiles map[string]sandbox.Profile) {
 	defer l.mu.Unlock()
 	l.Profiles = profiles
 	for name, pool := range l.pools {
-		if p, ok := l.known(name); !ok || !sameBox(p, pool.profile) {
+		if p, ok := l.known(name); !ok || !sameContainer(p, pool.profile) {
 			pool.stop()
 			delete(l.pools, name)
 		}
@@ -233,8 +233,8 @@ func poolSpec(p sandbox.Profile, image sandbox.Image) sandbox.Spec {
 	return sandbox.Spec{Image: image, User: p.User, Workdir: p.Workdir, Tmpfs: p.Tmpfs, Limits: p.Limits, Network: p.Network, Runtime: p.Runtime}
 }
 
-// sameBox tells whether what was kept ready for other will do for p.
-func sameBox(p sandbox.Profile, other sandbox.Profile) bool {
+// sameContainer tells whether what was kept ready for other will do for p.
+func sameContainer(p sandbox.Profile, other sandbox.Profile) bool {
 	return p.Pool == other.Pool && p.Image == other.Image && p.Pull == other.Pull && p.Workdir == other.Workdir && p.MaxTimeout <= other.MaxTimeout &&
 		poolSpec(p, sandbox.Image{}).Fits(poolSpec(other, sandbox.Image{}))
 }

@@ -19,22 +19,22 @@ func (l *Local) spools() spool.Store { return spool.Store{Dir: l.stateDir("spool
 func (x *execution) openSpool() error {
 	c, dir := x.command, x.local.spools().Path(x.command.ID)
 	keep := int64(x.local.Spool.Age / time.Second)
-	err := x.output.recorder.spool.Open(dir, sandbox.LogInfo{ID: c.ID, Command: c.Script, Profile: c.Profile, Session: c.Session, Started: x.taken, Keep: keep})
+	err := x.output.recorder.spool.Open(dir, sandbox.LogInfo{ID: c.ID, Command: c.Script, Profile: c.Profile, Session: c.Session, Started: x.received, Keep: keep})
 	if err != nil {
 		x.notice("output is kept until the command ends, and no longer: %v", err)
 	}
-	if err := x.output.recorder.spool.Lost(); err != nil && x.output.recorder.onError == sandbox.SpoolEnd {
+	if err := x.output.recorder.spool.Err(); err != nil && x.output.recorder.onError == sandbox.SpoolEnd {
 		return &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the command's output cannot be kept (spool.on_error: end)", Err: err, Hint: "make room, or set XDG_STATE_HOME or TMPDIR to a directory that can be written"}
 	}
 	return nil
 }
 
-// keep writes what the command wrote into the result, once nothing more comes.
+// collect puts what the command wrote into the result, once nothing more comes.
 // Cancelling ctx ends what takes long of it.
-func (x *execution) keep(ctx context.Context) {
+func (x *execution) collect(ctx context.Context) {
 	s, r := x.output.recorder.spool, &x.result
 	if err := s.End(r.Status, r.ExitCode, x.local.Spool.Age); err != nil {
-		x.local.house.log.Warn("how a command ended is not written down", "command", r.ID, "error", err)
+		x.local.upkeep.log.Warn("how a command ended is not written down", "command", r.ID, "error", err)
 	}
 	outputs, err := s.Outputs()
 	if r.Stdout, r.Stderr = outputs[spool.Stdout], outputs[spool.Stderr]; err != nil {
@@ -49,24 +49,24 @@ func (x *execution) keep(ctx context.Context) {
 			x.notice("the output was not summarized: %v", err)
 		}
 	}
-	if err := x.leaveSpool(ctx); err != nil {
-		x.local.house.log.Warn("what was kept of outputs cannot be removed", "command", r.ID, "error", err)
+	if err := x.closeSpool(ctx); err != nil {
+		x.local.upkeep.log.Warn("what was kept of outputs cannot be removed", "command", r.ID, "error", err)
 	}
 }
 
 // summarize waits for its turn: these programs run on our host.
 func (x *execution) summarize(ctx context.Context) (string, error) {
-	if err := lock(ctx, x.local.house.summaries); err != nil {
+	if err := acquire(ctx, x.local.upkeep.summaries); err != nil {
 		return "", err
 	}
-	defer func() { <-x.local.house.summaries }()
-	from := x.output.recorder.spool.Reader(sandbox.Merged)
+	defer func() { <-x.local.upkeep.summaries }()
+	from := x.output.recorder.spool.ByteReader(sandbox.Merged)
 	defer from.Close()
 	return runSummary(ctx, x.profile.Summarize, from)
 }
 
-// leaveSpool leaves what was written to those who ask for it later, if any may.
-func (x *execution) leaveSpool(ctx context.Context) error {
+// closeSpool leaves what was written to those who ask for it later, if any may.
+func (x *execution) closeSpool(ctx context.Context) error {
 	s := x.output.recorder.spool
 	neverRan := x.result.ExitCode == sandbox.ExitNeverRan && s.Total == 0 // else only its end is not known
 	if neverRan || s.Temporary || x.local.Spool.Age == 0 {
@@ -96,7 +96,7 @@ func (x *execution) views() *sandbox.Views {
 	}
 	switch v.Mode {
 	case sandbox.ViewSeparate:
-		return &sandbox.Views{Stdout: view(sandbox.Stdout, s.Streams[spool.Stdout].Total), Stderr: view(sandbox.Stderr, s.Streams[spool.Stderr].Total)}
+		return &sandbox.Views{Stdout: view(sandbox.Stdout, s.StreamTotal(spool.Stdout)), Stderr: view(sandbox.Stderr, s.StreamTotal(spool.Stderr))}
 	case sandbox.ViewMerged:
 		return &sandbox.Views{Merged: view(sandbox.Merged, s.Merged())}
 	}
@@ -105,7 +105,7 @@ func (x *execution) views() *sandbox.Views {
 
 // Read implements Execution.
 func (x *execution) Read(_ context.Context, which sandbox.Stream, offset int64) (sandbox.Reader, error) {
-	return spool.NewReader(x.output.recorder.spool.Live(), which, offset)
+	return spool.NewReader(x.output.recorder.spool.LiveSource(), which, offset)
 }
 
 // Logs implements sandbox.Logs, also for the commands of other processes.
@@ -143,7 +143,7 @@ func (l *Local) ReadLog(ctx context.Context, id string, which sandbox.Stream, of
 	if _, err := l.LogInfo(ctx, id); err != nil {
 		return nil, err
 	}
-	return spool.NewReader(l.spools().Files(id), which, offset)
+	return spool.NewReader(l.spools().FileSource(id), which, offset)
 }
 
 // SweepLogs removes outputs that expired, unless that was just done.
@@ -157,12 +157,12 @@ func (l *Local) SweepLogs(ctx context.Context) error {
 // sweepLogs does so now and then.
 func (l *Local) sweepLogs() {
 	for {
-		if err := l.SweepLogs(l.house.ctx); err != nil {
-			l.house.log.Warn("outputs that expired may still be there", "error", err)
+		if err := l.SweepLogs(l.upkeep.ctx); err != nil {
+			l.upkeep.log.Warn("outputs that expired may still be there", "error", err)
 		}
 		select {
-		case <-time.After(spool.SpoolSweepPause):
-		case <-l.house.ctx.Done():
+		case <-time.After(spool.SweepPause):
+		case <-l.upkeep.ctx.Done():
 			return
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"belljar/sandbox/internal/mask"
 )
 
-// view is a Viewer's, masked, and how many secrets were in it. Output is masked as
+// maskedView is a Viewer's view, masked, and how many secrets were in it. Output is masked as
 // bytes, and a Viewer joins what escape sequences, backspaces or another charset
 // had kept apart. Where its bounds cut it, what is read is read twice.
 func maskedView(m *mask.Masks, viewer sandbox.Viewer, v sandbox.View, chunks func() iter.Seq[sandbox.Chunk], total sandbox.Total) (text sandbox.Text, count int) {

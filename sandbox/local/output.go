@@ -56,7 +56,7 @@ func (o *output) flush() {
 	for _, s := range []spool.Stream{spool.Stdout, spool.Stderr} {
 		o.pass(s, o.masker.flush(s))
 	}
-	o.activity.idle.hold()
+	o.activity.idle.pause()
 }
 
 func (o *output) pass(s spool.Stream, p []byte) {

@@ -68,7 +68,7 @@ func (b *base) Start(ctx, patient context.Context, stdout, stderr io.Writer) (pr
 		Stdout: stdout, Stderr: stderr,
 	})
 	if err != nil {
-		return process{}, late(execCtx, err, "starting the command")
+		return process{}, timeoutError(execCtx, err, "starting the command")
 	}
 	b.started = time.Now()
 	exited := make(chan gate.Exit, 1)
@@ -80,7 +80,7 @@ func (b *base) deliver(patient context.Context, stdout, stderr io.Writer) (proce
 	g := b.gate
 	if !g.Deliver(b.line, b.command, stdout, stderr) {
 		g.Close()
-		return process{}, g.NotBegun("the shell that waited for the command did not take it: the command did not run")
+		return process{}, g.NotStarted("the shell that waited for the command did not take it: the command did not run")
 	}
 	b.started = time.Now()
 	context.AfterFunc(patient, g.GiveUp)

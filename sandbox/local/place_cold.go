@@ -16,22 +16,22 @@ type coldPlace struct {
 // cold makes a container. One that has a gate, but no place yet, is removed where
 // that fails.
 func (x *execution) cold(ctx context.Context, spec sandbox.Spec) (place, error) {
-	x.local.house.cold.Add(1)
-	defer x.local.house.cold.Add(-1)
+	x.local.upkeep.cold.Add(1)
+	defer x.local.upkeep.cold.Add(-1)
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
 	box, err := x.local.Engine.Create(ctx, spec)
 	if err != nil {
-		return nil, late(ctx, err, "making the container")
+		return nil, timeoutError(ctx, err, "making the container")
 	}
 	p := &coldPlace{base: base{command: x.command, box: box}}
-	if !gate.OnlyByGate(x.command, x.secrets) {
+	if !gate.Required(x.command, x.secrets) {
 		return p, nil
 	}
 	p.line, _ = x.line() // as Prepare saw to
 	if p.gate, err = gate.Open(ctx, box, x.command.User); err != nil {
 		x.apply(p.End(ctx, ""))
-		return nil, late(ctx, err, "opening the container")
+		return nil, timeoutError(ctx, err, "opening the container")
 	}
 	return p, nil
 }
@@ -50,11 +50,11 @@ func (p *coldPlace) Processes(ctx context.Context) ([]sandbox.Process, error) {
 
 func (p *coldPlace) Counters(ctx context.Context) (sandbox.Counters, error) {
 	c, err := p.box.Counters(ctx)
-	return own(c, sandbox.Counters{}), err
+	return ownCounters(c, sandbox.Counters{}), err
 }
 
-// own are a command's counters, of a container that had counted those before.
-func own(c, before sandbox.Counters) sandbox.Counters {
+// ownCounters are a command's counters, of a container that had counted those before.
+func ownCounters(c, before sandbox.Counters) sandbox.Counters {
 	c.OOMKills = max(0, c.OOMKills-before.OOMKills)
 	c.PidsLimitHits = max(0, c.PidsLimitHits-before.PidsLimitHits)
 	c.CPUSeconds = max(0, c.CPUSeconds-before.CPUSeconds)

@@ -28,20 +28,20 @@ func (x *execution) warm(ctx context.Context, spec sandbox.Spec) place {
 	}
 	waiting, cancel := context.WithTimeout(ctx, makingWait)
 	defer cancel()
-	for range gate.GateTries {
+	for range gate.MaxTries {
 		m := pool.get(waiting, spec.Image)
 		if m == nil {
 			return nil
 		}
 		if m.gate.Answers(ctx) {
-			pool.proved()
+			pool.recordSuccess()
 			return &warmPlace{coldPlace{base: base{command: x.command, box: m.box, gate: m.gate, line: line}}, pool}
 		}
 		if ctx.Err() != nil {
 			pool.discard(m.box, m.gate)
 			return nil
 		}
-		pool.lose(m, "it did not answer")
+		pool.replace(m, "it did not answer")
 	}
 	return nil
 }

@@ -31,17 +31,17 @@ const (
 // pool keeps containers of one profile warm: made, with a gate in each. A
 // container is taken once, used for one command and removed.
 type pool struct {
-	*house
+	*upkeep
 	name    string
 	profile sandbox.Profile
 	wake    chan struct{} // holds at most one: something changed
 	stop    context.CancelFunc
-	over    chan struct{} // closed when what it made is being removed
+	done    chan struct{} // closed when what it made is being removed
 
 	mu      sync.Mutex
-	stale   bool          // some image changed: this one may have
-	image   sandbox.Image // of the containers that are ready
-	ready   []*member     // the oldest first
+	stale   bool             // some image changed: this one may have
+	image   sandbox.Image    // of the containers that are ready
+	ready   []*warmContainer // the oldest first
 	making  int
 	begun   []time.Time // when each began that is being made by now, the oldest first
 	waiters []*waiter   // the first come first
@@ -49,12 +49,12 @@ type pool struct {
 	missed  time.Time   // when last there was none, or one less was to be ready
 	pause   time.Duration
 	retry   time.Time // when to make one again, after a failure
-	told    string    // the failure that was logged last
+	logged  string    // the failure that was logged last
 	status  sandbox.PoolStatus
 }
 
-// member is a container that waits for its command.
-type member struct {
+// warmContainer is a container that waits for its command.
+type warmContainer struct {
 	box   sandbox.Container
 	gate  *gate.Gate
 	born  time.Time
@@ -63,15 +63,15 @@ type member struct {
 
 // startPool keeps a pool until ctx is cancelled or it is stopped. Then what it
 // has is removed.
-func (h *house) startPool(ctx context.Context, name string, p sandbox.Profile) *pool {
+func (h *upkeep) startPool(ctx context.Context, name string, p sandbox.Profile) *pool {
 	ctx, stop := context.WithCancel(ctx)
-	pool := &pool{house: h, name: name, profile: p, wake: make(chan struct{}, 1), stop: stop, over: make(chan struct{}), target: p.Pool.Min}
-	h.all.Go(func() { pool.keep(ctx) })
+	pool := &pool{upkeep: h, name: name, profile: p, wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}), target: p.Pool.Min}
+	h.all.Go(func() { pool.run(ctx) })
 	return pool
 }
 
-// look is the pool's state now.
-func (p *pool) look() sandbox.PoolStatus {
+// snapshot is the pool's state now.
+func (p *pool) snapshot() sandbox.PoolStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.status
@@ -100,11 +100,11 @@ func (p *pool) fits(c sandbox.Command, spec sandbox.Spec) bool {
 // take gives out the oldest container of that image, once. Where there is none it
 // may give a wait for the next; both are nil where that is not worth it. It is for
 // a command that fits.
-func (p *pool) take(image sandbox.Image) (*member, *waiter) {
+func (p *pool) take(image sandbox.Image) (*warmContainer, *waiter) {
 	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.use(image)
+	p.useImage(image)
 	if len(p.ready) == 0 {
 		p.missed = time.Now()
 		p.target = min(max(p.target+1, 2*p.target), p.profile.Pool.Max)
@@ -121,8 +121,8 @@ func (p *pool) take(image sandbox.Image) (*member, *waiter) {
 	return m, nil
 }
 
-// use drains what was made of another image than the reference means now.
-func (p *pool) use(image sandbox.Image) {
+// useImage drains what was made of another image than the reference means now.
+func (p *pool) useImage(image sandbox.Image) {
 	if p.image.ID != image.ID {
 		p.drain(len(p.ready))
 		p.image = image
@@ -139,12 +139,12 @@ func (p *pool) drain(n int) {
 	p.ready = slices.Delete(p.ready, 0, n)
 }
 
-// keep tends the pool until ctx is cancelled.
-func (p *pool) keep(ctx context.Context) {
-	defer close(p.over)
+// run keeps the pool filled until ctx is cancelled.
+func (p *pool) run(ctx context.Context) {
+	defer close(p.done)
 	for {
-		p.check(ctx)
-		next := time.NewTimer(p.tend(ctx))
+		p.checkImage(ctx)
+		next := time.NewTimer(p.refill(ctx))
 		select {
 		case <-ctx.Done():
 			next.Stop()
@@ -167,9 +167,9 @@ func (p *pool) imagesChanged() {
 	p.changed()
 }
 
-// check drains what was made of an image that its name no longer means. One that
+// checkImage drains what was made of an image that its name no longer means. One that
 // went away is none, and is not fetched only for that.
-func (p *pool) check(ctx context.Context) {
+func (p *pool) checkImage(ctx context.Context) {
 	p.mu.Lock()
 	stale := p.stale && len(p.ready) > 0
 	p.stale = false
@@ -180,18 +180,18 @@ func (p *pool) check(ctx context.Context) {
 	if image, err := p.images.Resolve(ctx, p.profile.Image, sandbox.PullNever); err == nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.use(image)
+		p.useImage(image)
 	}
 }
 
-// tend drains what is too old, and has made what is missing. It returns how
+// refill drains what is too old, and has made what is missing. It returns how
 // long that will do.
-func (p *pool) tend(ctx context.Context) time.Duration {
+func (p *pool) refill(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, life := time.Now(), p.profile.Pool.MaxAge
 	if len(p.ready) > 0 && now.Sub(p.ready[0].born) >= youngest {
-		p.works()
+		p.clearFailures()
 	}
 	if now.Sub(p.missed) >= life && p.target > p.profile.Pool.Min {
 		p.target, p.missed = p.target-1, now

@@ -13,21 +13,21 @@ import (
 // add makes one container, when there is room to.
 func (p *pool) add(ctx context.Context) {
 	defer p.changed()
-	var m *member
+	var m *warmContainer
 	var began time.Time
 	spec, err := p.spec(ctx)
 	if err == nil {
-		began = p.begin()
+		began = p.started()
 		m, err = p.make(ctx, spec)
 		<-p.makers
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer func() { p.made(began) }()
+	defer func() { p.finished(began) }()
 	p.making--
 	if err != nil {
 		if ctx.Err() == nil {
-			p.failed(err)
+			p.recordFailure(err)
 		}
 		return
 	}
@@ -37,14 +37,14 @@ func (p *pool) add(ctx context.Context) {
 		p.discard(m.box, m.gate)
 		return
 	}
-	p.use(spec.Image)
+	p.useImage(spec.Image)
 	if !p.hand(m, spec.Image) {
 		p.ready = append(p.ready, m)
 		p.all.Go(func() { p.watch(ctx, m) })
 	}
 }
 
-func (p *pool) begin() time.Time {
+func (p *pool) started() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -52,26 +52,26 @@ func (p *pool) begin() time.Time {
 	return now
 }
 
-// proved says that a container was of use.
-func (p *pool) proved() {
+// recordSuccess says that a container was of use.
+func (p *pool) recordSuccess() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.works()
+	p.clearFailures()
 }
 
-func (p *pool) works() { p.pause, p.told = 0, "" }
+func (p *pool) clearFailures() { p.pause, p.logged = 0, "" }
 
-func (p *pool) failed(err error) {
+func (p *pool) recordFailure(err error) {
 	p.status.Error = err.Error()
 	if time.Now().Before(p.retry) {
 		return // tried at the same time as one that failed
 	}
 	p.pause = min(max(2*p.pause, refillPause), refillPauseMost)
 	p.retry = time.Now().Add(p.pause)
-	if p.told != err.Error() {
+	if p.logged != err.Error() {
 		p.log.Warn("cannot make a warm container", "profile", p.name, "error", err)
 	}
-	p.told = err.Error()
+	p.logged = err.Error()
 }
 
 // spec waits for one of the makers, and is what it makes. An error lets go of the
@@ -87,7 +87,7 @@ func (p *pool) spec(ctx context.Context) (spec sandbox.Spec, err error) {
 			<-p.makers
 		}
 	}()
-	p.letPass(ctx)
+	p.yield(ctx)
 	image, err := p.images.Resolve(ctx, p.profile.Image, p.profile.Pull)
 	if err != nil {
 		return spec, err
@@ -103,24 +103,24 @@ func (p *pool) spec(ctx context.Context) (spec sandbox.Spec, err error) {
 }
 
 // make makes a container with a gate.
-func (p *pool) make(ctx context.Context, spec sandbox.Spec) (*member, error) {
+func (p *pool) make(ctx context.Context, spec sandbox.Spec) (*warmContainer, error) {
 	ctx, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
 	box, err := p.engine.Create(ctx, spec)
 	if err != nil {
-		return nil, late(ctx, err, "making a warm container")
+		return nil, timeoutError(ctx, err, "making a warm container")
 	}
 	gate, err := gate.Open(ctx, box, spec.User)
 	if err != nil {
 		p.discard(box, nil)
-		return nil, late(ctx, err, "making a warm container")
+		return nil, timeoutError(ctx, err, "making a warm container")
 	}
-	return &member{box: box, gate: gate, born: time.Now(), taken: make(chan struct{})}, nil
+	return &warmContainer{box: box, gate: gate, born: time.Now(), taken: make(chan struct{})}, nil
 }
 
-// letPass holds back for commands, but not for ever: a steady stream of them is
+// yield holds back for commands, but not for ever: a steady stream of them is
 // what the pool is for.
-func (p *pool) letPass(ctx context.Context) {
+func (p *pool) yield(ctx context.Context) {
 	for begun := time.Now(); ; {
 		waited := time.Since(begun)
 		if (p.cold.Load() == 0 || waited >= yieldCold) && (p.running.Load() == 0 || waited >= yieldWarm) {
@@ -135,14 +135,14 @@ func (p *pool) letPass(ctx context.Context) {
 }
 
 // watch takes a container out of the pool as soon as it is of no use.
-func (p *pool) watch(ctx context.Context, m *member) {
+func (p *pool) watch(ctx context.Context, m *warmContainer) {
 	select {
 	case <-m.taken:
 		return
 	case <-ctx.Done():
-		return // keep drains it
+		return // run drains it
 	case <-m.box.Lost():
-	case <-m.gate.Over:
+	case <-m.gate.Ended:
 	}
 	p.mu.Lock()
 	i := slices.Index(p.ready, m)
@@ -151,16 +151,16 @@ func (p *pool) watch(ctx context.Context, m *member) {
 	}
 	p.mu.Unlock()
 	if i >= 0 {
-		p.lose(m, "it ended, or stood still")
+		p.replace(m, "it ended, or stood still")
 	}
 }
 
-// lose removes a container that is of no use and in no list.
-func (p *pool) lose(m *member, why string) {
+// replace removes a container that is of no use and in no list.
+func (p *pool) replace(m *warmContainer, why string) {
 	p.mu.Lock()
 	p.status.Lost++
 	if time.Since(m.born) < youngest {
-		p.failed(fmt.Errorf("a warm container is of no use: %s", why))
+		p.recordFailure(fmt.Errorf("a warm container is of no use: %s", why))
 	}
 	p.mu.Unlock()
 	p.log.Warn("a warm container is replaced", "profile", p.name, "container", m.box.Info().ID, "reason", why)

@@ -15,13 +15,13 @@ const makingWait = time.Second
 
 // waiter is a command that waits for the next container of that image.
 type waiter struct {
-	image string       // its ID
-	next  chan *member // holds one; nil is none
+	image string              // its ID
+	next  chan *warmContainer // holds one; nil is none
 }
 
 // get is take, but where there is none it waits for one that is being made and
 // that nobody else waits for, until ctx ends.
-func (p *pool) get(ctx context.Context, image sandbox.Image) *member {
+func (p *pool) get(ctx context.Context, image sandbox.Image) *warmContainer {
 	m, w := p.take(image)
 	if w == nil {
 		return m
@@ -46,13 +46,13 @@ func (p *pool) wait(image sandbox.Image) *waiter {
 	if late < 0 || len(p.begun)-late <= len(p.waiters) {
 		return nil
 	}
-	w := &waiter{image: image.ID, next: make(chan *member, 1)}
+	w := &waiter{image: image.ID, next: make(chan *warmContainer, 1)}
 	p.waiters = append(p.waiters, w)
 	return w
 }
 
 // hand gives a new container to the first command that waits for such a one.
-func (p *pool) hand(m *member, image sandbox.Image) bool {
+func (p *pool) hand(m *warmContainer, image sandbox.Image) bool {
 	i := slices.IndexFunc(p.waiters, func(w *waiter) bool { return w.image == image.ID })
 	if i < 0 {
 		return false
@@ -73,9 +73,9 @@ func (p *pool) release(i int) {
 	w.next <- nil
 }
 
-// made is called when a container that was being made is made, or failed. Those
+// finished is called when a container that was being made is made, or failed. Those
 // who came last have none to wait for then.
-func (p *pool) made(began time.Time) {
+func (p *pool) finished(began time.Time) {
 	if i := slices.Index(p.begun, began); i >= 0 {
 		p.begun = slices.Delete(p.begun, i, i+1)
 	}

@@ -23,9 +23,9 @@ type prepared struct {
 	narrowing narrowing
 	profile   sandbox.Profile
 	secrets   []sandbox.Secret
-	standing  standing
+	approval  sessionApproval
 	notices   []string
-	told      []string // of the environment: see Question.Env
+	callerEnv []string // of the environment: see Question.Env
 }
 
 // Prepare implements sandbox.Preparer.
@@ -43,9 +43,9 @@ func (l *Local) prepare(ctx context.Context, c sandbox.Command) (*prepared, erro
 	if err != nil {
 		return nil, err
 	}
-	c, told, err := l.complete(c, p)
+	c, callerEnv, err := l.complete(c, p)
 	if err == nil {
-		return l.judge(ctx, c, told, p)
+		return l.judge(ctx, c, callerEnv, p)
 	}
 	if sandbox.CauseOf(err) == sandbox.CauseDenied {
 		err = l.deny(c, decisionRecord(c, sandbox.Verdict{Reason: reason(err)}, nil, p), err)
@@ -55,7 +55,7 @@ func (l *Local) prepare(ctx context.Context, c sandbox.Command) (*prepared, erro
 
 // complete checks a command, and fills what it leaves open. It tells what of the
 // environment is the caller's.
-func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Command, told []string, err error) {
+func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Command, callerEnv []string, err error) {
 	relative := c.Dir != "" && !path.IsAbs(c.Dir)
 	if relative {
 		if !filepath.IsLocal(c.Dir) {
@@ -79,7 +79,7 @@ func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Comman
 	if l.Viewer != nil {
 		c.View.Charset = l.Viewer.Charset(c.View.Charset)
 	}
-	env, told, err := environ(c, p)
+	env, callerEnv, err := environ(c, p)
 	if err != nil {
 		return c, nil, err // with what was asked for
 	}
@@ -90,19 +90,19 @@ func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Comman
 	}
 	c.Mounts = mounts
 	if relative {
-		return c, told, checkWorkspace(c)
+		return c, callerEnv, checkWorkspace(c)
 	}
-	return c, told, nil
+	return c, callerEnv, nil
 }
 
 // judge asks the policy and, where that asks, a person, about the command as the
 // policy leaves it.
-func (l *Local) judge(ctx context.Context, c sandbox.Command, told []string, p sandbox.Profile) (*prepared, error) {
+func (l *Local) judge(ctx context.Context, c sandbox.Command, callerEnv []string, p sandbox.Profile) (*prepared, error) {
 	v, err := l.verdict(c, p)
 	if err != nil {
 		return nil, err
 	}
-	ready := &prepared{local: l, profile: p, command: c, told: told}
+	ready := &prepared{local: l, profile: p, command: c, callerEnv: callerEnv}
 	var approval *sandbox.Approval
 	var refusal error
 	if v.Decision != sandbox.Allow && v.Decision != sandbox.Ask {
@@ -112,7 +112,7 @@ func (l *Local) judge(ctx context.Context, c sandbox.Command, told []string, p s
 	}
 	if refusal == nil && v.Decision == sandbox.Ask {
 		var a sandbox.Approval
-		if a, ready.standing, refusal = l.approve(ctx, ready, v); refusal == nil {
+		if a, ready.approval, refusal = l.approve(ctx, ready, v); refusal == nil {
 			v.Decision = sandbox.Allow
 		} else {
 			v.Decision = sandbox.Deny
@@ -136,10 +136,10 @@ func (l *Local) judge(ctx context.Context, c sandbox.Command, told []string, p s
 // verdict is the policy's, for one that is let in: it takes a while, of a long
 // script. A person is waited for outside.
 func (l *Local) verdict(c sandbox.Command, p sandbox.Profile) (sandbox.Verdict, error) {
-	if err := l.admission.enter(l.Admission); err != nil {
+	if err := l.admission.admit(l.Admission); err != nil {
 		return sandbox.Verdict{}, err
 	}
-	defer l.admission.leave()
+	defer l.admission.release()
 	if p.Policy == nil {
 		return sandbox.Verdict{Decision: sandbox.Allow, Reason: "the profile has no policy"}, nil
 	}
@@ -161,11 +161,11 @@ func (p *prepared) grant(v sandbox.Verdict) (err error) {
 		return err
 	}
 	if len(v.Commands) > 0 {
-		if err := checkSteering(p.profile, p.told, "what the commands are that the policy judged"); err != nil {
+		if err := checkSteering(p.profile, p.callerEnv, "what the commands are that the policy judged"); err != nil {
 			return err
 		}
 	}
-	if p.secrets, err = granted(p.command, p.profile, p.told, v.Grant); err != nil {
+	if p.secrets, err = grantedSecrets(p.command, p.profile, p.callerEnv, v.Grant); err != nil {
 		return err
 	}
 	var names []string
@@ -191,7 +191,7 @@ func reason(refusal error) string {
 
 // Start implements sandbox.Prepared: it fetches the command's secrets, and runs it.
 func (p *prepared) Start(ctx context.Context) (sandbox.Execution, error) {
-	secrets, err := p.enter(ctx)
+	secrets, err := p.admit(ctx)
 	if err != nil {
 		p.local.audit(p.command, endRecord(sandbox.Refused(p.command, err))) // it was allowed; it does not run in any case
 		return nil, err
@@ -199,17 +199,17 @@ func (p *prepared) Start(ctx context.Context) (sandbox.Execution, error) {
 	return start(ctx, p, secrets), nil
 }
 
-// enter is let in, with the secrets' values.
-func (p *prepared) enter(ctx context.Context) (secrets []string, err error) {
+// admit is let in, with the secrets' values.
+func (p *prepared) admit(ctx context.Context) (secrets []string, err error) {
 	l := p.local
-	if err := l.admission.enter(l.Admission); err != nil {
+	if err := l.admission.admit(l.Admission); err != nil {
 		return nil, err
 	}
 	if secrets, err = l.fetch(ctx, p.secrets); err == nil {
 		err = checkDelivery(p.command, secrets)
 	}
 	if err != nil {
-		l.admission.leave()
+		l.admission.release()
 	}
 	return secrets, err
 }

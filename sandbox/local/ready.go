@@ -26,10 +26,10 @@ func (l *Local) Ready(ctx context.Context) error {
 		if pool == nil {
 			return nil
 		}
-		if l.house.ctx.Err() != nil {
+		if l.upkeep.ctx.Err() != nil {
 			return errors.New("the runner is closed")
 		}
-		s := pool.look()
+		s := pool.snapshot()
 		if s.Ready >= s.Target {
 			return nil
 		}

@@ -35,7 +35,7 @@ func (l *Local) ExpireSessions(ctx context.Context) (int, error) {
 }
 
 func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bool, err error) {
-	r, err := store.Look(ctx)
+	r, err := store.Load(ctx)
 	if err != nil || !r.IsIdle(time.Now()) {
 		return false, err
 	}
@@ -53,7 +53,7 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 			if ended, err = l.endSession(ctx, store.Name); ended && err == nil {
 				r.Lost = fmt.Sprintf("no command for %v", r.Idle)
 			} else if err == nil {
-				r.Lost = r.Gone(time.Now())
+				r.Lost = r.LostReason(time.Now())
 			}
 		case time.Since(r.LastUsed) > forgetLost:
 			*r = record.Record{}
@@ -66,13 +66,13 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 // expireSessions does so from time to time.
 func (l *Local) expireSessions() {
 	for {
-		if _, err := l.ExpireSessions(l.house.ctx); err != nil && l.house.ctx.Err() == nil {
-			l.house.log.Warn("sessions cannot be looked through", "error", err)
+		if _, err := l.ExpireSessions(l.upkeep.ctx); err != nil && l.upkeep.ctx.Err() == nil {
+			l.upkeep.log.Warn("sessions cannot be looked through", "error", err)
 		}
-		l.sessions.closeGone()
+		l.sessions.closeEnded()
 		select {
 		case <-time.After(expirePause):
-		case <-l.house.ctx.Done():
+		case <-l.upkeep.ctx.Done():
 			return
 		}
 	}

@@ -30,14 +30,14 @@ func (t *sessionTurn) openGate(ctx context.Context, r *record.Record, p *session
 	}
 	g, err := gate.Open(ctx, p.box, user)
 	if err == nil && !g.Answers(ctx) {
-		err = gate.Mute("it said its PID, and nothing when it was asked")
+		err = gate.NoAnswer("it said its PID, and nothing when it was asked")
 	}
 	if err == nil {
 		p.gate = g
 		return nil
 	}
 	t.endGate(ctx, r, p.box, g)
-	var isMute gate.MuteError
+	var isMute gate.NoAnswerError
 	if errors.As(err, &isMute) && ctx.Err() == nil && len(t.secrets) == 0 {
 		return nil
 	}
@@ -49,15 +49,15 @@ func (t *sessionTurn) openGate(ctx context.Context, r *record.Record, p *session
 // for as long as the container lives.
 func (t *sessionTurn) endGate(ctx context.Context, r *record.Record, box sandbox.Container, g *gate.Gate) {
 	if g != nil {
-		r.Started.Unwait(g.Pid)
+		r.Started.RemoveGate(g.PID)
 		g.Close()
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 	defer cancel()
 	list, _ := box.Processes(ctx) // which may have it also where it lacks others
-	if strays := r.Started.Strays(list); len(strays) > 0 {
+	if strays := r.Started.StrayGates(list); len(strays) > 0 {
 		if err := box.Kill(ctx, strays); err != nil {
-			t.local.house.log.Warn("a shell that does not answer may still be there", "session", t.session.name, "error", err)
+			t.local.upkeep.log.Warn("a shell that does not answer may still be there", "session", t.session.name, "error", err)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (t *sessionTurn) endGate(ctx context.Context, r *record.Record, box sandbox
 // openSpare opens a gate for the next command of that user, when nobody waits for
 // that, and writes it down: it is no command's.
 func (t *sessionTurn) openSpare(box sandbox.Container, user sandbox.User) {
-	ctx, cancel := context.WithTimeout(t.local.house.ctx, createTimeout)
+	ctx, cancel := context.WithTimeout(t.local.upkeep.ctx, createTimeout)
 	defer cancel()
 	// The next command opens one itself where this fails.
 	t.change(ctx, func(r *record.Record) error {
@@ -82,7 +82,7 @@ func (t *sessionTurn) openSpare(box sandbox.Container, user sandbox.User) {
 			return err
 		}
 		s.spare = g
-		r.Started.Wait(g.Pid)
+		r.Started.AddGate(g.PID)
 		return nil
 	})
 }

@@ -23,7 +23,7 @@ func (p *sessionPlace) kill(ctx context.Context, c *cleanup) error {
 		if err != nil && isClosed(p.box.Lost()) {
 			return err
 		}
-		own, unknown := p.own(list)
+		own, unknown := p.ownProcesses(list)
 		if unknown != nil {
 			return unknown
 		}
@@ -50,9 +50,9 @@ func (p *sessionPlace) kill(ctx context.Context, c *cleanup) error {
 	return nil
 }
 
-// own are the command's processes. Where it may have more, that is an error. It
+// ownProcesses are the command's. Where it may have more, that is an error. It
 // names none of them: it is remembered, and they may hold secrets.
-func (p *sessionPlace) own(list []sandbox.Process) (own []sandbox.Process, err error) {
+func (p *sessionPlace) ownProcesses(list []sandbox.Process) (own []sandbox.Process, err error) {
 	for _, process := range list {
 		switch process.CommandID {
 		case p.command.ID:

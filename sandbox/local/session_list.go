@@ -38,14 +38,14 @@ func (l *Local) Sessions(ctx context.Context) ([]sandbox.SessionInfo, error) {
 }
 
 func (l *Local) session(ctx context.Context, name string, kept []sandbox.Kept) (sandbox.SessionInfo, error) {
-	r, err := record.Store{Dir: l.sessionDir(), Name: name}.Look(ctx)
+	r, err := record.Store{Dir: l.sessionDir(), Name: name}.Load(ctx)
 	if err != nil {
 		return sandbox.SessionInfo{Name: name, Lost: err.Error()}, nil
 	}
 	info := sandbox.SessionInfo{Name: name, Image: r.Image, Created: r.Created, LastUsed: r.LastUsed, Deadline: r.Deadline, IdleEnd: r.LastUsed.Add(r.Idle)}
 	i := slices.IndexFunc(kept, func(k sandbox.Kept) bool { return k.Session == name })
 	if i < 0 {
-		info.Lost = r.Gone(time.Now())
+		info.Lost = r.LostReason(time.Now())
 		return info, nil
 	}
 	k := kept[i]
@@ -62,7 +62,7 @@ func (l *Local) session(ctx context.Context, name string, kept []sandbox.Kept) (
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	if list, err := box.Processes(ctx); err == nil {
-		info.Runs = append([]sandbox.Process{}, r.Started.Commands(list)...)
+		info.Runs = append([]sandbox.Process{}, r.Started.WithoutGates(list)...)
 		r.Started.Attribute(info.Runs, nil)
 	}
 	return info, nil
@@ -75,7 +75,7 @@ func (l *Local) RemoveSession(ctx context.Context, name string) error {
 		return err
 	}
 	store := record.Store{Dir: l.sessionDir(), Name: name}
-	lock, err := store.Lock(ctx, 1, true)
+	lock, err := store.Lock(ctx)
 	if err != nil {
 		return err
 	}

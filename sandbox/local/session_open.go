@@ -22,10 +22,10 @@ func (t *sessionTurn) open(ctx context.Context, image sandbox.Image) (place, ope
 	var found opened
 	var noGate error // which is no reason to forget the container: nothing would end it when idle
 	err := t.change(ctx, func(r *record.Record) (err error) {
-		if found, err = t.container(ctx, r, image, p); err != nil {
+		if found, err = t.findOrCreate(ctx, r, image, p); err != nil {
 			return err
 		}
-		noGate = t.enter(ctx, r, p)
+		noGate = t.startGate(ctx, r, p)
 		return nil
 	})
 	if err == nil {
@@ -33,14 +33,14 @@ func (t *sessionTurn) open(ctx context.Context, image sandbox.Image) (place, ope
 	}
 	if err != nil {
 		t.undo(p)
-		return nil, found, late(ctx, err, "opening the session's container")
+		return nil, found, timeoutError(ctx, err, "opening the session's container")
 	}
 	return p, found, nil
 }
 
-// enter opens the command's gate, and writes down that it runs.
-func (t *sessionTurn) enter(ctx context.Context, r *record.Record, p *sessionPlace) error {
-	t.standing.settle(r)
+// startGate opens the command's gate, and writes down that it runs.
+func (t *sessionTurn) startGate(ctx context.Context, r *record.Record, p *sessionPlace) error {
+	t.approval.save(r)
 	before := make(chan sandbox.Counters, 1)
 	go func() { // beside the gate's answer
 		c, _ := p.box.Counters(ctx)
@@ -51,12 +51,12 @@ func (t *sessionTurn) enter(ctx context.Context, r *record.Record, p *sessionPla
 	r.LastUsed = time.Now()
 	switch {
 	case err != nil:
-		p.forgetUnbegun(r, err)
+		p.forgetIfNeverBegan(r, err)
 		return err
 	case p.gate != nil:
-		r.Started.Lead(p.gate.Pid, p.command.ID)
+		r.Started.SetLeader(p.gate.PID, p.command.ID)
 	default:
-		r.Started.Join(p.command.ID)
+		r.Started.AddCold(p.command.ID)
 	}
 	t.session.active[p.command.ID] = true
 	return nil
@@ -64,20 +64,20 @@ func (t *sessionTurn) enter(ctx context.Context, r *record.Record, p *sessionPla
 
 // undo takes back what open did before it failed.
 func (t *sessionTurn) undo(p *sessionPlace) {
-	t.session.use <- struct{}{}
-	defer func() { <-t.session.use }()
+	t.session.access <- struct{}{}
+	defer func() { <-t.session.access }()
 	delete(t.session.active, t.command.ID)
 	if p.gate != nil {
 		p.gate.Close()
 	}
 	if len(t.session.active) == 0 {
-		t.session.drop(nil)
+		t.session.detach(nil)
 	}
 }
 
-// container sees to it that the session has one, and that it is the command's
+// findOrCreate sees to it that the session has one, and that it is the command's
 // place.
-func (t *sessionTurn) container(ctx context.Context, r *record.Record, image sandbox.Image, p *sessionPlace) (found opened, err error) {
+func (t *sessionTurn) findOrCreate(ctx context.Context, r *record.Record, image sandbox.Image, p *sessionPlace) (found opened, err error) {
 	s := t.session
 	if err := t.find(ctx, r); err != nil {
 		return found, err
@@ -86,7 +86,7 @@ func (t *sessionTurn) container(ctx context.Context, r *record.Record, image san
 	if s.box != nil {
 		has = s.box.Info().ID
 	}
-	if err := t.standing.holds(s.name, has); err != nil {
+	if err := t.approval.check(s.name, has); err != nil {
 		return found, err
 	}
 	if s.box != nil {
@@ -96,10 +96,10 @@ func (t *sessionTurn) container(ctx context.Context, r *record.Record, image san
 		// Its image stays, whatever the name means by now.
 		image, p.reused = sandbox.Image{Reference: s.made.Image, ID: s.made.ImageID}, true
 	} else if r.Container != "" {
-		found.lost = r.Gone(time.Now())
+		found.lost = r.LostReason(time.Now())
 	}
 	p.command = t.command
-	if p.command.User, err = t.local.house.user(ctx, image, t.command.User); err != nil {
+	if p.command.User, err = t.local.upkeep.user(ctx, image, t.command.User); err != nil {
 		return found, err
 	}
 	found.user = p.command.User
@@ -128,7 +128,7 @@ func (t *sessionTurn) create(ctx context.Context, r *record.Record, spec sandbox
 func (t *sessionTurn) find(ctx context.Context, r *record.Record) error {
 	s := t.session
 	if s.box != nil && (isClosed(s.box.Lost()) || s.box.Info().ID != r.Container || r.Lost != "") {
-		t.session.drop(nil)
+		t.session.detach(nil)
 	}
 	if s.box != nil {
 		return nil

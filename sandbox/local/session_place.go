@@ -14,12 +14,12 @@ import (
 // sessionPlace is the container of the command's session, which outlives it.
 type sessionPlace struct {
 	base
-	turn   *sessionTurn
-	reused bool             // an earlier command ran in it
-	before sandbox.Counters // what was counted before the command
-	ended  bool             // End was called
-	loss   string           // why we ended the container
-	noted  bool             // a notice says that the session is lost
+	turn      *sessionTurn
+	reused    bool             // an earlier command ran in it
+	before    sandbox.Counters // what was counted before the command
+	ended     bool             // End was called
+	endReason string           // why we ended the container
+	noticed   bool             // a notice says that the session is lost
 }
 
 func (p *sessionPlace) Info() sandbox.ContainerInfo {
@@ -33,16 +33,16 @@ func (p *sessionPlace) Keeps() bool { return true }
 // Processes lists what runs, without gates that wait.
 func (p *sessionPlace) Processes(ctx context.Context) (list []sandbox.Process, err error) {
 	err = p.turn.change(ctx, func(r *record.Record) error {
-		list, err = p.attributed(ctx, r)
+		list, err = p.listAttributed(ctx, r)
 		return err
 	})
 	return list, err
 }
 
-func (p *sessionPlace) attributed(ctx context.Context, r *record.Record) ([]sandbox.Process, error) {
+func (p *sessionPlace) listAttributed(ctx context.Context, r *record.Record) ([]sandbox.Process, error) {
 	list, err := p.box.Processes(ctx)
 	if r.Container == p.box.Info().ID { // else the record is another container's by now
-		list = r.Started.Commands(list)
+		list = r.Started.WithoutGates(list)
 		r.Started.Attribute(list, p.turn.session.active)
 	}
 	return list, err
@@ -50,7 +50,7 @@ func (p *sessionPlace) attributed(ctx context.Context, r *record.Record) ([]sand
 
 func (p *sessionPlace) Counters(ctx context.Context) (sandbox.Counters, error) {
 	c, err := p.box.Counters(ctx)
-	return own(c, p.before), err
+	return ownCounters(c, p.before), err
 }
 
 // End ends the command with its container, or alone if that can be proved.
@@ -69,15 +69,15 @@ func (p *sessionPlace) End(ctx context.Context, why string) (c cleanup) {
 		c.killed = nil // not alone
 		why = fmt.Sprintf("%s; that its processes are gone could not be proved: %v", why, err)
 	}
-	p.loss = why
-	p.lose(ctx, &c, why)
+	p.endReason = why
+	p.recordLoss(ctx, &c, why)
 	c.removeError = remove(ctx, p.box)
 	return c
 }
 
-// lose writes down that the session has no container any more, and why, before
+// recordLoss writes down that the session has no container any more, and why, before
 // that is so.
-func (p *sessionPlace) lose(ctx context.Context, c *cleanup, why string) {
+func (p *sessionPlace) recordLoss(ctx context.Context, c *cleanup, why string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 	defer cancel()
 	err := p.turn.change(ctx, func(r *record.Record) error {
@@ -86,8 +86,8 @@ func (p *sessionPlace) lose(ctx context.Context, c *cleanup, why string) {
 			return nil
 		}
 		if now := time.Now(); r.Lost == "" {
-			if p.loss == "" && r.IsOver(now) {
-				why = r.Gone(now)
+			if p.endReason == "" && r.IsExpired(now) {
+				why = r.LostReason(now)
 			}
 			r.Lost = fmt.Sprintf("command %s: %s", p.command.ID, why)
 		}
@@ -95,15 +95,15 @@ func (p *sessionPlace) lose(ctx context.Context, c *cleanup, why string) {
 		return nil
 	})
 	p.turn.warnUnwritten(err)
-	if !p.noted {
-		p.noted = true
+	if !p.noticed {
+		p.noticed = true
 		c.notice("session %q is lost, with its files and processes", p.turn.session.name)
 	}
 }
 
 func (t *sessionTurn) warnUnwritten(err error) {
 	if err != nil {
-		t.local.house.log.Warn("a session's record cannot be written", "session", t.session.name, "error", err)
+		t.local.upkeep.log.Warn("a session's record cannot be written", "session", t.session.name, "error", err)
 	}
 }
 
@@ -118,8 +118,8 @@ func (p *sessionPlace) Leave(ctx context.Context, result sandbox.Result, failed 
 	// A fate that is not known yet will not be: the engine may tell of the
 	// container's end only later.
 	useless := isClosed(p.box.Lost()) || result.Cause == ""
-	if useless && !p.unbegun(failed) && p.gone(ctx) {
-		p.lose(ctx, &c, p.whyLost(result))
+	if useless && !p.neverBegan(failed) && p.isRemoved(ctx) {
+		p.recordLoss(ctx, &c, p.whyLost(result))
 	}
 	err := t.change(ctx, func(r *record.Record) error {
 		if len(result.Lingering) > 0 {
@@ -127,20 +127,20 @@ func (p *sessionPlace) Leave(ctx context.Context, result sandbox.Result, failed 
 		}
 		delete(t.session.active, p.command.ID)
 		if r.Container == p.box.Info().ID {
-			r.Started.Part(p.command.ID)
+			r.Started.RemoveCold(p.command.ID)
 			r.LastUsed = time.Now()
-			p.forgetUnbegun(r, failed)
+			p.forgetIfNeverBegan(r, failed)
 		}
 		if useless || !t.local.isWarm() && len(t.session.active) == 0 {
-			t.session.drop(p.box)
+			t.session.detach(p.box)
 		}
 		return nil
 	})
 	t.warnUnwritten(err)
 	if t.local.isWarm() && !useless {
-		t.local.sessions.hold(t.session)
-		t.local.house.all.Go(func() {
-			defer t.local.sessions.letGo(t.session)
+		t.local.sessions.retain(t.session)
+		t.local.upkeep.all.Go(func() {
+			defer t.local.sessions.release(t.session)
 			t.openSpare(p.box, p.command.User)
 		})
 	}
@@ -150,8 +150,8 @@ func (p *sessionPlace) Leave(ctx context.Context, result sandbox.Result, failed 
 // whyLost is our reason, if we ended the container.
 func (p *sessionPlace) whyLost(result sandbox.Result) string {
 	switch {
-	case p.loss != "":
-		return p.loss
+	case p.endReason != "":
+		return p.endReason
 	case result.Message != "":
 		return "its container ended, not by belljar: " + result.Message
 	}
@@ -159,34 +159,34 @@ func (p *sessionPlace) whyLost(result sandbox.Result) string {
 }
 
 // relist lists once more where something was left: it may have started others
-// since, and gone, and whose they are could not be told later.
+// since, and ended, and whose they are would not be known later.
 func (p *sessionPlace) relist(ctx context.Context, r *record.Record, c *cleanup) {
 	if isClosed(p.box.Lost()) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	if list, err := p.attributed(ctx, r); err == nil {
+	if list, err := p.listAttributed(ctx, r); err == nil {
 		c.listed, c.processes = true, list
 	}
 }
 
-// unbegun tells of a container that was just made and runs nothing, as its image
+// neverBegan tells of a container that was just made and runs nothing, as its image
 // has no shell: it is gone, and nothing was lost with it.
-func (p *sessionPlace) unbegun(failed error) bool {
+func (p *sessionPlace) neverBegan(failed error) bool {
 	return failed != nil && !p.reused && sandbox.CauseOf(failed) == sandbox.CauseImage
 }
 
-// forgetUnbegun has the session be none, where that is so.
-func (p *sessionPlace) forgetUnbegun(r *record.Record, failed error) {
-	if p.unbegun(failed) && r.Container == p.box.Info().ID {
+// forgetIfNeverBegan removes the session's record where that is so.
+func (p *sessionPlace) forgetIfNeverBegan(r *record.Record, failed error) {
+	if p.neverBegan(failed) && r.Container == p.box.Info().ID {
 		*r = record.Record{}
 	}
 }
 
-// gone asks whether the container is there no more. One that was lost sight of
+// isRemoved asks whether the container is there no more. One that was lost sight of
 // may be: that is the next command's to find out.
-func (p *sessionPlace) gone(ctx context.Context) bool {
+func (p *sessionPlace) isRemoved(ctx context.Context) bool {
 	kept, err := p.turn.local.Engine.Sessions(ctx, p.turn.session.name)
 	return err == nil && !slices.ContainsFunc(kept, func(k sandbox.Kept) bool { return k.ID == p.box.Info().ID })
 }

@@ -18,10 +18,10 @@ type sessions struct {
 // session is one as this process knows it. What other processes must know, too,
 // is in its record.
 type session struct {
-	name  string
-	held  int           // by how many it is used, or about to be; sessions.mu guards it
-	turns chan struct{} // holds the turn of a command that is not parallel
-	use   chan struct{} // holds the right to use what follows, and the record
+	name   string
+	refs   int           // by how many it is used, or about to be; sessions.mu guards it
+	turns  chan struct{} // holds the turn of a command that is not parallel
+	access chan struct{} // holds the right to use what follows, and the record
 
 	box    sandbox.Container // nil where this process has none open
 	made   sandbox.Kept      // what box was made as
@@ -29,77 +29,77 @@ type session struct {
 	active map[string]bool
 }
 
-// get is the session, held.
-func (s *sessions) get(name string) *session {
+// acquire is the session, retained.
+func (s *sessions) acquire(name string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.live == nil {
 		s.live = map[string]*session{}
 	}
 	if s.live[name] == nil {
-		s.live[name] = &session{name: name, turns: make(chan struct{}, 1), use: make(chan struct{}, 1), active: map[string]bool{}}
+		s.live[name] = &session{name: name, turns: make(chan struct{}, 1), access: make(chan struct{}, 1), active: map[string]bool{}}
 	}
-	s.live[name].held++
+	s.live[name].refs++
 	return s.live[name]
 }
 
-// hold is for who goes on with a session beside its holder.
-func (s *sessions) hold(session *session) {
+// retain is for who goes on with a session that another has acquired.
+func (s *sessions) retain(session *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	session.held++
+	session.refs++
 }
 
-// letGo is the last that a holder does with a session. One that has nothing open
+// release is the last that who acquired a session does with it. One that has nothing open
 // then is forgotten: there is no end to names.
-func (s *sessions) letGo(session *session) {
+func (s *sessions) release(session *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if session.held--; session.held == 0 && session.box == nil {
+	if session.refs--; session.refs == 0 && session.box == nil {
 		delete(s.live, session.name)
 	}
 }
 
-// all are the sessions known here, held.
-func (s *sessions) all() []*session {
+// acquireAll are the sessions of this process, retained.
+func (s *sessions) acquireAll() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []*session
 	for _, session := range s.live {
-		session.held++
+		session.refs++
 		list = append(list, session)
 	}
 	return list
 }
 
-// closeGone closes the containers that are gone, of sessions that nobody uses.
-func (s *sessions) closeGone() {
-	for _, session := range s.all() {
+// closeEnded closes the containers that ended, of sessions that nobody uses.
+func (s *sessions) closeEnded() {
+	for _, session := range s.acquireAll() {
 		select {
-		case session.use <- struct{}{}:
+		case session.access <- struct{}{}:
 			if session.box != nil && len(session.active) == 0 && isClosed(session.box.Lost()) {
-				session.drop(nil)
+				session.detach(nil)
 			}
-			<-session.use
+			<-session.access
 		default: // somebody does
 		}
-		s.letGo(session)
+		s.release(session)
 	}
 }
 
 // close lets go of all sessions, which live on.
 func (s *sessions) close() {
-	for _, session := range s.all() {
-		session.use <- struct{}{}
-		session.drop(nil)
-		<-session.use
-		s.letGo(session)
+	for _, session := range s.acquireAll() {
+		session.access <- struct{}{}
+		session.detach(nil)
+		<-session.access
+		s.release(session)
 	}
 }
 
-// drop lets go of the container, which the session no longer has or which is
+// detach lets go of the container, which the session no longer has or which is
 // gone. With a box, it does so only if that is the one.
-func (s *session) drop(box sandbox.Container) {
+func (s *session) detach(box sandbox.Container) {
 	if s.box == nil || box != nil && s.box != box {
 		return
 	}
@@ -111,8 +111,8 @@ func (s *session) drop(box sandbox.Container) {
 	s.box = nil
 }
 
-// lock waits for its place in a channel of one.
-func lock(ctx context.Context, c chan struct{}) error {
+// acquire waits for its place in a channel.
+func acquire(ctx context.Context, c chan struct{}) error {
 	select {
 	case c <- struct{}{}:
 		return nil

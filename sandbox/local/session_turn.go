@@ -16,9 +16,9 @@ const waitsFor = 200 * time.Millisecond
 type request struct {
 	command   sandbox.Command
 	profile   sandbox.Profile
-	secrets   []string  // "NAME=value"
-	standing  standing  // of its approval, in the session
-	narrowing narrowing // by the policy
+	secrets   []string        // "NAME=value"
+	approval  sessionApproval // of its approval, in the session
+	narrowing narrowing       // by the policy
 }
 
 // sessionTurn is a command's turn in a session: alone, or beside other parallel
@@ -35,7 +35,7 @@ type sessionTurn struct {
 // while.
 func (l *Local) sessionTurn(ctx context.Context, r request, waits func()) (*sessionTurn, error) {
 	name := r.command.Session
-	t := &sessionTurn{request: r, local: l, session: l.sessions.get(name), store: record.Store{Dir: l.sessionDir(), Name: name}}
+	t := &sessionTurn{request: r, local: l, session: l.sessions.acquire(name), store: record.Store{Dir: l.sessionDir(), Name: name}}
 	called := make(chan struct{})
 	timer := time.AfterFunc(waitsFor, func() { // beside the wait, which keeps its place among others
 		defer close(called)
@@ -48,9 +48,9 @@ func (l *Local) sessionTurn(ctx context.Context, r request, waits func()) (*sess
 	if err == nil {
 		return t, nil
 	}
-	l.sessions.letGo(t.session)
+	l.sessions.release(t.session)
 	if ctx.Err() != nil {
-		err = l.admission.waited(ctx, l.Admission)
+		err = l.admission.waitError(ctx, l.Admission)
 	}
 	return nil, err
 }
@@ -58,7 +58,7 @@ func (l *Local) sessionTurn(ctx context.Context, r request, waits func()) (*sess
 func (t *sessionTurn) wait(ctx context.Context) error {
 	parallel := t.command.Parallel
 	if !parallel {
-		if err := lock(ctx, t.session.turns); err != nil {
+		if err := acquire(ctx, t.session.turns); err != nil {
 			return err
 		}
 	}
@@ -69,20 +69,20 @@ func (t *sessionTurn) wait(ctx context.Context) error {
 	return err
 }
 
-// end passes the turn on.
-func (t *sessionTurn) end() {
+// release passes the turn on.
+func (t *sessionTurn) release() {
 	t.lock.Close()
 	if !t.command.Parallel {
 		<-t.session.turns
 	}
-	t.local.sessions.letGo(t.session)
+	t.local.sessions.release(t.session)
 }
 
 // change reads and writes the session and its record, alone.
 func (t *sessionTurn) change(ctx context.Context, change func(r *record.Record) error) error {
-	if err := lock(ctx, t.session.use); err != nil {
+	if err := acquire(ctx, t.session.access); err != nil {
 		return err
 	}
-	defer func() { <-t.session.use }()
+	defer func() { <-t.session.access }()
 	return t.store.Change(ctx, change)
 }

@@ -38,7 +38,7 @@ func BenchmarkOutput(b *testing.B) {
 			}
 			close(o.events.out)
 			<-done
-			o.activity.idle.hold()
+			o.activity.idle.pause()
 		})
 	}
 }

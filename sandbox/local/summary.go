@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	maxSummary     = 64 << 10 // bytes of a summary
-	maxSummaryTale = 1 << 10  // bytes of stderr that an error tells, the last
+	maxSummary       = 64 << 10 // bytes of a summary
+	maxSummaryStderr = 1 << 10  // bytes of stderr that an error tells, the last
 )
 
 // wantsSummary tells whether a command that wrote so much is to be summarized.
@@ -78,8 +78,8 @@ func (b *firstBytes) String() string {
 type lastBytes struct{ kept []byte }
 
 func (b *lastBytes) Write(p []byte) (int, error) {
-	b.kept = append(b.kept, p[max(0, len(p)-maxSummaryTale):]...)
-	b.kept = append(b.kept[:0], b.kept[max(0, len(b.kept)-maxSummaryTale):]...)
+	b.kept = append(b.kept, p[max(0, len(p)-maxSummaryStderr):]...)
+	b.kept = append(b.kept[:0], b.kept[max(0, len(b.kept)-maxSummaryStderr):]...)
 	return len(p), nil
 }
 

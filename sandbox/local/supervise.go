@@ -18,13 +18,13 @@ type process struct {
 // the result. It returns when the command's output has come to its end. Ending
 // the command makes p.exited ready; should it not, giveUp does.
 func (x *execution) supervise(ctx, patient context.Context, place place, p process, giveUp func()) error {
-	defer x.output.activity.idle.hold()
+	defer x.output.activity.idle.pause()
 	e, end := x.await(ctx, p)
 	if end.cause == "" {
 		return x.exited(ctx, patient, place, p, e, giveUp)
 	}
 	close(x.output.events.ending)
-	x.look(patient, place)
+	x.snapshot(patient, place)
 	endedBy(&x.result, end)
 	x.apply(place.End(patient, x.result.Message))
 	defer time.AfterFunc(gate.DrainTimeout, giveUp).Stop()
@@ -42,11 +42,11 @@ func (x *execution) supervise(ctx, patient context.Context, place place, p proce
 // then, nor an engine waited for that does not tell its status.
 func (x *execution) exited(ctx, patient context.Context, place place, p process, e *gate.Exit, giveUp func()) error {
 	if e != nil && e.Err != nil {
-		x.count(patient, place)
+		x.readCounters(patient, place)
 		x.result.Evidence.OutputError = e.Cut
 		return e.Err
 	}
-	x.look(patient, place)
+	x.snapshot(patient, place)
 	killed := false
 	if e == nil {
 		if len(x.result.Lingering) > 0 && !place.Keeps() {
@@ -67,15 +67,15 @@ func (x *execution) exited(ctx, patient context.Context, place place, p process,
 		return e.Err
 	}
 	if e.Status == statusKilled && !killed {
-		x.askKiller(patient, place)
+		x.checkKiller(patient, place)
 	}
 	exitedWith(&x.result, e.Status, x.command.Limits)
 	return nil
 }
 
-// askKiller asks once more whether the container was ended from outside: its
+// checkKiller asks once more whether the container was ended from outside: its
 // processes may have gone a moment before it did.
-func (x *execution) askKiller(ctx context.Context, place place) {
+func (x *execution) checkKiller(ctx context.Context, place place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	if c, err := place.Counters(ctx); err == nil && c.KilledBy != "" {
@@ -109,7 +109,7 @@ func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 		case <-x.output.recorder.full:
 			end = outputEnding(c.Limits.Output)
 		case <-x.output.recorder.failed:
-			end = unkeptEnding(x.output.recorder.spool.Lost())
+			end = unkeptEnding(x.output.recorder.spool.Err())
 		case <-ctx.Done():
 			end = cancelEnding
 		}
@@ -120,12 +120,12 @@ func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 			return nil, ending{}
 		default:
 		}
-		if !end.late() {
+		if !end.afterStandstill() {
 			return nil, end
 		}
 		if when, yes := hasEnded(ctx, p.running); yes {
-			if end.cause == sandbox.CauseWallTimeout && when.After(end.due.Add(toldLate)) {
-				end.itself = true
+			if end.cause == sandbox.CauseWallTimeout && when.After(end.due.Add(reportDelay)) {
+				end.exitedFirst = true
 				return nil, end
 			}
 			return nil, ending{}
@@ -133,7 +133,7 @@ func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 		if end.cause == sandbox.CauseWallTimeout {
 			return nil, end
 		}
-		x.output.activity.idle.touch() // what was written meanwhile is only read now
+		x.output.activity.idle.restart() // what was written meanwhile is only read now
 	}
 }
 
@@ -142,14 +142,14 @@ const (
 	// or on a host that did.
 	standstill = time.Second
 
-	// toldLate is how long after a process's end the engine may say that it
+	// reportDelay is how long after a process's end the engine may say that it
 	// ended, as its streams were held.
-	toldLate = 3 * time.Second
+	reportDelay = 3 * time.Second
 )
 
-// late tells whether belljar stood still when the time was up. It then does not
+// afterStandstill tells whether belljar stood still when the time was up. It then does not
 // know what became of the command since.
-func (e ending) late() bool { return !e.due.IsZero() && time.Since(e.due) > standstill }
+func (e ending) afterStandstill() bool { return !e.due.IsZero() && time.Since(e.due) > standstill }
 
 func hasEnded(ctx context.Context, r sandbox.Running) (when time.Time, yes bool) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
@@ -157,20 +157,20 @@ func hasEnded(ctx context.Context, r sandbox.Running) (when time.Time, yes bool)
 	return r.HasEnded(ctx)
 }
 
-// look records what runs and what was counted, while the container is there to
+// snapshot records what runs and what was counted, while the container is there to
 // be asked.
-func (x *execution) look(ctx context.Context, place place) {
+func (x *execution) snapshot(ctx context.Context, place place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	var err error
 	if x.result.Lingering, err = place.Processes(ctx); err != nil {
 		x.result.Evidence.ListError = err.Error()
 	}
-	x.count(ctx, place)
+	x.readCounters(ctx, place)
 }
 
-// count records what was counted.
-func (x *execution) count(ctx context.Context, place place) {
+// readCounters records what was counted.
+func (x *execution) readCounters(ctx context.Context, place place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	counters, err := place.Counters(ctx)
@@ -181,8 +181,8 @@ func (x *execution) count(ctx context.Context, place place) {
 	x.result.Evidence, x.result.Resources = counters.Evidence, counters.Resources
 }
 
-// recount adds what was counted while the container went.
-func (x *execution) recount(last sandbox.Counters) {
+// addCounters adds what was counted while the container went.
+func (x *execution) addCounters(last sandbox.Counters) {
 	e, r := &x.result.Evidence, &x.result.Resources
 	e.OOMKills, e.PidsLimitHits = max(e.OOMKills, last.OOMKills), max(e.PidsLimitHits, last.PidsLimitHits)
 	r.CPUSeconds, r.MaxMemoryBytes = max(r.CPUSeconds, last.CPUSeconds), max(r.MaxMemoryBytes, last.MaxMemoryBytes)

@@ -21,25 +21,25 @@ const (
 	maxAccounts    = 1 << 20
 	maxAccountLine = 16 << 10
 
-	// maxKnownUsers bounds the users that are remembered.
-	maxKnownUsers = 1000
+	// maxCachedUsers bounds the users that are remembered.
+	maxCachedUsers = 1000
 )
 
 // users are those that images gave numbers. What an image's ID means does not
 // change.
 type users struct {
-	mu    sync.Mutex
-	known map[[2]string]sandbox.User // by image and name
+	mu     sync.Mutex
+	cached map[[2]string]sandbox.User // by image and name
 }
 
 // user is u with the numbers that its name has in the image.
-func (h *house) user(ctx context.Context, image sandbox.Image, u sandbox.User) (sandbox.User, error) {
+func (h *upkeep) user(ctx context.Context, image sandbox.Image, u sandbox.User) (sandbox.User, error) {
 	if u.Name == "" {
 		return u, nil
 	}
 	at := [2]string{image.ID, u.Name}
 	h.users.mu.Lock()
-	known, ok := h.users.known[at]
+	known, ok := h.users.cached[at]
 	h.users.mu.Unlock()
 	if ok {
 		return known, nil
@@ -53,10 +53,10 @@ func (h *house) user(ctx context.Context, image sandbox.Image, u sandbox.User) (
 	}
 	h.users.mu.Lock()
 	defer h.users.mu.Unlock()
-	if h.users.known == nil || len(h.users.known) >= maxKnownUsers {
-		h.users.known = map[[2]string]sandbox.User{}
+	if h.users.cached == nil || len(h.users.cached) >= maxCachedUsers {
+		h.users.cached = map[[2]string]sandbox.User{}
 	}
-	h.users.known[at] = u
+	h.users.cached[at] = u
 	return u, nil
 }
 
@@ -103,7 +103,7 @@ func find(image, file string, text []byte, name string, fields ...int) ([]int, e
 	for lines.Scan() {
 		parts := strings.Split(strings.TrimSpace(lines.Text()), ":")
 		if parts[0] != name {
-			if len(names) <= few && isName(parts[0]) && !slices.Contains(names, parts[0]) {
+			if len(names) <= maxNames && isName(parts[0]) && !slices.Contains(names, parts[0]) {
 				names = append(names, parts[0])
 			}
 			continue
@@ -139,16 +139,16 @@ func isName(text string) bool {
 	return err == nil && u.Name == text && !strings.Contains(text, ":")
 }
 
-// few are as many names as a refusal tells of.
-const few = 5
+// maxNames is how many names a refusal lists.
+const maxNames = 5
 
 // orOneOf names a few. They are an image's, and were found to be plain.
 func orOneOf(names []string) string {
 	switch {
 	case len(names) == 0:
 		return "; it has no names to give"
-	case len(names) > few:
-		return "; it has " + strings.Join(names[:few], ", ") + " and others"
+	case len(names) > maxNames:
+		return "; it has " + strings.Join(names[:maxNames], ", ") + " and others"
 	}
 	return "; it has " + strings.Join(names, ", ")
 }

@@ -16,7 +16,7 @@ func BenchmarkDelivery(b *testing.B) {
 			b.SetBytes(int64(len(c.Script)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, ok := Line(c, MaxQuick); !ok {
+				if _, ok := Line(c, MaxShort); !ok {
 					b.Fatal("goes cold")
 				}
 			}

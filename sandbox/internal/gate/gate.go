@@ -15,17 +15,17 @@ import (
 	"belljar/sandbox"
 )
 
-// gateScript is a gate: a shell that waits in a container, attached, so that a
-// command need not be started there but only be told. It says its PID, answers
+// script is a gate: a shell that waits in a container, attached, so that a
+// command need not be started there but only be read. It says its PID, answers
 // empty lines, and evals the first other line. Its newline is $1, since all it
-// is told is one line; a line without an end is not obeyed. Its third file is
+// reads is one line; a line without an end is not obeyed. Its third file is
 // /dev/null, which it need not look for then.
 //
 // A line is read byte by byte, so what is the same in all has a short name: c
 // enters the directory and takes back what that and the shell itself would leave
 // in the environment; x and i say that the command begins, and become it, with
 // no stdin and with the gate's.
-const gateScript = `set -- '
+const script = `set -- '
 '
 exec 3<>/dev/null
 c() { cd -P "$1" || { echo n; exit 126; }; unset PWD OLDPWD SHLVL; } 2>&3
@@ -35,25 +35,25 @@ echo $$
 until IFS= read -r l || exit 1; [ "$l" ]; do echo; done
 eval "$l"`
 
-// Waits tells whether the process, by what it says of itself, is a shell that
+// IsWaiting tells whether the process, by what it says of itself, is a shell that
 // waits for a command.
-func Waits(p sandbox.Process) bool { return p.Command == "sh -c "+gateScript }
+func IsWaiting(p sandbox.Process) bool { return p.Command == "sh -c "+script }
 
 const (
 	// gateTimeout is how long a gate may take to answer, and gateStart how long to
 	// begin.
-	gateTimeout = 2 * time.Second
-	gateStart   = 10 * time.Second
+	answerTimeout = 2 * time.Second
+	startTimeout  = 10 * time.Second
 
-	// GateTries is how many gates a command asks before it goes cold: a pool
+	// MaxTries is how many gates a command asks before it goes cold: a pool
 	// may make them faster than they prove mute.
-	GateTries = 3
+	MaxTries = 3
 
 	// maxWord is more than a gate has to say.
 	maxWord = 32
 
 	// gateNoDir is what a gate says that cannot enter the directory.
-	gateNoDir = "n"
+	noDirWord = "n"
 )
 
 // DrainTimeout is how long a stream may take to end after its container has.
@@ -64,11 +64,11 @@ type Gate struct {
 	box     sandbox.Container
 	Running sandbox.Running
 	User    sandbox.User // whose processes could have changed it: it is no other's
-	Pid     int          // in the container, which is also its session's ID
-	in      *gateStdin
+	PID     int          // in the container, which is also its session's ID
+	in      *stdinQueue
 	words   chan string   // what it says before it has a command
 	Exited  chan Exit     // ready when it ended and its streams did
-	Over    chan struct{} // closed then
+	Ended   chan struct{} // closed then
 	end     Exit          // as it is known then
 	GiveUp  context.CancelFunc
 
@@ -87,10 +87,10 @@ type Gate struct {
 func Open(ctx context.Context, box sandbox.Container, user sandbox.User) (*Gate, error) {
 	g := &Gate{
 		box: box, User: user.Unnamed(),
-		in:    &gateStdin{lines: make(chan []byte, 2), stop: make(chan struct{})},
-		words: make(chan string, 1), Exited: make(chan Exit, 1), Over: make(chan struct{}),
+		in:    &stdinQueue{lines: make(chan []byte, 2), stop: make(chan struct{})},
+		words: make(chan string, 1), Exited: make(chan Exit, 1), Ended: make(chan struct{}),
 	}
-	running, err := box.Exec(ctx, sandbox.Exec{Script: gateScript, Dir: "/", User: user, Stdin: g.in, Stdout: gateStdout{g}, Stderr: gateStderr{g}})
+	running, err := box.Exec(ctx, sandbox.Exec{Script: script, Dir: "/", User: user, Stdin: g.in, Stdout: gateStdout{g}, Stderr: gateStderr{g}})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func Open(ctx context.Context, box sandbox.Container, user sandbox.User) (*Gate,
 	waitCtx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	g.GiveUp = giveUp
 	go func() {
-		defer close(g.Over)
+		defer close(g.Ended)
 		defer giveUp()
 		end := Wait(waitCtx, running)
 		if end.Err == nil {
@@ -107,36 +107,37 @@ func Open(ctx context.Context, box sandbox.Container, user sandbox.User) (*Gate,
 		g.end = end
 		g.Exited <- end
 	}()
-	if err := g.greet(ctx); err != nil {
+	if err := g.readPID(ctx); err != nil {
 		g.Close()
 		return nil, err
 	}
 	return g, nil
 }
 
-// greet waits for the gate's PID.
-func (g *Gate) greet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, gateStart)
+// readPID waits for the gate's PID.
+func (g *Gate) readPID(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	word, err := g.hear(ctx)
+	word, err := g.receive(ctx)
 	if err != nil {
 		return err
 	}
-	if g.Pid, err = strconv.Atoi(word); err != nil {
-		return Mute("it said no PID")
+	if g.PID, err = strconv.Atoi(word); err != nil {
+		return NoAnswer("it said no PID")
 	}
 	return nil
 }
 
-// MuteError is why a shell that was started is no gate.
-type MuteError string
+// NoAnswerError is why a shell that was started does not work as a gate.
+type NoAnswerError string
 
-func (e MuteError) Error() string { return string(e) }
+// Error implements error.
+func (e NoAnswerError) Error() string { return string(e) }
 
-// Mute is the error of a shell that was started and is no gate.
-func Mute(why string) error {
+// NoAnswer is the error of a gate that does not answer, and why.
+func NoAnswer(why string) error {
 	return &sandbox.Error{
-		Cause: sandbox.CauseEngine, Message: "the shell that waits for the command does not answer", Err: MuteError(why),
+		Cause: sandbox.CauseEngine, Message: "the shell that waits for the command does not answer", Err: NoAnswerError(why),
 		Hint: "see: belljar doctor; in a session, a process that was left running may have ended it",
 	}
 }
@@ -152,14 +153,14 @@ func (g *Gate) failure(end Exit) error {
 	case g.stdout != nil && !g.began && end.Cut != "":
 		return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "it is not known whether the command ran: " + end.Cut, Hint: "see: belljar doctor"}
 	case g.stdout != nil && !g.began:
-		return g.NotBegun("the shell that waited for the command " + endedWith(end.Status) + ", and did not say that the command began")
+		return g.NotStarted("the shell that waited for the command " + endedWith(end.Status) + ", and did not say that the command began")
 	}
 	return nil
 }
 
-// NotBegun is of a command that was to be told to the gate. Its container may
+// NotStarted is the error of a command that the gate did not start. Its container may
 // have gone, and may be known to.
-func (g *Gate) NotBegun(how string) error {
+func (g *Gate) NotStarted(how string) error {
 	select {
 	case <-g.box.Lost():
 		return errNotStarted()
@@ -176,7 +177,7 @@ func endedWith(status int) string {
 	return fmt.Sprintf("ended with exit status %d", status)
 }
 
-// errNoDir is what an exec that no gate was told meets as the engine's own error.
+// errNoDir is what an exec meets as the engine's own error.
 var errNoDir = errors.New("the container has no such directory that the command could enter")
 
 // errNotStarted is of a container that went before its command began.
@@ -184,34 +185,34 @@ func errNotStarted() error {
 	return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "the container ended before its command started", Hint: "was it removed from outside?"}
 }
 
-// hear waits for what the gate says next.
-func (g *Gate) hear(ctx context.Context) (string, error) {
+// receive waits for what the gate says next.
+func (g *Gate) receive(ctx context.Context) (string, error) {
 	select {
 	case word := <-g.words:
 		return word, nil
-	case <-g.Over:
+	case <-g.Ended:
 		if g.end.Err != nil {
 			return "", g.end.Err
 		}
-		return "", Mute("it " + endedWith(g.end.Status))
+		return "", NoAnswer("it " + endedWith(g.end.Status))
 	case <-ctx.Done():
-		return "", Mute(ctx.Err().Error())
+		return "", NoAnswer(ctx.Err().Error())
 	}
 }
 
 // Answers tells whether the gate is there: it answers now.
 func (g *Gate) Answers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	if !g.in.say([]byte("\n")) {
+	if !g.in.send([]byte("\n")) {
 		return false
 	}
-	word, err := g.hear(ctx)
+	word, err := g.receive(ctx)
 	return err == nil && word == ""
 }
 
-// Deliver hands the command over. From then on it may run, and it is told to no
-// other gate. False means that it was not told.
+// Deliver hands the command over. From then on it may run, and no other gate
+// gets it. False means that this one did not either.
 func (g *Gate) Deliver(text string, c sandbox.Command, stdout, stderr io.Writer) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -219,7 +220,7 @@ func (g *Gate) Deliver(text string, c sandbox.Command, stdout, stderr io.Writer)
 		return false
 	}
 	g.stdout, g.stderr, g.dir = stdout, stderr, c.Dir
-	if g.in.say([]byte(text)) && g.in.end(c.Stdin) {
+	if g.in.send([]byte(text)) && g.in.finish(c.Stdin) {
 		return true
 	}
 	g.stdout = nil
@@ -228,17 +229,17 @@ func (g *Gate) Deliver(text string, c sandbox.Command, stdout, stderr io.Writer)
 
 // Close ends a gate that has no command, and joins what waits for it.
 func (g *Gate) Close() {
-	g.in.end(nil)
+	g.in.finish(nil)
 	g.Join()
 }
 
 // Join waits until the gate's end is known, which is near.
 func (g *Gate) Join() {
 	select {
-	case <-g.Over:
+	case <-g.Ended:
 	case <-time.After(DrainTimeout):
 		g.GiveUp()
-		<-g.Over
+		<-g.Ended
 	}
 }
 
@@ -247,14 +248,14 @@ type gateStdout struct{ *Gate }
 
 func (w gateStdout) Write(p []byte) (int, error) {
 	n := len(p)
-	if p = w.listen(p); len(p) > 0 {
+	if p = w.takeWords(p); len(p) > 0 {
 		w.stdout.Write(p)
 	}
 	return n, nil
 }
 
-// listen takes the gate's own words from what it writes, and returns the rest.
-func (g *Gate) listen(p []byte) []byte {
+// takeWords takes the gate's own words from what it writes, and returns the rest.
+func (g *Gate) takeWords(p []byte) []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for !g.began && len(p) > 0 {
@@ -273,7 +274,7 @@ func (g *Gate) listen(p []byte) []byte {
 		word, g.line = g.line, nil
 		switch {
 		case g.stdout != nil:
-			g.began, g.noDir = true, string(word) == gateNoDir
+			g.began, g.noDir = true, string(word) == noDirWord
 		case len(g.words) < cap(g.words):
 			g.words <- string(word)
 		default:

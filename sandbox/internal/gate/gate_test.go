@@ -83,7 +83,7 @@ var gateWords = regexp.MustCompile(`\A[0-9]+\n\n\n`)
 // its lines is the gate's.
 func (s shell) warm(t *testing.T, text string, base []string, stdin string) ran {
 	t.Helper()
-	r := s.start(t, gateScript, "/", base, "\n"+text+stdin)
+	r := s.start(t, script, "/", base, "\n"+text+stdin)
 	words := gateWords.FindString(r.Stdout)
 	if words == "" {
 		t.Fatalf("%s: the gate said %q (stderr %q)\ntold %q", s.Name, r.Stdout, r.Stderr, text)
@@ -134,7 +134,7 @@ func TestGateScript(t *testing.T) {
 	text := func(change func(c *sandbox.Command)) string {
 		c := sandbox.Command{Dir: dir, Script: "echo ran; cat", Stdin: strings.NewReader("")}
 		change(&c)
-		text, ok := Line(c, MaxQuick)
+		text, ok := Line(c, MaxShort)
 		if !ok {
 			t.Fatalf("%+v goes cold", c)
 		}
@@ -159,7 +159,7 @@ func TestGateScript(t *testing.T) {
 	} {
 		for _, s := range shells(t) {
 			env := []string{"PATH=" + s.Bin + ":" + filepath.Dir(s.Cat)}
-			r := s.start(t, gateScript, "/", env, test.in)
+			r := s.start(t, script, "/", env, test.in)
 			pid, rest, _ := strings.Cut(r.Stdout, "\n")
 			if name == "syntax error" { // what a shell makes of it is its own
 				cold := s.start(t, "echo ran; (", "/", env, "")
@@ -183,7 +183,7 @@ type written struct{ stdout, stderr strings.Builder }
 // quietGate is a gate without a process, and the output of its command.
 func quietGate() (*Gate, *written) {
 	o := &written{}
-	return &Gate{box: lasting{}, in: &gateStdin{lines: make(chan []byte, 2), stop: make(chan struct{})}, words: make(chan string, 1)}, o
+	return &Gate{box: lasting{}, in: &stdinQueue{lines: make(chan []byte, 2), stop: make(chan struct{})}, words: make(chan string, 1)}, o
 }
 
 // A gate's words are taken as far as a gate has any, and nothing of them is the
@@ -260,8 +260,8 @@ func TestGateListens(t *testing.T) {
 func TestGateIsToldOnce(t *testing.T) {
 	g, o := quietGate()
 	c := sandbox.Command{Dir: "/", Script: "x", Stdin: strings.NewReader("in")}
-	text, _ := Line(c, MaxQuick)
-	if !tell(g, c, o) || tell(g, c, o) || g.in.say([]byte("\n")) || g.in.end(nil) {
+	text, _ := Line(c, MaxShort)
+	if !tell(g, c, o) || tell(g, c, o) || g.in.send([]byte("\n")) || g.in.finish(nil) {
 		t.Error("told twice")
 	}
 	got, err := io.ReadAll(g.in)
@@ -271,6 +271,6 @@ func TestGateIsToldOnce(t *testing.T) {
 }
 
 func tell(g *Gate, c sandbox.Command, o *written) bool {
-	text, ok := Line(c, MaxQuick)
+	text, ok := Line(c, MaxShort)
 	return ok && g.Deliver(text, c, &o.stdout, &o.stderr)
 }

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// gateStdin is a gate's stdin: lines for it, then the command's own.
-type gateStdin struct {
+// stdinQueue is a gate's stdin: lines for it, then the command's own.
+type stdinQueue struct {
 	lines chan []byte
 	rest  []byte
 	stop  chan struct{} // closed when the engine wants no more
 
-	mu      sync.Mutex
-	stopped bool
-	over    bool      // the last line is told
-	stdin   io.Reader // the command's, may be nil
+	mu       sync.Mutex
+	stopped  bool
+	finished bool      // the last line is queued
+	stdin    io.Reader // the command's, may be nil
 }
 
-func (s *gateStdin) say(line []byte) bool {
+func (s *stdinQueue) send(line []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || s.over {
+	if s.stopped || s.finished {
 		return false
 	}
 	select {
@@ -33,20 +33,20 @@ func (s *gateStdin) say(line []byte) bool {
 	}
 }
 
-// end has stdin read after the lines.
-func (s *gateStdin) end(stdin io.Reader) bool {
+// finish has stdin read after the lines.
+func (s *stdinQueue) finish(stdin io.Reader) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped || s.over {
+	if s.stopped || s.finished {
 		return false
 	}
-	s.over, s.stdin = true, stdin
+	s.finished, s.stdin = true, stdin
 	close(s.lines)
 	return true
 }
 
 // Read implements io.Reader, for the engine.
-func (s *gateStdin) Read(p []byte) (int, error) {
+func (s *stdinQueue) Read(p []byte) (int, error) {
 	for len(s.rest) == 0 {
 		select {
 		case line, more := <-s.lines:
@@ -71,7 +71,7 @@ func (s *gateStdin) Read(p []byte) (int, error) {
 
 // SetReadDeadline ends a Read: the engine wants no more. What the command's own
 // stdin cannot do is left to the engine.
-func (s *gateStdin) SetReadDeadline(t time.Time) error {
+func (s *stdinQueue) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !t.IsZero() && !s.stopped {

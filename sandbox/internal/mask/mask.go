@@ -149,7 +149,7 @@ func NewStream(m *Masks) *Stream {
 	}
 }
 
-// Feed takes a chunk, and returns what can be told by now: valid until the next
+// Feed takes a chunk, and returns what is certain by now: valid until the next
 // call, or until the chunk changes.
 func (m *Stream) Feed(p []byte) []byte {
 	data := p
@@ -160,18 +160,18 @@ func (m *Stream) Feed(p []byte) []byte {
 	m.scan(data, len(data)-len(p))
 	end := m.base + int64(len(data))
 	certain := end - int64(m.plain.nodes[m.state].open)
-	return m.settle(data, min(certain, m.wrapped.open(end), m.escaped.open(end), m.slashed.open(end), m.marked.open(end), m.tokens.open(end)))
+	return m.release(data, min(certain, m.wrapped.open(end), m.escaped.open(end), m.slashed.open(end), m.marked.open(end), m.tokens.open(end)))
 }
 
 // Flush returns what was held back, at the stream's end.
-func (m *Stream) Flush() []byte { return m.settle(m.held, m.finish()) }
+func (m *Stream) Flush() []byte { return m.release(m.held, m.finish()) }
 
 // finish is the stream's end, after which nothing waits for more.
 func (m *Stream) finish() int64 {
 	end := m.base + int64(len(m.held))
-	m.escaped.tell(end, true, m)
-	m.slashed.tell(end, true, m)
-	m.marked.tell(end, true, m)
+	m.escaped.decodePending(end, true, m)
+	m.slashed.decodePending(end, true, m)
+	m.marked.decodePending(end, true, m)
 	return end
 }
 
@@ -214,8 +214,8 @@ func (m *Stream) match(start, end int64) {
 	m.found = slices.Insert(m.found, from, span{start, end})
 }
 
-// settle returns data up to that offset, masked, and holds the rest.
-func (m *Stream) settle(data []byte, to int64) []byte {
+// release returns data up to that offset, masked, and holds the rest.
+func (m *Stream) release(data []byte, to int64) []byte {
 	part := func(from, to int64) []byte { return data[from-m.base : max(from, to)-m.base] }
 	out, n := m.out[:0], 0
 	for ; n < len(m.found) && m.found[n].start < to; n++ {

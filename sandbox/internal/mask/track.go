@@ -103,7 +103,7 @@ func (u *unescaper) scan(b byte, at int64, m *Stream) {
 		return
 	}
 	u.pending = append(u.pending, b)
-	u.tell(at+1, false, m)
+	u.decodePending(at+1, false, m)
 }
 
 func (u *unescaper) one(b byte, start, end int64, m *Stream) {
@@ -112,8 +112,8 @@ func (u *unescaper) one(b byte, start, end int64, m *Stream) {
 	u.wrapped.scan(b, start, end, m)
 }
 
-// tell sees what is certain of what is pending, which ends there.
-func (u *unescaper) tell(end int64, last bool, m *Stream) {
+// decodePending sees what is certain of what is pending, which ends there.
+func (u *unescaper) decodePending(end int64, last bool, m *Stream) {
 	p := u.pending
 	for len(p) > 0 {
 		n := 1

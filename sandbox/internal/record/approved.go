@@ -8,5 +8,5 @@ type Approved struct {
 	Profile string `json:"profile"`
 	Rule    string `json:"rule"`
 	Program string `json:"program"`
-	Beside  string `json:"beside"` // see Command.beside
+	Context string `json:"beside"` // see Command.beside
 }

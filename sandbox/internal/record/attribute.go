@@ -8,8 +8,8 @@ import (
 	"belljar/sandbox/internal/gate"
 )
 
-// Started says which commands of a session started what runs in it.
-type Started struct {
+// Attribution says which commands of a session started what runs in it.
+type Attribution struct {
 	// Leaders are the commands by the session ID, as setsid(2) has it, of their
 	// first process: an exec begins one, and no process can join another's.
 	Leaders map[int]string `json:"leaders,omitempty"`
@@ -17,7 +17,7 @@ type Started struct {
 	Cold []string `json:"cold,omitempty"`
 	// Waiting are the session IDs of gates that have no command yet.
 	Waiting []int `json:"waiting,omitempty"`
-	// Known are processes that were told before, which may since have left
+	// Known are processes that were attributed before, which may since have left
 	// both their session and their parent.
 	Known []knownProcess `json:"known,omitempty"`
 }
@@ -28,37 +28,37 @@ type knownProcess struct {
 	Command    string `json:"command"` // "" where that was not known
 }
 
-// Lead says that the command's first process leads the session with that ID.
-func (s *Started) Lead(sid int, command string) {
+// SetLeader says that the command's first process leads the session with that ID.
+func (s *Attribution) SetLeader(sid int, command string) {
 	if s.Leaders == nil {
 		s.Leaders = map[int]string{}
 	}
 	s.Leaders[sid] = command
-	s.Unwait(sid)
+	s.RemoveGate(sid)
 }
 
-// Wait says that a gate leads the session with that ID.
-func (s *Started) Wait(sid int) { s.Waiting = append(s.Waiting, sid) }
+// AddGate says that a gate leads the session with that ID.
+func (s *Attribution) AddGate(sid int) { s.Waiting = append(s.Waiting, sid) }
 
-// Unwait says that it will have no command.
-func (s *Started) Unwait(sid int) {
+// RemoveGate says that the gate with that session ID will have no command.
+func (s *Attribution) RemoveGate(sid int) {
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(waiting int) bool { return waiting == sid })
 }
 
-// Strays are those of the list that look like gates and are nobody's: neither
+// StrayGates are those of the list that look like gates and are nobody's: neither
 // wait for a command nor have one. Whoever opens a gate has the record.
-func (s *Started) Strays(list []sandbox.Process) (strays []sandbox.Process) {
+func (s *Attribution) StrayGates(list []sandbox.Process) (strays []sandbox.Process) {
 	for _, p := range list {
-		if _, leads := s.Leaders[p.SID]; p.PID != 0 && p.PID == p.SID && gate.Waits(p) && !leads && !slices.Contains(s.Waiting, p.SID) {
+		if _, leads := s.Leaders[p.SID]; p.PID != 0 && p.PID == p.SID && gate.IsWaiting(p) && !leads && !slices.Contains(s.Waiting, p.SID) {
 			strays = append(strays, p)
 		}
 	}
 	return strays
 }
 
-// Commands is the list without gates that wait. Those that are gone are
+// WithoutGates is the list without gates that wait. Those that ended are
 // forgotten.
-func (s *Started) Commands(list []sandbox.Process) []sandbox.Process {
+func (s *Attribution) WithoutGates(list []sandbox.Process) []sandbox.Process {
 	waits := func(p sandbox.Process) bool { return p.PID != 0 && p.PID == p.SID && slices.Contains(s.Waiting, p.SID) }
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(sid int) bool {
 		return !slices.ContainsFunc(list, func(p sandbox.Process) bool { return p.PID != 0 && p.SID == sid })
@@ -66,11 +66,11 @@ func (s *Started) Commands(list []sandbox.Process) []sandbox.Process {
 	return slices.DeleteFunc(list, waits)
 }
 
-// Join says that a command runs whose first process is not known.
-func (s *Started) Join(command string) { s.Cold = append(s.Cold, command) }
+// AddCold says that a command runs whose first process is not known.
+func (s *Attribution) AddCold(command string) { s.Cold = append(s.Cold, command) }
 
-// Part says that it ended: what it left is listed by then.
-func (s *Started) Part(command string) {
+// RemoveCold says that it ended: what it left is listed by then.
+func (s *Attribution) RemoveCold(command string) {
 	s.Cold = slices.DeleteFunc(s.Cold, func(id string) bool { return id == command })
 }
 
@@ -78,9 +78,9 @@ func (s *Started) Part(command string) {
 // what was known, or from its parent. One that left both counts for the one
 // command that could have started it, and for none where there are several.
 //
-// active are the commands that run now, or did until this moment. What is told
+// active are the commands that run now, or did until this moment. What is found
 // is remembered, and what is gone forgotten.
-func (s *Started) Attribute(list []sandbox.Process, active map[string]bool) {
+func (s *Attribution) Attribute(list []sandbox.Process, active map[string]bool) {
 	known := map[knownProcess]string{}
 	for _, k := range s.Known {
 		known[knownProcess{k.PID, k.StartTicks, ""}] = k.Command
@@ -107,7 +107,7 @@ func (s *Started) Attribute(list []sandbox.Process, active map[string]bool) {
 
 // only is the one command that could have started anything that runs now: one
 // that runs, or that had something running when it was last listed.
-func (s *Started) only(active map[string]bool) string {
+func (s *Attribution) only(active map[string]bool) string {
 	could := maps.Clone(active)
 	if could == nil {
 		could = map[string]bool{}
@@ -143,7 +143,7 @@ func inherit(list []sandbox.Process, byPID map[int]*sandbox.Process) {
 	}
 }
 
-func (s *Started) remember(list []sandbox.Process) {
+func (s *Attribution) remember(list []sandbox.Process) {
 	s.Known = nil
 	sessions := map[int]bool{}
 	for _, p := range list {

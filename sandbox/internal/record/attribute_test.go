@@ -31,94 +31,94 @@ func set(names ...string) map[string]bool {
 
 func TestAttribute(t *testing.T) {
 	for name, test := range map[string]struct {
-		started Started
+		started Attribution
 		active  map[string]bool
 		list    []sandbox.Process
 		want    []string
 	}{
 		"nothing runs": {},
 		"the first process, and its children": {
-			Started{Leaders: map[int]string{10: "A", 20: "B"}}, set("A", "B"),
+			Attribution{Leaders: map[int]string{10: "A", 20: "B"}}, set("A", "B"),
 			[]sandbox.Process{proc(10, 0, 10), proc(11, 10, 10), proc(20, 0, 20), proc(21, 20, 20), proc(22, 21, 20)},
 			[]string{"A", "A", "B", "B", "B"},
 		},
 		"a child that lost its parent is in the session still": {
-			Started{Leaders: map[int]string{10: "A", 20: "B"}}, set("A", "B"),
+			Attribution{Leaders: map[int]string{10: "A", 20: "B"}}, set("A", "B"),
 			[]sandbox.Process{proc(11, 1, 10), proc(20, 0, 20)},
 			[]string{"A", "B"},
 		},
 		"a session of its own, with a living parent": {
-			Started{Leaders: map[int]string{10: "A", 20: "B"}}, set("A", "B"),
+			Attribution{Leaders: map[int]string{10: "A", 20: "B"}}, set("A", "B"),
 			[]sandbox.Process{proc(10, 0, 10), proc(12, 10, 12), proc(13, 12, 13), proc(20, 0, 20)},
 			[]string{"A", "A", "A", "B"},
 		},
 		"the parent comes after the child in the list": {
-			Started{Leaders: map[int]string{30: "A", 20: "B"}}, set("A", "B"),
+			Attribution{Leaders: map[int]string{30: "A", 20: "B"}}, set("A", "B"),
 			[]sandbox.Process{proc(10, 12, 10), proc(12, 30, 12), proc(20, 0, 20), proc(30, 0, 30)},
 			[]string{"A", "A", "B", "A"},
 		},
 		"a daemon of the only command": {
-			Started{Leaders: map[int]string{10: "A"}}, set("A"),
+			Attribution{Leaders: map[int]string{10: "A"}}, set("A"),
 			[]sandbox.Process{proc(12, 1, 12)},
 			[]string{"A"},
 		},
 		"a daemon of one of two that run": {
-			Started{Leaders: map[int]string{10: "A", 20: "B"}}, set("A", "B"),
+			Attribution{Leaders: map[int]string{10: "A", 20: "B"}}, set("A", "B"),
 			[]sandbox.Process{proc(10, 0, 10), proc(15, 1, 15), proc(20, 0, 20)},
 			[]string{"A", "", "B"},
 		},
 		"a daemon of one that runs, or of what another left": {
-			Started{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{11, 1011, "A"}}}, set("B"),
+			Attribution{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{11, 1011, "A"}}}, set("B"),
 			[]sandbox.Process{proc(11, 1, 10), proc(15, 1, 15), proc(20, 0, 20)},
 			[]string{"A", "", "B"},
 		},
 		"a daemon of what another left, which ended since": {
-			Started{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{11, 1011, "A"}}}, set("B"),
+			Attribution{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{11, 1011, "A"}}}, set("B"),
 			[]sandbox.Process{proc(15, 1, 15), proc(20, 0, 20)},
 			[]string{"", "B"},
 		},
 		"a daemon of one that another process has told to run": {
-			Started{Leaders: map[int]string{10: "A", 20: "B"}}, set("B"),
+			Attribution{Leaders: map[int]string{10: "A", 20: "B"}}, set("B"),
 			[]sandbox.Process{proc(15, 1, 15), proc(20, 0, 20)},
 			[]string{"", "B"},
 		},
 		"a daemon that was known before": {
-			Started{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{15, 1015, "A"}}}, set("B"),
+			Attribution{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{15, 1015, "A"}}}, set("B"),
 			[]sandbox.Process{proc(15, 1, 15), proc(16, 15, 16), proc(20, 0, 20)},
 			[]string{"A", "A", "B"},
 		},
 		"one that was unknown before stays so": {
-			Started{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{15, 1015, ""}}}, set("B"),
+			Attribution{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{15, 1015, ""}}}, set("B"),
 			[]sandbox.Process{proc(15, 1, 15), proc(20, 0, 20)},
 			[]string{"", "B"},
 		},
 		"and so do its children": {
-			Started{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{15, 1015, ""}}}, set("B"),
+			Attribution{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{15, 1015, ""}}}, set("B"),
 			[]sandbox.Process{proc(15, 1, 15), proc(16, 15, 15), proc(17, 1, 17), proc(20, 0, 20)},
 			[]string{"", "", "", "B"},
 		},
 		"a PID that is another's now": {
-			Started{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{21, 7, "A"}}}, set("B"),
+			Attribution{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{21, 7, "A"}}}, set("B"),
 			[]sandbox.Process{proc(20, 0, 20), proc(21, 20, 20)},
 			[]string{"B", "B"},
 		},
 		"a PID that is a daemon's now, of which command is not known": {
-			Started{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{15, 7, "A"}}}, set("B"),
+			Attribution{Leaders: map[int]string{20: "B"}, Known: []knownProcess{{15, 7, "A"}}}, set("B"),
 			[]sandbox.Process{proc(15, 1, 15), proc(20, 0, 20)},
 			[]string{"", "B"},
 		},
 		"only the host's PIDs, one command": {
-			Started{}, set("A"),
+			Attribution{}, set("A"),
 			[]sandbox.Process{{HostPID: 500}, {HostPID: 501}},
 			[]string{"A", "A"},
 		},
 		"only the host's PIDs, two commands": {
-			Started{Leaders: map[int]string{0: "A", 20: "B"}}, set("A", "B"),
+			Attribution{Leaders: map[int]string{0: "A", 20: "B"}}, set("A", "B"),
 			[]sandbox.Process{{HostPID: 500}, {HostPID: 501}},
 			[]string{"", ""},
 		},
 		"nobody's: no command is known": {
-			Started{}, nil,
+			Attribution{}, nil,
 			[]sandbox.Process{proc(15, 1, 15)},
 			[]string{""},
 		},
@@ -138,8 +138,8 @@ func TestAttribute(t *testing.T) {
 
 // What is told of a process is told of it for good, as long as it runs.
 func TestAttributionIsRemembered(t *testing.T) {
-	var s Started
-	s.Lead(10, "A")
+	var s Attribution
+	s.SetLeader(10, "A")
 	daemon := proc(15, 1, 15)
 	for step, test := range []struct {
 		active  map[string]bool
@@ -156,9 +156,9 @@ func TestAttributionIsRemembered(t *testing.T) {
 	} {
 		switch step {
 		case 1:
-			s.Lead(20, "B")
+			s.SetLeader(20, "B")
 		case 2:
-			s.Lead(10, "C")
+			s.SetLeader(10, "C")
 		}
 		s.Attribute(test.list, test.active)
 		if diff := cmp.Diff(test.want, test.list); diff != "" {
@@ -176,10 +176,10 @@ func TestAttributionIsRemembered(t *testing.T) {
 // A number whose session is empty belongs to nobody, though its command is being
 // ended: a process that gets it is not that command's.
 func TestLeaderOfAnEmptySessionIsForgotten(t *testing.T) {
-	var s Started
-	s.Lead(10, "A")
+	var s Attribution
+	s.SetLeader(10, "A")
 	s.Attribute(nil, set("A"))
-	s.Lead(20, "B")
+	s.SetLeader(20, "B")
 	other := []sandbox.Process{proc(10, 1, 10), proc(20, 0, 20)}
 	s.Attribute(other, set("B"))
 	if other[0].CommandID == "A" {
@@ -190,9 +190,9 @@ func TestLeaderOfAnEmptySessionIsForgotten(t *testing.T) {
 // Two daemons of parallel commands are unknown, and do not become the last
 // one's when the others have ended: it would be killed for them.
 func TestUnknownIsNotTheLastOnes(t *testing.T) {
-	var s Started
-	s.Lead(10, "A")
-	s.Lead(20, "B")
+	var s Attribution
+	s.SetLeader(10, "A")
+	s.SetLeader(20, "B")
 	list := func() []sandbox.Process { return []sandbox.Process{proc(15, 1, 15), proc(20, 0, 20)} }
 	s.Attribute(list(), set("A", "B"))
 	for _, active := range []map[string]bool{set("B"), nil, set("B")} {
@@ -203,7 +203,7 @@ func TestUnknownIsNotTheLastOnes(t *testing.T) {
 		}
 	}
 	s.Attribute(nil, nil) // all ended
-	s.Lead(30, "C")
+	s.SetLeader(30, "C")
 	l := []sandbox.Process{proc(33, 1, 33)}
 	if s.Attribute(l, set("C")); l[0].CommandID != "C" {
 		t.Errorf("%+v", l)

@@ -24,11 +24,11 @@ func (s *Spool) Open(dir string, info sandbox.LogInfo) error {
 	}
 	err := ownfile.CheckDir(filepath.Dir(dir))
 	if err == nil {
-		err = makeSpoolDir(dir)
+		err = makeDir(dir)
 	}
 	if err == nil {
 		s.Dir = dir
-		if s.note, err = newSpoolNote(dir, info); err == nil {
+		if s.note, err = createNote(dir, info); err == nil {
 			return nil
 		}
 		os.RemoveAll(dir)
@@ -45,16 +45,16 @@ func (s *Spool) openTemporary(info sandbox.LogInfo) (err error) {
 		return err
 	}
 	all := Store{Dir: root}
-	if err := errors.Join(all.sweep(context.Background()), makeSpoolDir(all.Path(info.ID))); err != nil {
+	if err := errors.Join(all.sweep(context.Background()), makeDir(all.Path(info.ID))); err != nil {
 		return err
 	}
 	s.Dir, s.Temporary = all.Path(info.ID), true
-	s.note, err = newSpoolNote(s.Dir, info)
+	s.note, err = createNote(s.Dir, info)
 	return err
 }
 
-// makeSpoolDir makes dir anew where an earlier command had the same ID.
-func makeSpoolDir(dir string) error {
+// makeDir makes dir anew where an earlier command had the same ID.
+func makeDir(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
@@ -65,7 +65,7 @@ func makeSpoolDir(dir string) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if info, errNote := readSpoolNote(dir); errNote != nil || info.Running {
+	if info, errNote := readNote(dir); errNote != nil || info.Running {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {

@@ -18,13 +18,13 @@ func (s *Spool) Outputs() (out [2]sandbox.Output, err error) {
 	defer s.mu.Unlock()
 	room := s.share()
 	var lost []string
-	for i := range s.Streams {
+	for i := range s.streams {
 		o, end, err := s.output(Stream(i), room[i])
 		if err != nil {
 			s.failed = errors.Join(s.failed, err)
 		}
 		if missing := o.Total - end; s.failed != nil && missing > 0 {
-			lost = append(lost, fmt.Sprintf("the last %d bytes of %s", missing, Stream(i).Name()))
+			lost = append(lost, fmt.Sprintf("the last %d bytes of %s", missing, Stream(i).String()))
 		}
 		out[i] = o
 	}
@@ -36,7 +36,7 @@ func (s *Spool) Outputs() (out [2]sandbox.Output, err error) {
 
 // output is what is kept of one stream, and where in the stream that ends.
 func (s *Spool) output(which Stream, room int64) (o sandbox.Output, end int64, err error) {
-	k := &s.Streams[which]
+	k := &s.streams[which]
 	o = sandbox.Output{Total: k.Bytes, Lines: k.Lines, SHA256: k.sha256()}
 	defer func() { o.Dropped = o.Total - int64(len(o.Head)) - int64(len(o.Tail)) }()
 	head, size := int64(0), k.tail()
@@ -66,15 +66,15 @@ func (s *Spool) bytes(which Stream, from, to int64) ([]byte, error) {
 	if to == from {
 		return p, nil
 	}
-	r, err := NewReader(s.kept(), which.Which(), from)
+	r, err := NewReader(s.storedSource(), which.Name(), from)
 	if err != nil {
 		return p, err
 	}
 	defer r.Close()
 	for int64(len(p)) < to-from {
-		c, err := r.now()
+		c, err := r.available()
 		if err == nil && c.Missed > 0 {
-			err = errSpoolBroken
+			err = errDamaged
 		}
 		if err != nil {
 			return p, err
@@ -88,7 +88,7 @@ func (s *Spool) bytes(which Stream, from, to int64) ([]byte, error) {
 // stops where it cannot be read.
 func (s *Spool) Chunks(which sandbox.Stream) iter.Seq[sandbox.Chunk] {
 	return func(yield func(sandbox.Chunk) bool) {
-		r, err := NewReader(s.kept(), which, 0)
+		r, err := NewReader(s.storedSource(), which, 0)
 		if err != nil {
 			return
 		}
@@ -102,10 +102,10 @@ func (s *Spool) Chunks(which sandbox.Stream) iter.Seq[sandbox.Chunk] {
 	}
 }
 
-// Reader is what is kept, as a file. It is for a spool that ended.
-func (s *Spool) Reader(which sandbox.Stream) *keptReader {
-	r, _ := NewReader(s.kept(), which, 0) // the stream and the offset are valid
-	return &keptReader{reader: r}
+// ByteReader is what is kept, as an io.Reader. It is for a spool that ended.
+func (s *Spool) ByteReader(which sandbox.Stream) *ByteReader {
+	r, _ := NewReader(s.storedSource(), which, 0) // the stream and the offset are valid
+	return &ByteReader{reader: r}
 }
 
 // WholeRunes is p without the beginning of a rune at its end.

@@ -29,7 +29,7 @@ type segment struct {
 	size   int64 // bytes of output in it
 	merged int64 // after its last frame, among the bytes of both
 	disk   int64
-	which  Stream
+	stream Stream
 	tail   bool // it is of the stream's end, and may go
 	file   *os.File
 }
@@ -38,7 +38,7 @@ func (s *segment) end() int64 { return s.start + s.size }
 
 // segmentName begins with the stream's name and ends with where it starts.
 func segmentName(which Stream, start int64) string {
-	return fmt.Sprintf("%s.%016x", which.Name(), start)
+	return fmt.Sprintf("%s.%016x", which.String(), start)
 }
 
 func newSegment(dir string, which Stream, start, at int64) (*segment, error) {
@@ -46,7 +46,7 @@ func newSegment(dir string, which Stream, start, at int64) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &segment{start: start, which: which, merged: at, file: file, disk: segmentHead}
+	s := &segment{start: start, stream: which, merged: at, file: file, disk: segmentHead}
 	if _, err := file.Write(binary.BigEndian.AppendUint64(nil, uint64(at))); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -81,7 +81,7 @@ func (s *segment) append(at int64, p []byte) error {
 
 func (s *segment) remove(dir string) error {
 	s.file.Close()
-	err := os.Remove(filepath.Join(dir, segmentName(s.which, s.start)))
+	err := os.Remove(filepath.Join(dir, segmentName(s.stream, s.start)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return errors.New("its directory was removed")
 	}
@@ -92,14 +92,14 @@ func (s *segment) remove(dir string) error {
 func segments(dir string, which Stream) ([]int64, error) {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errSpoolGone
+		return nil, errGone
 	}
 	if err != nil {
 		return nil, err
 	}
 	var starts []int64
 	for _, f := range files {
-		name, ok := strings.CutPrefix(f.Name(), which.Name()+".")
+		name, ok := strings.CutPrefix(f.Name(), which.String()+".")
 		start, err := strconv.ParseInt(name, 16, 64)
 		if ok && err == nil && f.Type().IsRegular() && segmentName(which, start) == f.Name() {
 			starts = append(starts, start)

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,26 +12,47 @@ import (
 // followPause is how often another process's output is looked at.
 const followPause = 50 * time.Millisecond
 
-// Files is a source of what is read from a directory, where another process may
+// Source is where a reader's bytes are.
+type Source struct {
+	// starts are the segments there are of a stream, in order.
+	starts func(which Stream) ([]int64, error)
+	open   func(which Stream, start int64) (segmentFile, error)
+	// state tells how much was written to each stream, whether that was all,
+	// and what to wait for.
+	state func() (progress, <-chan struct{}, error)
+}
+
+type segmentFile interface {
+	io.ReaderAt
+	io.Closer
+}
+
+type progress struct {
+	bytes [2]int64
+	ended bool
+	lost  bool // how much was written is not known: its belljar died
+}
+
+// FileSource is a source that reads a directory, where another process may
 // be writing.
-func (s Store) Files(id string) source {
+func (s Store) FileSource(id string) Source {
 	dir := s.Path(id)
-	return source{
+	return Source{
 		starts: func(which Stream) ([]int64, error) { return segments(dir, which) },
 		open:   func(which Stream, start int64) (segmentFile, error) { return openSegment(dir, which, start) },
-		state: func() (sourceState, <-chan struct{}, error) {
-			info, err := readSpoolNote(dir)
+		state: func() (progress, <-chan struct{}, error) {
+			info, err := readNote(dir)
 			if _, statErr := os.Stat(dir); statErr != nil {
-				return sourceState{}, nil, errSpoolGone
+				return progress{}, nil, errGone
 			}
 			if err != nil { // its belljar died before it had written the note
-				return sourceState{ended: true, lost: true}, nil, nil
+				return progress{ended: true, lost: true}, nil, nil
 			}
 			later := make(chan struct{})
 			if info.Running {
 				time.AfterFunc(followPause, func() { close(later) })
 			}
-			state := sourceState{ended: !info.Running, lost: info.LogEnd == nil}
+			state := progress{ended: !info.Running, lost: info.LogEnd == nil}
 			if !state.lost {
 				state.bytes = [2]int64{info.Stdout.Bytes, info.Stderr.Bytes}
 			}
@@ -39,17 +61,17 @@ func (s Store) Files(id string) source {
 	}
 }
 
-// Live is a source of what is written in this process, and afterwards.
-func (s *Spool) Live() source {
-	return source{
+// LiveSource is a source of what is written in this process, and afterwards.
+func (s *Spool) LiveSource() Source {
+	return Source{
 		starts: func(which Stream) ([]int64, error) {
-			if dir := s.place(); dir != "" {
+			if dir := s.directory(); dir != "" {
 				return segments(dir, which)
 			}
 			return nil, nil
 		},
-		open: func(which Stream, start int64) (segmentFile, error) { return openSegment(s.place(), which, start) },
-		state: func() (sourceState, <-chan struct{}, error) {
+		open: func(which Stream, start int64) (segmentFile, error) { return openSegment(s.directory(), which, start) },
+		state: func() (progress, <-chan struct{}, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if s.changed == nil {
@@ -64,36 +86,36 @@ func openSegment(dir string, which Stream, start int64) (segmentFile, error) {
 	return os.Open(filepath.Join(dir, segmentName(which, start)))
 }
 
-// place is the spool's directory, once it has one.
-func (s *Spool) place() string {
+// directory is the spool's, once it has one.
+func (s *Spool) directory() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.Dir
 }
 
-func (s *Spool) state() sourceState {
-	return sourceState{bytes: [2]int64{s.Streams[Stdout].Bytes, s.Streams[Stderr].Bytes}, ended: s.ended}
+func (s *Spool) state() progress {
+	return progress{bytes: [2]int64{s.streams[Stdout].Bytes, s.streams[Stderr].Bytes}, ended: s.ended}
 }
 
-// kept is a source of what a spool that ended has, also where its directory is
+// storedSource is a source of what a spool that ended has, also where its directory is
 // gone meanwhile.
-func (s *Spool) kept() source {
-	return source{
+func (s *Spool) storedSource() Source {
+	return Source{
 		starts: func(which Stream) (starts []int64, err error) {
-			for _, seg := range s.Streams[which].segments {
+			for _, seg := range s.streams[which].segments {
 				starts = append(starts, seg.start)
 			}
 			return starts, nil
 		},
 		open: func(which Stream, start int64) (segmentFile, error) {
-			all := s.Streams[which].segments
+			all := s.streams[which].segments
 			i := slices.IndexFunc(all, func(seg *segment) bool { return seg.start == start })
 			if i < 0 {
 				return nil, fs.ErrNotExist
 			}
 			return lentFile{all[i].file}, nil
 		},
-		state: func() (sourceState, <-chan struct{}, error) { return s.state(), nil, nil },
+		state: func() (progress, <-chan struct{}, error) { return s.state(), nil, nil },
 	}
 }
 

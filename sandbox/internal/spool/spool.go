@@ -31,16 +31,16 @@ type Spool struct {
 
 	mu        sync.Mutex
 	Temporary bool // the directory goes with the command
-	note      *spoolNote
-	Streams   [2]spoolStream
+	note      *note
+	streams   [2]streamState
 	Total     int64 // bytes of both
 	failed    error // why nothing is kept any more
 	ended     bool
 	changed   chan struct{} // closed and replaced at each change; nil while nobody waits
 }
 
-// spoolStream is one stream's part of a spool.
-type spoolStream struct {
+// streamState is one stream's part of a spool.
+type streamState struct {
 	sandbox.Total
 	sum      hash.Hash
 	segments []*segment // the oldest first; the first is the beginning
@@ -48,7 +48,7 @@ type spoolStream struct {
 }
 
 // tail is how much of the stream's end is kept.
-func (s *spoolStream) tail() (size int64) {
+func (s *streamState) tail() (size int64) {
 	for _, seg := range s.segments {
 		if seg.tail {
 			size += seg.size
@@ -63,8 +63,8 @@ func New(limit int64, action sandbox.OutputAction) *Spool {
 	if action == sandbox.OutputEnd { // there is no end worth keeping
 		s.headRoom, s.tailRoom = limit, 0
 	}
-	for i := range s.Streams {
-		s.Streams[i].sum = sha256.New()
+	for i := range s.streams {
+		s.streams[i].sum = sha256.New()
 	}
 	return s
 }
@@ -73,7 +73,7 @@ func New(limit int64, action sandbox.OutputAction) *Spool {
 func (s *Spool) Write(which Stream, p []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := &s.Streams[which]
+	k := &s.streams[which]
 	offset, at := k.Bytes, s.Total
 	k.Bytes += int64(len(p))
 	k.Lines += countLines(p)
@@ -83,14 +83,14 @@ func (s *Spool) Write(which Stream, p []byte) error {
 	if s.failed != nil {
 		return nil
 	}
-	s.failed = s.keep(which, offset, at, p)
+	s.failed = s.store(which, offset, at, p)
 	return s.failed
 }
 
-// keep writes a chunk, which begins at offset in its stream and at at among the
+// store writes a chunk, which begins at offset in its stream and at at among the
 // bytes of both.
-func (s *Spool) keep(which Stream, offset, at int64, p []byte) error {
-	k, all := &s.Streams[which], int64(len(p))
+func (s *Spool) store(which Stream, offset, at int64, p []byte) error {
+	k, all := &s.streams[which], int64(len(p))
 	if !k.headDone {
 		n := min(int64(len(p)), s.headRoom)
 		if err := s.append(which, offset, at, p[:n], false); err != nil {
@@ -115,7 +115,7 @@ func (s *Spool) append(which Stream, offset, at int64, p []byte, tail bool) erro
 	if len(p) == 0 {
 		return nil
 	}
-	k := &s.Streams[which]
+	k := &s.streams[which]
 	if n := len(k.segments); n > 0 {
 		last := k.segments[n-1]
 		fits := last.tail == tail && last.end() == offset
@@ -138,16 +138,16 @@ func (s *Spool) segmentSize() int64 { return max(s.Limit/16, 4<<10) }
 // what the other does not need.
 func (s *Spool) share() (room [2]int64) {
 	half := s.tailRoom / 2
-	room[Stdout] = max(s.tailRoom-s.Streams[Stderr].tail(), s.tailRoom-half)
-	room[Stderr] = max(s.tailRoom-s.Streams[Stdout].tail(), half)
+	room[Stdout] = max(s.tailRoom-s.streams[Stderr].tail(), s.tailRoom-half)
+	room[Stderr] = max(s.tailRoom-s.streams[Stdout].tail(), half)
 	return room
 }
 
 // shrink removes the segments without which each stream has its share.
 func (s *Spool) shrink() error {
 	room := s.share()
-	for i := range s.Streams {
-		k := &s.Streams[i]
+	for i := range s.streams {
+		k := &s.streams[i]
 		for size := k.tail(); size > room[i]; {
 			oldest := slices.IndexFunc(k.segments, func(seg *segment) bool { return seg.tail })
 			size -= k.segments[oldest].size
@@ -184,7 +184,7 @@ func (s *Spool) End(status sandbox.Status, exitCode int, age time.Duration) erro
 	return s.note.change(func(info *sandbox.LogInfo) {
 		info.Ended = time.Now()
 		info.Expires = info.Ended.Add(age)
-		info.LogEnd = &sandbox.LogEnd{Status: status, ExitCode: exitCode, Stdout: s.Streams[Stdout].log(), Stderr: s.Streams[Stderr].log()}
+		info.LogEnd = &sandbox.LogEnd{Status: status, ExitCode: exitCode, Stdout: s.streams[Stdout].log(), Stderr: s.streams[Stderr].log()}
 	})
 }
 
@@ -192,7 +192,7 @@ func (s *Spool) End(status sandbox.Status, exitCode int, age time.Duration) erro
 func (s *Spool) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, k := range s.Streams {
+	for _, k := range s.streams {
 		for _, seg := range k.segments {
 			seg.file.Close()
 		}
@@ -204,7 +204,7 @@ func (s *Spool) Close() {
 
 // Size is how much of the disk it takes.
 func (s *Spool) Size() (size int64) {
-	for _, k := range s.Streams {
+	for _, k := range s.streams {
 		for _, seg := range k.segments {
 			size += seg.disk
 		}
@@ -221,18 +221,18 @@ func (s *Spool) Remove() error {
 	return os.RemoveAll(s.Dir)
 }
 
-func (s *spoolStream) log() sandbox.LogStream {
+func (s *streamState) log() sandbox.LogStream {
 	return sandbox.LogStream{Bytes: s.Bytes, Lines: s.Lines, SHA256: s.sha256()}
 }
 
-func (s *spoolStream) sha256() string { return hex.EncodeToString(s.sum.Sum(nil)) }
+func (s *streamState) sha256() string { return hex.EncodeToString(s.sum.Sum(nil)) }
 
-// Lost is what could not be kept, for want of a place: not what the limit took.
-func (s *Spool) Lost() error {
+// Err is why output could not be kept, nil where only the limit cut it.
+func (s *Spool) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
 }
 
-// errSpoolGone is of a directory that was removed.
-var errSpoolGone = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "what was kept of this output is gone", Hint: "it expired (spool.age, spool.total), or somebody removed it"}
+// errGone is of a directory that was removed.
+var errGone = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "what was kept of this output is gone", Hint: "it expired (spool.age, spool.total), or somebody removed it"}

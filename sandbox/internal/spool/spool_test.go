@@ -204,7 +204,7 @@ func TestReadFromAnyOffset(t *testing.T) {
 		var readings []*reading
 		var going sync.WaitGroup
 		open := func() {
-			source := rapid.SampledFrom([]source{s.Live(), others.Files("ID")}).Draw(r, "source")
+			source := rapid.SampledFrom([]Source{s.LiveSource(), others.FileSource("ID")}).Draw(r, "source")
 			which := rapid.SampledFrom([]sandbox.Stream{sandbox.Stdout, sandbox.Stderr, sandbox.Merged}).Draw(r, "which")
 			x := &reading{which: which, offset: rapid.Int64Range(0, int64(len(all.of(which))+100)).Draw(r, "offset")}
 			var err error
@@ -257,7 +257,7 @@ func checkChunks(t *rapid.T, all *model, which sandbox.Stream, at int64, got []s
 			t.Fatalf("%s from %d: %q is not what was written", which, at, c.Data)
 		}
 		for i := range c.Data {
-			if which == sandbox.Merged && all.whose[at+int64(i)].Which() != c.Stream {
+			if which == sandbox.Merged && all.whose[at+int64(i)].Name() != c.Stream {
 				t.Fatalf("byte %d is not of %s", at+int64(i), c.Stream)
 			}
 		}
@@ -271,7 +271,7 @@ func checkChunks(t *rapid.T, all *model, which sandbox.Stream, at int64, got []s
 // A reader waits for what comes, and no longer than its context.
 func TestReaderWaits(t *testing.T) {
 	s := openSpool(t, 1000, sandbox.OutputTruncate)
-	r, err := NewReader(s.Live(), sandbox.Merged, 0)
+	r, err := NewReader(s.LiveSource(), sandbox.Merged, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestReadWhatAKilledOneWrote(t *testing.T) {
 	s.Write(Stdout, []byte("partial"))
 	s.note.close() // as the kernel does
 	others := Store{Dir: filepath.Dir(s.Dir), Spooling: sandbox.Spooling{Age: time.Hour, Total: 1 << 30}}
-	r, err := NewReader(others.Files("ID"), sandbox.Stdout, 0)
+	r, err := NewReader(others.FileSource("ID"), sandbox.Stdout, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,8 +435,8 @@ func TestDamagedSpool(t *testing.T) {
 	os.WriteFile(s.Dir+"/stderr.0000000000000000", bytes.Repeat([]byte{0xff}, 100), 0o600)
 	s.End(sandbox.StatusSuccess, 0, time.Hour)
 	others := Store{Dir: filepath.Dir(s.Dir)}
-	for which, want := range map[sandbox.Stream]error{sandbox.Stdout: io.EOF, sandbox.Stderr: errSpoolBroken} {
-		r, err := NewReader(others.Files("ID"), which, 0)
+	for which, want := range map[sandbox.Stream]error{sandbox.Stdout: io.EOF, sandbox.Stderr: errDamaged} {
+		r, err := NewReader(others.FileSource("ID"), which, 0)
 		for err == nil {
 			_, err = r.Next(t.Context())
 		}
@@ -469,7 +469,7 @@ func TestReaderSeeks(t *testing.T) {
 		s.Write(Stderr, []byte("e"))
 	}
 	opened := 0
-	src := s.Live()
+	src := s.LiveSource()
 	open := src.open
 	src.open = func(which Stream, start int64) (segmentFile, error) {
 		opened++
@@ -507,10 +507,10 @@ func TestNoteFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	if info, err := readSpoolNote(dir); err != nil || info.LogEnd == nil || info.Stdout.Bytes != 1 {
+	if info, err := readNote(dir); err != nil || info.LogEnd == nil || info.Stdout.Bytes != 1 {
 		t.Errorf("%+v, %v", info, err)
 	}
-	if about, err := os.Stat(dir + "/" + spoolNoteName); err != nil || about.Size() > ownfile.Page {
+	if about, err := os.Stat(dir + "/" + noteName); err != nil || about.Size() > ownfile.Page {
 		t.Errorf("%d bytes, %v", about.Size(), err)
 	}
 }

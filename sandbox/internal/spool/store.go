@@ -17,39 +17,39 @@ import (
 	"belljar/sandbox"
 )
 
-// Expired tells whether an output may be removed.
+// Expired tells whether an output's time is over.
 func Expired(l sandbox.LogInfo) bool { return !l.Running && !time.Now().Before(l.Expires) }
 
 const (
 	// maxLogCommand bounds LogInfo.Command, so that a note fits on a page.
 	maxLogCommand = 512
 
-	spoolNoteName = "command.json"
-	sweptName     = ".swept" // no ID begins with a dot
+	noteName  = "command.json"
+	sweptName = ".swept" // no ID begins with a dot
 
-	// SpoolSweepPause is how often spools are looked through: by all processes
+	// SweepPause is how often spools are looked through: by all processes
 	// together, since each command line would do it otherwise.
-	SpoolSweepPause = time.Minute
+	SweepPause = time.Minute
 
-	// spoolLeast is what a spool counts for at least; its directory and note
+	// minSize is what a spool counts for at least; its directory and note
 	// take that much.
-	spoolLeast = 8 << 10
+	minSize = 8 << 10
 )
 
-// spoolNote is a spool's note, which its writer holds locked: where nobody does
+// note is a spool's note, which its writer holds locked: where nobody does
 // nothing more comes.
-type spoolNote struct {
+type note struct {
 	file *os.File
 	info sandbox.LogInfo
 }
 
-func newSpoolNote(dir string, info sandbox.LogInfo) (*spoolNote, error) {
+func createNote(dir string, info sandbox.LogInfo) (*note, error) {
 	info.Command = string(WholeRunes([]byte(info.Command[:min(len(info.Command), maxLogCommand)])))
-	file, err := os.OpenFile(filepath.Join(dir, spoolNoteName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, noteName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	n := &spoolNote{file: file, info: info}
+	n := &note{file: file, info: info}
 	if err = ownfile.Lock(file, ownfile.Exclusive, 0); err == nil {
 		err = n.change(func(*sandbox.LogInfo) {})
 	}
@@ -60,7 +60,7 @@ func newSpoolNote(dir string, info sandbox.LogInfo) (*spoolNote, error) {
 }
 
 // change writes the note over; it only ever grows.
-func (n *spoolNote) change(change func(*sandbox.LogInfo)) error {
+func (n *note) change(change func(*sandbox.LogInfo)) error {
 	change(&n.info)
 	text, err := json.Marshal(n.info)
 	if err != nil {
@@ -70,12 +70,12 @@ func (n *spoolNote) change(change func(*sandbox.LogInfo)) error {
 	return err
 }
 
-func (n *spoolNote) close() { n.file.Close() }
+func (n *note) close() { n.file.Close() }
 
-// readSpoolNote reads what is known of the spool in dir.
-func readSpoolNote(dir string) (sandbox.LogInfo, error) {
+// readNote reads what is known of the spool in dir.
+func readNote(dir string) (sandbox.LogInfo, error) {
 	var info sandbox.LogInfo
-	file, err := os.Open(filepath.Join(dir, spoolNoteName))
+	file, err := os.Open(filepath.Join(dir, noteName))
 	if err != nil {
 		return info, err
 	}
@@ -95,7 +95,7 @@ func readSpoolNote(dir string) (sandbox.LogInfo, error) {
 	return info, err
 }
 
-// Store are the directory of all spools, "" for none. A spool's name is its
+// Store is the directory of all spools, "" for none. A spool's name is its
 // command's ID.
 type Store struct {
 	Dir string
@@ -110,14 +110,14 @@ func (s Store) Path(id string) string {
 	return filepath.Join(s.Dir, id)
 }
 
-// spooled is a spool as it is found.
-type spooled struct {
+// Entry is a spool as it is found.
+type Entry struct {
 	sandbox.LogInfo
 	size int64
 }
 
 // All are the spools there are, the oldest first.
-func (s Store) All() ([]spooled, error) {
+func (s Store) All() ([]Entry, error) {
 	if err := ownfile.CheckDir(s.Dir); err != nil || s.Dir == "" {
 		return nil, err
 	}
@@ -125,13 +125,13 @@ func (s Store) All() ([]spooled, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var list []spooled
+	var list []Entry
 	for _, entry := range entries {
 		if entry.IsDir() && names.CheckID(entry.Name()) == nil && IsSpool(s.Path(entry.Name())) {
 			list = append(list, s.Find(entry.Name()))
 		}
 	}
-	slices.SortFunc(list, func(a, b spooled) int { return a.Started.Compare(b.Started) })
+	slices.SortFunc(list, func(a, b Entry) int { return a.Started.Compare(b.Started) })
 	return list, err
 }
 
@@ -141,21 +141,21 @@ func IsSpool(dir string) bool {
 	files, err := os.ReadDir(dir)
 	return err == nil && !slices.ContainsFunc(files, func(f fs.DirEntry) bool {
 		stream, _, _ := strings.Cut(f.Name(), ".")
-		return f.Name() != spoolNoteName && stream != string(sandbox.Stdout) && stream != string(sandbox.Stderr) || !f.Type().IsRegular()
+		return f.Name() != noteName && stream != string(sandbox.Stdout) && stream != string(sandbox.Stderr) || !f.Type().IsRegular()
 	})
 }
 
-// Find is what is known of the spool of that command.
-func (s Store) Find(id string) spooled {
+// Find is the spool of that command, as far as it can be read.
+func (s Store) Find(id string) Entry {
 	size, changed := s.measure(id)
-	info, err := readSpoolNote(s.Path(id))
+	info, err := readNote(s.Path(id))
 	if err != nil || info.ID != id { // it is being made, or its belljar was killed then
-		info = sandbox.LogInfo{ID: id, Started: changed, Running: time.Since(changed) < SpoolSweepPause}
+		info = sandbox.LogInfo{ID: id, Started: changed, Running: time.Since(changed) < SweepPause}
 	}
 	if info.Ended.IsZero() && !info.Running {
 		info.Ended, info.Expires = changed, changed.Add(time.Duration(info.Keep)*time.Second)
 	}
-	return spooled{info, size}
+	return Entry{info, size}
 }
 
 // measure tells how large a spool is, and when it was written to.
@@ -172,7 +172,7 @@ func (s Store) measure(id string) (size int64, changed time.Time) {
 			}
 		}
 	}
-	return max(size, spoolLeast), changed
+	return max(size, minSize), changed
 }
 
 // sweep removes what is too old, and the oldest where all together are too
@@ -209,7 +209,7 @@ func (s Store) SweepSeldom(ctx context.Context) error {
 		return err
 	}
 	name := s.Path(sweptName)
-	if about, err := os.Stat(name); err == nil && time.Since(about.ModTime()).Abs() < SpoolSweepPause {
+	if about, err := os.Stat(name); err == nil && time.Since(about.ModTime()).Abs() < SweepPause {
 		return nil
 	}
 	return s.sweepNow(ctx)
@@ -227,9 +227,9 @@ func (s Store) sweepNow(ctx context.Context) error {
 	return s.sweep(ctx)
 }
 
-// spoolUnit is what a byte of the file counts for that says what was added since
+// countUnit is what a byte of the file counts for that says what was added since
 // the last sweep.
-const spoolUnit = 64 << 10
+const countUnit = 64 << 10
 
 // Added accounts for a spool that ended, and sweeps where all processes together
 // have added much since the last time.
@@ -239,11 +239,11 @@ func (s Store) Added(ctx context.Context, size int64) error {
 		return err
 	}
 	defer count.Close()
-	if _, err := count.Write(make([]byte, 1+size/spoolUnit)); err != nil {
+	if _, err := count.Write(make([]byte, 1+size/countUnit)); err != nil {
 		return err
 	}
 	about, err := count.Stat()
-	if err != nil || about.Size() < max(1, s.Total/8/spoolUnit) {
+	if err != nil || about.Size() < max(1, s.Total/8/countUnit) {
 		return err
 	}
 	return s.sweepNow(ctx)

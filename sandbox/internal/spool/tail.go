@@ -14,24 +14,24 @@ const (
 	// LiveEvery is the pause between two where the profile says none.
 	LiveEvery = time.Second
 
-	// LiveBytes bounds a live view: it comes again and again, and is read at once.
+	// LiveBytes bounds a live view: they come again and again, and are read at
+	// once.
 	LiveBytes = 4 << 10
-
-	// LiveLines does, too.
+	// LiveLines bounds a live view.
 	LiveLines = 40
 )
 
-// TailNow are the chunks of the output's end, as far as they are there. It may
+// Tail are the chunks of the output's end, as far as they are there. It may
 // be called while the command writes.
-func (s *Spool) TailNow(total sandbox.Total) iter.Seq[sandbox.Chunk] {
+func (s *Spool) Tail(total sandbox.Total) iter.Seq[sandbox.Chunk] {
 	return func(yield func(sandbox.Chunk) bool) {
-		r, err := NewReader(s.Live(), sandbox.Merged, max(0, total.Bytes-liveWindow))
+		r, err := NewReader(s.LiveSource(), sandbox.Merged, max(0, total.Bytes-liveWindow))
 		if err != nil {
 			return
 		}
 		defer r.Close()
 		for first := true; r.next < total.Bytes; first = false {
-			c, err := r.now()
+			c, err := r.available()
 			if err != nil {
 				return // it is not there yet, or gone
 			}
@@ -52,7 +52,10 @@ func (s *Spool) Written() sandbox.Total {
 	return s.Merged()
 }
 
+// StreamTotal is what was written to one. It is for a spool that ended.
+func (s *Spool) StreamTotal(stream Stream) sandbox.Total { return s.streams[stream].Total }
+
 // Merged is what was written to both streams.
 func (s *Spool) Merged() sandbox.Total {
-	return sandbox.Total{Bytes: s.Total, Lines: s.Streams[Stdout].Lines + s.Streams[Stderr].Lines}
+	return sandbox.Total{Bytes: s.Total, Lines: s.streams[Stdout].Lines + s.streams[Stderr].Lines}
 }

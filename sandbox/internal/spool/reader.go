@@ -10,32 +10,11 @@ import (
 
 // Reader is a sandbox.Reader of files.
 type Reader struct {
-	source source
-	which  sandbox.Stream
+	source Source
+	stream sandbox.Stream
 	next   int64 // the offset of what comes next
 	reads  []*streamReader
 	buf    []byte
-}
-
-// source is where a reader's bytes are.
-type source struct {
-	// starts are the segments there are of a stream, in order.
-	starts func(which Stream) ([]int64, error)
-	open   func(which Stream, start int64) (segmentFile, error)
-	// state tells how much was written to each stream, whether that was all,
-	// and what to wait for.
-	state func() (sourceState, <-chan struct{}, error)
-}
-
-type segmentFile interface {
-	io.ReaderAt
-	io.Closer
-}
-
-type sourceState struct {
-	bytes [2]int64
-	ended bool
-	lost  bool // how much was written is not known: its belljar died
 }
 
 // readSize is how much a chunk has at most.
@@ -43,8 +22,8 @@ const readSize = 32 << 10
 
 // NewReader reads from an offset on, which counts the stream's bytes, or,
 // for Merged, those of both.
-func NewReader(src source, which sandbox.Stream, offset int64) (*Reader, error) {
-	r := &Reader{source: src, which: which, next: offset, buf: make([]byte, readSize)}
+func NewReader(src Source, which sandbox.Stream, offset int64) (*Reader, error) {
+	r := &Reader{source: src, stream: which, next: offset, buf: make([]byte, readSize)}
 	switch which {
 	case sandbox.Stdout:
 		r.reads = []*streamReader{newStreamReader(src, Stdout, offset)}
@@ -87,30 +66,30 @@ func (r *Reader) Ready(context.Context) (sandbox.Chunk, error) {
 
 // step is the next chunk, or, with io.EOF, what to wait for.
 func (r *Reader) step() (c sandbox.Chunk, more <-chan struct{}, err error) {
-	if c, err = r.now(); err == nil {
+	if c, err = r.available(); err == nil {
 		return c, nil, nil
 	}
-	state, changed, err := r.look(err)
+	state, changed, err := r.checkProgress(err)
 	if err != nil {
 		return sandbox.Chunk{}, nil, err
 	}
 	// What was seen to have ended has no more than what is there now.
-	if c, err = r.now(); err == nil {
+	if c, err = r.available(); err == nil {
 		return c, nil, nil
 	}
 	if state.ended {
-		c, err = r.rest(state)
+		c, err = r.lastMissed(state)
 		return c, nil, err
 	}
 	return sandbox.Chunk{}, changed, err
 }
 
-// look asks how far the command is, now that nothing more is there, or nothing at
+// checkProgress asks how far the command is, now that nothing more is there, or nothing at
 // all any more: that does not matter to who has it all.
-func (r *Reader) look(why error) (sourceState, <-chan struct{}, error) {
-	gone := errors.Is(why, errSpoolGone)
+func (r *Reader) checkProgress(why error) (progress, <-chan struct{}, error) {
+	gone := errors.Is(why, errGone)
 	if !gone && !errors.Is(why, io.EOF) {
-		return sourceState{}, nil, why
+		return progress{}, nil, why
 	}
 	state, changed, err := r.source.state()
 	if err == nil && gone && !state.ended {
@@ -119,34 +98,34 @@ func (r *Reader) look(why error) (sourceState, <-chan struct{}, error) {
 	return state, changed, err
 }
 
-// rest is what there is no more at the end, told once.
-func (r *Reader) rest(state sourceState) (sandbox.Chunk, error) {
+// lastMissed is what is missing at the end, returned once.
+func (r *Reader) lastMissed(state progress) (sandbox.Chunk, error) {
 	total := state.bytes[Stdout] + state.bytes[Stderr]
-	if r.which != sandbox.Merged {
-		total = state.bytes[r.reads[0].which]
+	if r.stream != sandbox.Merged {
+		total = state.bytes[r.reads[0].stream]
 	}
 	if state.lost || total <= r.next {
 		return sandbox.Chunk{}, io.EOF
 	}
-	c := sandbox.Chunk{Stream: r.which, Offset: total, Missed: total - r.next}
+	c := sandbox.Chunk{Stream: r.stream, Offset: total, Missed: total - r.next}
 	r.next = total
 	return c, nil
 }
 
-// now is the next chunk that is there, io.EOF where there is none.
-func (r *Reader) now() (sandbox.Chunk, error) {
+// available is the next chunk that is there, io.EOF where there is none.
+func (r *Reader) available() (sandbox.Chunk, error) {
 	for {
 		from, err := r.first()
 		if err != nil {
 			return sandbox.Chunk{}, err
 		}
-		at := from.at(r.which)
+		at := from.at(r.stream)
 		if before := r.next - at; before > 0 {
 			from.skip(before)
 			continue
 		}
 		n, err := from.read(r.buf)
-		for err == nil && n < len(r.buf) && from.ready() == nil && from.at(r.which) == at+int64(n) {
+		for err == nil && n < len(r.buf) && from.ready() == nil && from.at(r.stream) == at+int64(n) {
 			var more int
 			more, err = from.read(r.buf[n:])
 			n += more
@@ -154,7 +133,7 @@ func (r *Reader) now() (sandbox.Chunk, error) {
 		if n == 0 {
 			return sandbox.Chunk{}, err
 		}
-		c := sandbox.Chunk{Stream: from.which.Which(), Offset: at, Missed: at - r.next, Data: r.buf[:n]}
+		c := sandbox.Chunk{Stream: from.stream.Name(), Offset: at, Missed: at - r.next, Data: r.buf[:n]}
 		r.next = at + int64(n)
 		return c, nil
 	}
@@ -163,7 +142,7 @@ func (r *Reader) now() (sandbox.Chunk, error) {
 // first is the stream with the next byte, which is ready to be read.
 func (r *Reader) first() (*streamReader, error) {
 	first, err := r.lowest()
-	if err != nil || r.which != sandbox.Merged || first.merged <= r.next {
+	if err != nil || r.stream != sandbox.Merged || first.merged <= r.next {
 		return first, err
 	}
 	// Bytes are missing in front of it. The other stream may have got them since

@@ -5,13 +5,14 @@ import (
 	"fmt"
 )
 
-// keptReader reads what is kept as a file.
-type keptReader struct {
+// ByteReader is an io.Reader of what is kept.
+type ByteReader struct {
 	reader *Reader
 	rest   []byte
 }
 
-func (k *keptReader) Read(p []byte) (int, error) {
+// Read implements io.Reader.
+func (k *ByteReader) Read(p []byte) (int, error) {
 	for len(k.rest) == 0 {
 		c, err := k.reader.Next(context.Background())
 		if err != nil {
@@ -27,4 +28,5 @@ func (k *keptReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (k *keptReader) Close() { k.reader.Close() }
+// Close closes the files.
+func (k *ByteReader) Close() { k.reader.Close() }

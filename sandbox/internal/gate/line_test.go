@@ -113,7 +113,7 @@ func FuzzDelivery(f *testing.F) {
 			if hasStdin {
 				in, c.Stdin = stdin, strings.NewReader(stdin)
 			}
-			text, ok := Line(c, MaxQuick)
+			text, ok := Line(c, MaxShort)
 			if !ok {
 				t.Skip("goes cold")
 			}
@@ -143,7 +143,7 @@ func TestExportable(t *testing.T) {
 				t.Errorf("%q is exportable: %v", name, !want)
 			}
 			c := sandbox.Command{Dir: "/", Script: "x", Env: []string{"A=", name + "=b", "Z="}}
-			if text, ok := Line(c, MaxQuick); ok != want || ok && !strings.Contains(text, " "+name+"='b'") {
+			if text, ok := Line(c, MaxShort); ok != want || ok && !strings.Contains(text, " "+name+"='b'") {
 				t.Errorf("%q is delivered: %v, %q", name, ok, text)
 			}
 		}
@@ -159,19 +159,19 @@ func TestMaxDelivery(t *testing.T) {
 	long := func(n int) sandbox.Command {
 		return sandbox.Command{Dir: "/", Script: "x", Env: []string{"A=" + strings.Repeat("x", n)}}
 	}
-	text, ok := Line(long(0), MaxQuick)
+	text, ok := Line(long(0), MaxShort)
 	if !ok {
 		t.Fatal("goes cold")
 	}
-	room := MaxQuick - len(text)
-	if text, ok := Line(long(room), MaxQuick); !ok || len(text) != MaxQuick {
+	room := MaxShort - len(text)
+	if text, ok := Line(long(room), MaxShort); !ok || len(text) != MaxShort {
 		t.Errorf("%d bytes: %v", len(text), ok)
 	}
-	if _, ok := Line(long(room+1), MaxQuick); ok {
+	if _, ok := Line(long(room+1), MaxShort); ok {
 		t.Error("more than the most is delivered")
 	}
-	quotes := sandbox.Command{Dir: "/", Script: strings.Repeat("'", MaxQuick/4)}
-	if _, ok := Line(quotes, MaxQuick); ok {
+	quotes := sandbox.Command{Dir: "/", Script: strings.Repeat("'", MaxShort/4)}
+	if _, ok := Line(quotes, MaxShort); ok {
 		t.Error("what is too long when quoted is delivered")
 	}
 }

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// MaxQuick bounds what a gate is told, in bytes, where an exec can start
+	// MaxShort bounds the line of a gate, in bytes, where an exec can start
 	// the command, too: a gate reads them one by one, and an exec is quicker with
 	// more.
-	MaxQuick = 128 << 10
+	MaxShort = 128 << 10
 
 	// MaxLine bounds it where no exec can.
 	MaxLine = 8 << 20
 )
 
-// OnlyByGate tells whether an exec cannot start the command. The engine shows what
-// it is told of one, and its API carries nothing but UTF-8.
-func OnlyByGate(c sandbox.Command, secrets []string) bool {
+// Required tells whether only a gate can start the command. The engine shows
+// what an exec is given, and its API carries nothing but UTF-8.
+func Required(c sandbox.Command, secrets []string) bool {
 	return len(secrets) > 0 || !utf8.ValidString(c.Script)
 }
 
-// Line is what a gate is told so that it becomes exactly the command that
+// Line is what a gate reads so that it becomes exactly the command that
 // an exec would start: in that directory, with those variables, and with none of
 // its own. It is one line. The gate says a word before the command runs. False
-// means that no gate can be told this command.
+// means that no gate can read this command.
 func Line(c sandbox.Command, most int) (string, bool) {
 	var b strings.Builder
 	b.WriteString("c ")

@@ -11,10 +11,10 @@ import (
 
 // ending is why we ended a command, or that it ended of itself.
 type ending struct {
-	cause   sandbox.Cause // "" where the command ended of itself
-	message string
-	due     time.Time // when its time was up
-	itself  bool      // it had ended of itself by then, too late
+	cause       sandbox.Cause // "" where the command ended of itself
+	message     string
+	due         time.Time // when its time was up
+	exitedFirst bool      // it had ended of itself by then, too late
 }
 
 // partialKept ends the message of a command that we ended.
@@ -41,7 +41,7 @@ var cancelEnding = ending{cause: sandbox.CauseCanceled, message: "canceled by th
 // endedBy fills r for a command that we ended.
 func endedBy(r *sandbox.Result, e ending) {
 	r.Cause, r.Message, r.ExitCode = e.cause, e.message, sandbox.ExitEnded
-	if !e.itself {
+	if !e.exitedFirst {
 		r.Evidence.KilledBy = "belljar"
 	}
 	switch e.cause {

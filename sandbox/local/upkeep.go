@@ -19,11 +19,11 @@ const (
 	removePause = time.Second
 )
 
-// house is what goes on beside the commands: containers are kept warm, and
+// upkeep is what goes on in the background: containers are kept warm, and
 // removed when nobody waits for that.
-type house struct {
+type upkeep struct {
 	engine    sandbox.Engine
-	images    *knownImages
+	images    *imageCache
 	users     users
 	log       *slog.Logger
 	makers    chan struct{}   // one for each warm container that is being made
@@ -36,7 +36,7 @@ type house struct {
 	all       sync.WaitGroup // everything that goes on
 }
 
-func newHouse(engine sandbox.Engine, images sandbox.Images, log *slog.Logger) *house {
+func newUpkeep(engine sandbox.Engine, images sandbox.Images, log *slog.Logger) *upkeep {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -44,15 +44,15 @@ func newHouse(engine sandbox.Engine, images sandbox.Images, log *slog.Logger) *h
 	// commands have the rest.
 	makers := make(chan struct{}, max(1, runtime.NumCPU()/2))
 	ctx, stop := context.WithCancel(context.Background())
-	return &house{
-		engine: engine, images: &knownImages{Images: images}, log: log, makers: makers,
+	return &upkeep{
+		engine: engine, images: &imageCache{Images: images}, log: log, makers: makers,
 		summaries: make(chan struct{}, runtime.NumCPU()), fetches: make(chan struct{}, 4*runtime.NumCPU()),
 		ctx: ctx, close: stop,
 	}
 }
 
 // discard removes a container that nobody waits for, and joins its gate.
-func (h *house) discard(box sandbox.Container, gate *gate.Gate) {
+func (h *upkeep) discard(box sandbox.Container, gate *gate.Gate) {
 	h.all.Go(func() {
 		h.remove(box)
 		if gate != nil {
@@ -61,7 +61,7 @@ func (h *house) discard(box sandbox.Container, gate *gate.Gate) {
 	})
 }
 
-func (h *house) remove(box sandbox.Container) {
+func (h *upkeep) remove(box sandbox.Container) {
 	last, pause := false, removePause
 	for try := 1; ; try++ {
 		ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)

@@ -35,8 +35,8 @@ func secretVariable(s sandbox.Secret) string {
 	return s.Variable
 }
 
-// granted are the secrets that a command gets.
-func granted(c sandbox.Command, p sandbox.Profile, told []string, g sandbox.Grant) ([]sandbox.Secret, error) {
+// grantedSecrets are those that a command gets.
+func grantedSecrets(c sandbox.Command, p sandbox.Profile, callerEnv []string, g sandbox.Grant) ([]sandbox.Secret, error) {
 	var list []sandbox.Secret
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(g.Secrets))) {
 		i := slices.IndexFunc(p.Secrets, func(s sandbox.Secret) bool { return s.Name == name })
@@ -52,15 +52,15 @@ func granted(c sandbox.Command, p sandbox.Profile, told []string, g sandbox.Gran
 		return nil, sandbox.Invalid("leave out -t", "a command with a terminal gets no secrets: its screen could not be masked")
 	}
 	if len(list) > 0 {
-		return list, checkSteering(p, told, "who gets the command's secrets")
+		return list, checkSteering(p, callerEnv, "who gets the command's secrets")
 	}
 	return nil, nil
 }
 
 // checkSteering refuses a caller's variables that have other programs run than
 // those that rules name, or lead secrets elsewhere than to these.
-func checkSteering(p sandbox.Profile, told []string, what string) error {
-	for _, kv := range told {
+func checkSteering(p sandbox.Profile, callerEnv []string, what string) error {
+	for _, kv := range callerEnv {
 		name := nameOf(kv)
 		if p.Policy.Steers(name) && !p.Policy.AllowEnv(name) {
 			return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("variable %s may decide %s", strconv.QuoteToASCII(name), what),
@@ -74,9 +74,9 @@ func checkSteering(p sandbox.Profile, told []string, what string) error {
 func (l *Local) fetch(ctx context.Context, list []sandbox.Secret) (all []string, err error) {
 	for _, s := range list {
 		var value string
-		if err = lock(ctx, l.house.fetches); err == nil {
+		if err = acquire(ctx, l.upkeep.fetches); err == nil {
 			value, err = secretValue(ctx, s)
-			<-l.house.fetches
+			<-l.upkeep.fetches
 		}
 		if ctx.Err() != nil {
 			return nil, &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command's secrets were fetched"}
@@ -187,7 +187,7 @@ func runForSecret(ctx context.Context, command []string) (string, error) {
 	}
 	late, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
-	stdout := &secretBytes{}
+	stdout := &secretBuffer{}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout = stdout
 	err := hostprog.Run(late, cmd)
@@ -200,15 +200,15 @@ func runForSecret(ctx context.Context, command []string) (string, error) {
 	return string(stdout.kept), nil
 }
 
-// secretBytes keep as much as readSecret.
-type secretBytes struct{ kept []byte }
+// secretBuffer keeps as much as readSecret.
+type secretBuffer struct{ kept []byte }
 
-func (b *secretBytes) Write(p []byte) (int, error) {
+func (b *secretBuffer) Write(p []byte) (int, error) {
 	b.kept = append(b.kept, p[:min(len(p), maxSecret+len("\r\n")+1-len(b.kept))]...)
 	return len(p), nil
 }
 
-// withSecrets is a command as a gate is told it.
+// withSecrets is a command with its secrets in its environment.
 func withSecrets(c sandbox.Command, secrets []string) sandbox.Command {
 	if len(secrets) == 0 {
 		return c
@@ -229,7 +229,7 @@ func nameOf(kv string) string {
 // secrets, not the engine's API but the stdin of a shell.
 func checkDelivery(c sandbox.Command, secrets []string) error {
 	all := withSecrets(c, secrets)
-	if err := checkArguments(all); err != nil || !gate.OnlyByGate(c, secrets) {
+	if err := checkArguments(all); err != nil || !gate.Required(c, secrets) {
 		return err
 	}
 	if c.TTY != nil {

@@ -18,16 +18,16 @@ func (r *request) values() (list []string) {
 
 // line is what a gate reads; see there.
 func (r *request) line() (string, bool) {
-	most := gate.MaxQuick
-	if gate.OnlyByGate(r.command, r.secrets) {
+	most := gate.MaxShort
+	if gate.Required(r.command, r.secrets) {
 		most = gate.MaxLine
 	}
 	return gate.Line(withSecrets(r.command, r.secrets), most)
 }
 
-// conceal takes the secrets out of what is told beside the output, once it is all
+// maskResult takes the secrets out of all but the output, once it is all
 // there: processes may have one among their arguments.
-func (x *execution) conceal() {
+func (x *execution) maskResult() {
 	masks := x.output.masks
 	if masks == nil {
 		return

@@ -1,0 +1,176 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"belljar/internal/ownfile"
+	"belljar/sandbox"
+)
+
+// Store keeps one session's record, in a directory that may be "", for none:
+// then nothing is remembered. The lock file is one for all: each
+// session has two bytes of it, at a place that its name gives.
+type Store struct{ Dir, Name string }
+
+func (s Store) file() string { return filepath.Join(s.Dir, s.Name+".json") }
+
+// Change reads the record, and writes what becomes of it, alone among all
+// processes. A record that is removed is one without a session.
+func (s Store) Change(ctx context.Context, change func(r *Record) error) error {
+	lock, err := s.lock(ctx, recordLock, true)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	r, err := s.Read()
+	if err != nil {
+		return err
+	}
+	before, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := change(r); err != nil {
+		return err
+	}
+	if after, err := json.Marshal(r); err == nil && bytes.Equal(after, before) {
+		return nil
+	}
+	return s.Write(r)
+}
+
+// Load reads the record while nobody writes it.
+func (s Store) Load(ctx context.Context) (*Record, error) {
+	if s.Dir == "" {
+		return &Record{}, nil
+	}
+	lock, err := s.lock(ctx, recordLock, false)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	return s.Read()
+}
+
+// Read reads the record, for who has its lock.
+func (s Store) Read() (*Record, error) {
+	r := &Record{}
+	text, err := os.ReadFile(s.file())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
+		return r, nil
+	}
+	if err == nil { // what follows the first value is a longer one's rest
+		err = json.NewDecoder(bytes.NewReader(text)).Decode(r)
+	}
+	if err != nil {
+		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("reading what is known of session %q", s.Name), Err: err, Hint: "remove it: belljar session rm " + s.Name}
+	}
+	return r, nil
+}
+
+// Write replaces the record as a whole, so that being killed leaves the old one
+// or the new. A small one is written over the old: to rename a new file costs
+// more than all else about a command.
+func (s Store) Write(r *Record) error {
+	if r.Session == "" {
+		if err := os.Remove(s.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if text = append(text, '\n'); len(text) <= ownfile.Page {
+		return ownfile.Overwrite(s.file(), text)
+	}
+	if err := os.WriteFile(s.file()+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(s.file()+".new", s.file())
+}
+
+// The locks of a session, by their byte.
+const (
+	turnLock   = 0
+	recordLock = 1
+)
+
+// Lock waits until nobody else reads or writes the record.
+func (s Store) Lock(ctx context.Context) (*os.File, error) { return s.lock(ctx, recordLock, true) }
+
+// LockTurn waits for the session's turn: alone, or with others that are not.
+func (s Store) LockTurn(ctx context.Context, alone bool) (*os.File, error) {
+	return s.lock(ctx, turnLock, alone)
+}
+
+func (s Store) lock(ctx context.Context, at int64, alone bool) (*os.File, error) {
+	if s.Dir == "" {
+		return nil, sandbox.Invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", s.Name)
+	}
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "making the directory for sessions", Err: err, Hint: "set XDG_STATE_HOME to one that can be written"}
+	}
+	if err := ownfile.CheckDir(s.Dir); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(s.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "opening the sessions' lock", Err: err, Hint: "set XDG_STATE_HOME to a directory that can be written"}
+	}
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		err := s.tryLock(file, at, alone)
+		if err == nil {
+			return file, nil
+		}
+		if !ownfile.IsTaken(err) {
+			file.Close()
+			return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "locking the session", Err: err}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			file.Close()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (s Store) tryLock(file *os.File, at int64, alone bool) error {
+	hash := fnv.New32a()
+	hash.Write([]byte(s.Name))
+	kind := int16(ownfile.Shared)
+	if alone {
+		kind = ownfile.Exclusive
+	}
+	return ownfile.Lock(file, kind, 2*int64(hash.Sum32())+at)
+}
+
+// Names are the names of all sessions that are remembered.
+func Names(dir string) ([]string, error) {
+	if err := ownfile.CheckDir(dir); err != nil || dir == "" {
+		return nil, err
+	}
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, f := range files {
+		if name, ok := strings.CutSuffix(f.Name(), ".json"); ok {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
