@@ -96,8 +96,8 @@ func (a About) Component(name string) (Component, bool) {
 func (e *Engine) Top(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	b := &box{engine: e, id: id}
-	list, err := b.top(ctx)
+	top := &topInspector{counter: &engineCounter{}, box: newBox(e, id, nil)}
+	list, err := top.processes(ctx)
 	if err == nil && len(list) == 0 {
 		err = errors.New("the engine lists no process of a running container")
 	}

@@ -30,41 +30,27 @@ const removePause = 20 * time.Millisecond
 
 // box is a container with its keeper.
 type box struct {
-	engine   *Engine
-	id       string
-	spec     sandbox.Spec
-	stdin    types.HijackedResponse // the keeper's; while it is open, the container lives
-	runtime  string                 // as the engine resolved it
-	init     int                    // the engine's host's PID of the container's first process
-	group    *cgroup                // nil where the kernel is not this host's
-	counting *cgroup                // what counts: group, or that of a kernel of the container's own
-	keeper   int                    // UID of what is the container's own
-	mapped   int                    // the same, as this host numbers it
-	watch    *watch
-	removal  sync.Mutex
-	removed  bool
-	ending   atomic.Bool // Remove was called
+	engine    *Engine
+	id        string
+	spec      sandbox.Spec
+	stdin     types.HijackedResponse // the keeper's; while it is open, the container lives
+	keeperUID int                    // who the container's own processes run as
+	runtime   string                 // as the engine resolved it
+	inspector inspector              // the engine's top, until it is chosen
+	watch     *watch
+
+	removal sync.Mutex
+	removed bool
+	ending  atomic.Bool // Remove was called
 
 	mu    sync.Mutex
 	execs []*running
-	own   []int // PIDs of the container's own processes, on this host
-
-	lastStats atomic.Pointer[container.StatsResponse] // as the last list got them
-
-	counted counts
-
-	// Where the kernel is not shared; see lister.
-	life      context.Context // until the box is removed or closed
-	end       context.CancelFunc
-	all       sync.WaitGroup // goroutines of the box's own
-	preparing sync.Once
-	listing   sync.Mutex
-	lister    *lister
 }
 
 func newBox(e *Engine, id string, w *watch) *box {
-	life, end := context.WithCancel(context.Background())
-	return &box{engine: e, id: id, watch: w, life: life, end: end}
+	b := &box{engine: e, id: id, watch: w}
+	b.inspector = &topInspector{counter: &engineCounter{box: b}, box: b}
+	return b
 }
 
 // Info implements sandbox.Container.
@@ -80,10 +66,10 @@ func (b *box) Remove(ctx context.Context) error {
 		return nil
 	}
 	b.ending.Store(true)
-	b.killStuck()
-	b.end() // what it says from now on is not read, and must not stay unread
+	b.inspector.killStopped()
+	b.inspector.stop() // what a list says from now on is not read, and must not stay unread
 	err := b.remove(ctx)
-	b.endListing()
+	b.inspector.close()
 	for _, exec := range b.started() {
 		if !exec.waited.Load() {
 			exec.close()
@@ -102,7 +88,7 @@ func (b *box) Lost() <-chan struct{} { return b.watch.lost }
 // Close implements sandbox.Container. Whoever still waits for a process in it
 // asks the engine from now on.
 func (b *box) Close() error {
-	b.endListing()
+	b.inspector.close()
 	b.engine.events.remove(b.id, b.watch)
 	b.watch.miss()
 	return nil
@@ -163,7 +149,7 @@ func (b *box) wait(ctx context.Context, d time.Duration) bool {
 		select {
 		case <-changed:
 		case <-time.After(countPause):
-			b.count()
+			b.inspector.count()
 		case <-ctx.Done():
 			return false
 		}
@@ -189,7 +175,7 @@ func (b *box) abandon(ctx context.Context) error {
 		b.stdin.Close()
 	}
 	b.engine.events.remove(b.id, b.watch)
-	b.endListing()
+	b.inspector.close()
 	return b.engine.forceRemove(ctx, b.id)
 }
 

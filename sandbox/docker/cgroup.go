@@ -20,29 +20,24 @@ const cgroupRoot = "/sys/fs/cgroup"
 // controllers (v2), or one for each (v1).
 type cgroup struct{ v2, memory, pidsDir, cpu, freezer string }
 
-// findGroup sets b.counting where the container's first process is this host's:
-// its PID must lead to a group that carries the container's ID. And it sets
-// b.group where all its processes are. There the keeper's user may have another
-// number, where user namespaces map it.
-func (b *box) findGroup() {
-	if b.init == 0 || !b.engine.local() {
-		return
+// findCgroup finds a container's groups where its first process is this host's:
+// its PID must lead to a group that carries the container's ID. It is nil elsewhere.
+func (e *Engine) findCgroup(id string, first int) *cgroup {
+	if first == 0 || !e.local() {
+		return nil
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", b.init))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", first))
 	if err != nil {
-		return
+		return nil
 	}
-	group := parseCgroup(string(text), b.id)
+	group := parseCgroup(string(text), id)
 	if group == nil {
-		return
+		return nil
 	}
 	if pids, err := group.pids(); err != nil || pids == nil {
-		return
+		return nil
 	}
-	b.counting = group
-	if init, err := readStatus(b.init); err == nil && b.sharesKernel() {
-		b.group, b.mapped = group, init.uid
-	}
+	return group
 }
 
 // parseCgroup reads /proc/PID/cgroup, lines of number:controllers:path

@@ -3,9 +3,10 @@ package docker
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"belljar/sandbox"
 
@@ -13,91 +14,72 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Counters implements sandbox.Container: from the kernel where it is this
-// host's, from the engine's events, and from its statistics elsewhere.
-func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
-	var c sandbox.Counters
-	var sources []string
-	if b.counting != nil {
-		sources = append(sources, "cgroup")
-		n := b.count()
-		c.OOMKills, c.PidsLimitHits, c.MaxMemoryBytes, c.CPUSeconds = n.oomKills, n.pidsLimitHits, n.maxMemory, n.cpuSeconds
-		c.DiskFull = b.fullDirs()
-	} else if !b.engine.local() {
-		stats := b.lastStats.Swap(nil)
-		if stats == nil {
-			stats = b.stats(ctx)
-		}
-		c.Resources = sandbox.Resources{CPUSeconds: float64(stats.CPUStats.CPUUsage.TotalUsage) / 1e9, MaxMemoryBytes: int64(stats.MemoryStats.MaxUsage)}
-	}
-	var now seen
-	b.watch.look(func(s seen) { now = s })
-	if !now.blind {
-		sources = append(sources, "events")
-		// An event is no count: it may stand for several kills, or repeat one.
-		// But the counter may be gone with its container, unread.
-		if c.OOMKills == 0 {
-			c.OOMKills = now.oom
-		}
-	}
-	if !b.ending.Load() && (now.died || b.initGone()) {
-		c.Stopped = b.stopped(ctx)
-		if c.Stopped || b.sharesKernel() {
-			c.KilledBy = "outside" // a keeper does not end of itself
-		}
-	}
-	c.Source = strings.Join(sources, ",")
-	return c, nil
+// counter tells what a container used and ran into.
+type counter interface {
+	// count reads what it costs nothing to read, which goes with the container.
+	count() counts
+	// counters are all, and from where; "" where nobody counts limits.
+	counters(ctx context.Context) (c sandbox.Counters, source string)
 }
 
-// count reads the group's counts, if there is one. It keeps the last: they go
-// with the container.
-func (b *box) count() counts {
-	if b.counting == nil {
-		return counts{}
-	}
-	now := b.counting.counts()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.counted = b.counted.max(now)
-	return b.counted
+// cgroupCounter counts by the container's control groups on this host. It keeps
+// the last counts: the groups go with the container.
+type cgroupCounter struct {
+	group *cgroup
+	root  string   // the container's root directory
+	dirs  []string // in it, in memory
+
+	mu   sync.Mutex
+	last counts
 }
 
-// initGone tells whether the container's first process has ended or is about to,
-// which takes all others with it, and which the engine tells only once it
-// cleaned up.
-func (b *box) initGone() bool {
-	if b.group == nil {
-		return false
-	}
-	init, err := readStat(b.init)
-	if err != nil || !init.runs() || init.exiting() {
-		return true
-	}
-	status, err := readStatus(b.init)
-	return err != nil || status.killed
+func (c *cgroupCounter) count() counts {
+	now := c.group.counts()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = c.last.max(now)
+	return c.last
 }
 
-// stopped tells whether the engine was asked to end a container that ended, as
-// by docker kill. It says so once it did it.
-func (b *box) stopped(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
-	defer cancel()
-	return b.watch.until(ctx, func(s seen) bool { return s.stopped || s.blind }).stopped
+func (c *cgroupCounter) counters(context.Context) (all sandbox.Counters, source string) {
+	n := c.count()
+	all.OOMKills, all.PidsLimitHits, all.MaxMemoryBytes, all.CPUSeconds = n.oomKills, n.pidsLimitHits, n.maxMemory, n.cpuSeconds
+	all.DiskFull = c.fullDirs()
+	return all, "cgroup"
 }
 
-// fullDirs are the writable directories in memory that have no room left. They
-// are looked at through the keeper's root.
-func (b *box) fullDirs() []string {
+// fullDirs are the writable directories in memory that have no room left.
+func (c *cgroupCounter) fullDirs() []string {
 	var full []string
-	for _, dir := range append(writableDirs(b.spec), "/dev/shm") {
+	for _, dir := range c.dirs {
 		var fs unix.Statfs_t
-		err := unix.Statfs(filepath.Join(fmt.Sprintf("/proc/%d/root", b.init), dir), &fs)
+		err := unix.Statfs(filepath.Join(c.root, dir), &fs)
 		if err == nil && fs.Type == unix.TMPFS_MAGIC && (fs.Bavail == 0 || fs.Ffree == 0) {
 			full = append(full, dir)
 		}
 	}
 	return full
+}
+
+// engineCounter asks the engine for its statistics, which are sums only. One on
+// this host is not asked: it takes a second to answer.
+type engineCounter struct {
+	box  *box
+	last atomic.Pointer[container.StatsResponse] // as the last list got them
+}
+
+func (c *engineCounter) count() counts { return counts{} }
+
+func (c *engineCounter) counters(ctx context.Context) (all sandbox.Counters, source string) {
+	if c.box.engine.local() {
+		return all, ""
+	}
+	stats := c.last.Swap(nil)
+	if stats == nil {
+		stats = c.box.stats(ctx)
+	}
+	all.Resources = sandbox.Resources{CPUSeconds: float64(stats.CPUStats.CPUUsage.TotalUsage) / 1e9, MaxMemoryBytes: int64(stats.MemoryStats.MaxUsage)}
+	return all, ""
 }
 
 // stats asks the engine, which knows the sums only; zero where it does not say.
@@ -112,4 +94,40 @@ func (b *box) stats(ctx context.Context) *container.StatsResponse {
 		return &container.StatsResponse{}
 	}
 	return &stats
+}
+
+// Counters implements sandbox.Container: the inspector's, and what the engine's
+// events tell.
+func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
+	c, source := b.inspector.counters(ctx)
+	var sources []string
+	if source != "" {
+		sources = append(sources, source)
+	}
+	var now seen
+	b.watch.look(func(s seen) { now = s })
+	if !now.blind {
+		sources = append(sources, "events")
+		// An event is no count: it may stand for several kills, or repeat one.
+		// But the counter may be gone with its container, unread.
+		if c.OOMKills == 0 {
+			c.OOMKills = now.oom
+		}
+	}
+	if ended, _ := b.inspector.ended(); !b.ending.Load() && (now.died || ended) {
+		c.Stopped = b.stopped(ctx)
+		if c.Stopped || b.sharesKernel() {
+			c.KilledBy = "outside" // a keeper does not end of itself
+		}
+	}
+	c.Source = strings.Join(sources, ",")
+	return c, nil
+}
+
+// stopped tells whether the engine was asked to end a container that ended, as
+// by docker kill. It says so once it did it.
+func (b *box) stopped(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	return b.watch.until(ctx, func(s seen) bool { return s.stopped || s.blind }).stopped
 }

@@ -57,7 +57,7 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 		return nil, err
 	}
 	box := newBox(e, id, e.events.add(id))
-	box.spec, box.keeper = spec, keeperFor(spec.User)
+	box.spec, box.keeperUID = spec, keeperFor(spec.User)
 	err = box.start(patient)
 	if err == nil {
 		err = box.checkMounted(patient, judged)
@@ -190,8 +190,7 @@ func (b *box) start(ctx context.Context) error {
 	if err != nil {
 		return engineError(err, "inspecting the container").hint("see: belljar doctor")
 	}
-	b.runtime, b.init = about.HostConfig.Runtime, about.State.Pid
-	b.findGroup()
+	b.chooseInspector(about)
 	return b.checkGroups()
 }
 

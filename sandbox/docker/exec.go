@@ -69,9 +69,9 @@ func (r *running) Cut() string {
 // Exec implements sandbox.Container.
 func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error) {
 	switch uid := x.User.UID; {
-	case uid == b.keeper:
+	case uid == b.keeperUID:
 		return nil, engineError(nil, "user %s has the number of belljar's own processes in this container", x.User).as(sandbox.CauseInvalid).
-			hint(fmt.Sprintf("choose a UID other than %d, or use another session", b.keeper))
+			hint(fmt.Sprintf("choose a UID other than %d, or use another session", b.keeperUID))
 	case uid <= 0:
 		return nil, rootError()
 	}
@@ -79,7 +79,7 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 	if err != nil {
 		return nil, err
 	}
-	b.prepareListing()
+	b.inspector.prepare()
 	return r, nil
 }
 

@@ -24,31 +24,35 @@ var NumberedName = numberedName
 
 // ListInside lists a container's processes as where the kernel is not shared.
 func ListInside(ctx context.Context, c sandbox.Container) ([]sandbox.Process, error) {
-	return c.(*box).listInside(ctx)
+	b := c.(*box)
+	inside := newInsideInspector(b, b.inspector)
+	defer inside.close()
+	return inside.processes(ctx)
 }
 
 // ListByEngine lists a container's processes as where this host does not see them.
 func ListByEngine(ctx context.Context, c sandbox.Container) ([]sandbox.Process, error) {
 	b := c.(*box)
-	elsewhere := newBox(b.engine, b.id, b.watch)
-	elsewhere.keeper = b.keeper
-	return elsewhere.top(ctx)
+	return (&topInspector{counter: b.inspector, box: b}).processes(ctx)
 }
 
 // CannotFreeze takes the right to freeze a container's processes away, which
 // only root has.
 func CannotFreeze(c sandbox.Container) {
-	b := c.(*box)
-	b.group.v2, b.group.freezer = "", "/nonexistent"
+	group := c.(*box).inspector.(*hostInspector).group
+	group.v2, group.freezer = "", "/nonexistent"
 }
 
 // NotHere has a container's processes seen through the engine only, as where it
 // is on another host.
-func NotHere(c sandbox.Container) { c.(*box).group = nil }
+func NotHere(c sandbox.Container) {
+	b := c.(*box)
+	b.inspector = &topInspector{counter: b.inspector.(*hostInspector).counter, box: b}
+}
 
 // Freeze does it, as a belljar did that was killed then.
 func Freeze(c sandbox.Container) error {
-	g := c.(*box).group
+	g := c.(*box).inspector.(*hostInspector).group
 	file, err := os.OpenFile(g.freezerFile(), os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -58,13 +62,13 @@ func Freeze(c sandbox.Container) error {
 }
 
 // Frozen tells whether a container's processes are.
-func Frozen(c sandbox.Container) bool { return c.(*box).group.frozen() }
+func Frozen(c sandbox.Container) bool { return c.(*box).inspector.(*hostInspector).group.frozen() }
 
 // KillInside kills a container's processes as where this host does not see them.
 func KillInside(ctx context.Context, c sandbox.Container, list []sandbox.Process) error {
 	b := c.(*box)
 	elsewhere := newBox(b.engine, b.id, b.watch)
-	elsewhere.spec, elsewhere.runtime, elsewhere.keeper = b.spec, b.runtime, b.keeper
+	elsewhere.spec, elsewhere.runtime, elsewhere.keeperUID = b.spec, b.runtime, b.keeperUID
 	return elsewhere.Kill(ctx, list)
 }
 

@@ -2,7 +2,6 @@ package docker
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -14,7 +13,7 @@ import (
 
 // checkGroups looks at the running container's groups, where it can.
 func (b *box) checkGroups() error {
-	root := b.root()
+	root := b.inspector.root()
 	if root == nil {
 		return nil
 	}
@@ -24,20 +23,6 @@ func (b *box) checkGroups() error {
 			as(sandbox.CauseImage).hint("remove that group from the image")
 	}
 	return nil
-}
-
-// root is the running container's root, nil where its processes are not this
-// host's, or not ours to look at, as for a user other than root. Links in it lead
-// into it, never out of it.
-func (b *box) root() *os.File {
-	if b.group == nil {
-		return nil
-	}
-	root, err := os.Open(fmt.Sprintf("/proc/%d/root", b.init))
-	if err != nil {
-		return nil
-	}
-	return root
 }
 
 // forgedGroup is a group in /etc/group whose name is a number, "" if there is

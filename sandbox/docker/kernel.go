@@ -25,7 +25,7 @@ func (r *running) fate(ctx context.Context, status int) (int, error) {
 	if b.sharesKernel() || b.ending.Load() || status != runtimeFailed && status != killed {
 		return status, nil
 	}
-	counted := b.count() // the counts go with the container
+	counted := b.inspector.count() // the counts go with the container
 	if b.settle(ctx) {
 		return status, nil
 	}

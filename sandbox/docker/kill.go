@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"belljar/sandbox"
-
-	"golang.org/x/sys/unix"
 )
 
 // killScript kills a process that has this PID and began then, the twentieth
@@ -25,7 +23,7 @@ k() { read -r s </proc/$1/stat || return; p=$1 t=$2; set -- ${s##*) }; [ "${20}"
 func (b *box) Kill(ctx context.Context, list []sandbox.Process) error {
 	inside := map[int][]string{}
 	for _, p := range list {
-		if b.group != nil && killHere(p) {
+		if b.inspector.kill(p) {
 			continue
 		}
 		if p.PID == 0 {
@@ -53,21 +51,4 @@ func (b *box) killInside(ctx context.Context, uid int, calls []string) error {
 		return fmt.Errorf("killing from inside: %w", err)
 	}
 	return nil
-}
-
-// killHere kills a process of this host, and tells whether it is dead or dying.
-// The PID may have passed to another process since it was listed: its start
-// tells, and from then on the descriptor holds.
-func killHere(p sandbox.Process) bool {
-	fd, err := unix.PidfdOpen(p.HostPID, 0)
-	if err != nil {
-		return errors.Is(err, unix.ESRCH)
-	}
-	defer unix.Close(fd)
-	now, err := readStat(p.HostPID)
-	if err != nil || now.startTicks != p.StartTicks {
-		return true
-	}
-	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-	return err == nil || errors.Is(err, unix.ESRCH)
 }

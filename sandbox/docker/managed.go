@@ -82,10 +82,9 @@ func (e *Engine) Look(ctx context.Context, m *Managed) error {
 		return engineError(err, "container %q is not belljar's", m.ID).hint("see what runs in it: docker top " + m.ID)
 	}
 	b := newBox(e, m.ID, newWatch())
-	b.runtime, b.init = about.HostConfig.Runtime, about.State.Pid
-	defer b.endListing()
-	fmt.Sscanf(about.Config.User, "%d", &b.keeper)
-	b.findGroup()
+	fmt.Sscanf(about.Config.User, "%d", &b.keeperUID)
+	b.chooseInspector(about)
+	defer b.inspector.close()
 	m.Runs, err = b.Processes(ctx)
 	return err
 }

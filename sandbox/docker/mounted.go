@@ -91,7 +91,7 @@ func (b *box) checkMounted(ctx context.Context, judged []bound) error {
 	if len(targets) == 0 {
 		return nil
 	}
-	root := b.root()
+	root := b.inspector.root()
 	if root == nil {
 		return b.checkTargets(ctx)
 	}
@@ -188,7 +188,7 @@ func (b *box) ask(ctx context.Context, script string, env []string) (string, err
 	defer cancel()
 	var said brief
 	exec, err := b.exec(ctx, sandbox.Exec{
-		Script: script, Dir: "/", Env: env, User: sandbox.User{UID: b.keeper, GID: b.keeper}, Stdout: &said, Stderr: io.Discard,
+		Script: script, Dir: "/", Env: env, User: sandbox.User{UID: b.keeperUID, GID: b.keeperUID}, Stdout: &said, Stderr: io.Discard,
 	})
 	if err != nil {
 		return "", err

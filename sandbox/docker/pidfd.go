@@ -2,10 +2,7 @@ package docker
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +15,7 @@ import (
 type exitWatch struct {
 	C      chan struct{} // closed when the process ended
 	once   sync.Once
-	cancel context.CancelFunc // nil where this host does not see it
+	cancel context.CancelFunc
 	done   chan struct{}
 }
 
@@ -27,14 +24,11 @@ func (w *exitWatch) seen() { w.once.Do(func() { close(w.C) }) }
 
 // watchExit begins when the engine tells the process's PID.
 func (r *running) watchExit() *exitWatch {
-	if r.box.group == nil {
-		return &exitWatch{C: make(chan struct{})}
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &exitWatch{C: make(chan struct{}), cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		if r.ended(ctx) {
+		if r.box.inspector.waitExit(ctx, r) {
 			w.seen()
 		}
 	}()
@@ -42,10 +36,8 @@ func (r *running) watchExit() *exitWatch {
 }
 
 func (w *exitWatch) stop() {
-	if w.cancel != nil {
-		w.cancel()
-		<-w.done
-	}
+	w.cancel()
+	<-w.done
 }
 
 // Exited implements sandbox.Running.
@@ -55,45 +47,17 @@ func (r *running) Exited() <-chan struct{} { return r.exited.C }
 // its processes are.
 func (r *running) HasEnded(ctx context.Context) (when time.Time, yes bool) {
 	about, err := r.inspect(ctx)
-	yes = err == nil && about.Pid != 0 && !about.Running
-	if r.box.group == nil {
-		return when, yes
+	if err != nil || about.Pid == 0 {
+		return when, false
 	}
-	if !yes && err == nil && about.Pid != 0 {
-		process, err := readStat(about.Pid)
-		yes = err != nil || !process.runs()
-	}
-	if yes {
+	runs, known := r.box.inspector.runs(about.Pid)
+	yes = !about.Running || known && !runs
+	if yes && known {
 		ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 		defer cancel()
 		when = r.box.watch.until(ctx, func(s seen) bool { return s.blind || s.exits[r.id] != exit{} }).exits[r.id].when
 	}
 	return when, yes
-}
-
-// ended waits for the process's end and tells whether it came.
-func (r *running) ended(ctx context.Context) bool {
-	pid := r.pid(ctx)
-	if pid == 0 {
-		return false
-	}
-	r.box.snapshot() // so that the list after its end is quick
-	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
-	if errors.Is(err, unix.ESRCH) {
-		return true
-	}
-	if err != nil {
-		return false
-	}
-	process := os.NewFile(uintptr(fd), "pidfd")
-	defer process.Close()
-	// The PID may have passed to another process since the engine told it.
-	// That cannot happen any more to what the descriptor refers to.
-	group, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil || !strings.Contains(string(group), r.box.id) {
-		return true
-	}
-	return readable(ctx, process)
 }
 
 // readable waits until a pidfd is, which says that its process ended.

@@ -63,11 +63,8 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 		Session: kept.Session, User: kept.User, Deadline: kept.Deadline,
 		Image: sandbox.Image{Reference: kept.Image, ID: about.Image, Digest: about.Config.Labels[labelDigest]},
 	}
-	b.runtime, b.init = about.HostConfig.Runtime, about.State.Pid
-	fmt.Sscanf(about.Config.User, "%d", &b.keeper)
-	b.findGroup()
-	if b.group != nil {
-		b.group.thaw()
-	}
+	fmt.Sscanf(about.Config.User, "%d", &b.keeperUID)
+	b.chooseInspector(about)
+	b.inspector.thaw()
 	return b, nil
 }

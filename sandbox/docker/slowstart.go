@@ -82,7 +82,7 @@ func killInGroup(id string) (found bool) {
 			continue
 		}
 		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), id) {
-			found = killHere(sandbox.Process{HostPID: pid, StartTicks: before.startTicks}) || found
+			found = killProcess(sandbox.Process{HostPID: pid, StartTicks: before.startTicks}) || found
 		}
 	}
 	return found

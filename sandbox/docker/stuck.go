@@ -2,7 +2,6 @@ package docker
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,16 +19,13 @@ const stuckAfter = time.Second
 // unstick kills what starts r where it was stopped, until the function that it
 // returns is called.
 func (r *running) unstick() (stop func()) {
-	if r.box.group == nil {
-		return func() {}
-	}
 	var all sync.WaitGroup
 	done := make(chan struct{})
 	all.Go(func() {
 		for {
 			select {
 			case <-time.After(stuckAfter):
-				if r.box.killStuck() {
+				if r.box.inspector.killStopped() {
 					r.stuck.Store(true)
 				}
 			case <-done:
@@ -41,22 +37,6 @@ func (r *running) unstick() (stop func()) {
 		close(done)
 		all.Wait()
 	}
-}
-
-// killStuck kills the runtime's own processes in the container that are stopped,
-// which they never are of themselves. One that only has their name is the
-// container's own, and its stopping it was.
-func (b *box) killStuck() (found bool) {
-	if b.group == nil {
-		return false
-	}
-	pids, _ := b.group.pids()
-	for _, pid := range pids {
-		if s, err := readStat(pid); err == nil && s.state == "T" && strings.HasPrefix(s.comm, "runc:[") {
-			found = killHere(sandbox.Process{HostPID: pid, StartTicks: s.startTicks}) || found
-		}
-	}
-	return found
 }
 
 func stuckError(spec sandbox.Spec) error {

@@ -97,7 +97,7 @@ func (b *box) moving(file string) bool {
 // made, in a mount: a command that can write there has the runtime wait for a FIFO
 // when the next one starts, or writes a group for it. The root is read-only.
 func (b *box) checkUserFilesStay() error {
-	root := b.root()
+	root := b.inspector.root()
 	if root == nil {
 		return nil
 	}

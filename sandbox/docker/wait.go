@@ -49,8 +49,11 @@ const settleTimeout = 2 * time.Second
 func (b *box) settle(ctx context.Context) (lives bool) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	if b.group != nil || b.probe(ctx) {
-		return !b.initGone()
+	if ended, known := b.inspector.ended(); known {
+		return !ended
+	}
+	if b.probe(ctx) {
+		return true
 	}
 	b.watch.until(ctx, func(s seen) bool { return s.died || s.blind })
 	return false
@@ -58,7 +61,7 @@ func (b *box) settle(ctx context.Context) (lives bool) {
 
 // probe tells whether a process can be started.
 func (b *box) probe(ctx context.Context) bool {
-	made, err := b.engine.client.ContainerExecCreate(ctx, b.id, container.ExecOptions{User: fmt.Sprint(b.keeper), Cmd: []string{"sh", "-c", ":"}})
+	made, err := b.engine.client.ContainerExecCreate(ctx, b.id, container.ExecOptions{User: fmt.Sprint(b.keeperUID), Cmd: []string{"sh", "-c", ":"}})
 	if err != nil {
 		return false
 	}
@@ -106,7 +109,7 @@ func (r *running) status(ctx context.Context) (int, error) {
 		case <-copied:
 			copied, eof = nil, time.Now()
 			if !r.box.sharesKernel() {
-				r.box.count() // see fate
+				r.box.inspector.count() // see fate
 			}
 		case <-gone:
 			// The status is near; if not, it is worth asking for.

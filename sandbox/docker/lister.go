@@ -43,13 +43,13 @@ type lister struct {
 	own   []string           // the container's own processes, itself included, as "/proc/PID"
 }
 
-// openLister starts one.
-func (b *box) openLister(ctx context.Context) (*lister, error) {
+// openLister starts one, which writes until life ends.
+func (b *box) openLister(ctx, life context.Context) (*lister, error) {
 	in, stdin := io.Pipe()
-	life, end := context.WithCancel(b.life)
+	life, end := context.WithCancel(life)
 	l := &lister{stdin: stdin, out: make(chan []byte), end: end}
 	exec, err := b.exec(ctx, sandbox.Exec{
-		Script: listScript, Dir: "/", User: sandbox.User{UID: b.keeper, GID: b.keeper}, Stdin: in,
+		Script: listScript, Dir: "/", User: sandbox.User{UID: b.keeperUID, GID: b.keeperUID}, Stdin: in,
 		Stdout: chanWriter{life, l.out}, Stderr: io.Discard,
 	})
 	if err != nil {
@@ -58,7 +58,7 @@ func (b *box) openLister(ctx context.Context) (*lister, error) {
 	}
 	l.exec = exec
 	if _, err = l.read(ctx, "\n"); err == nil {
-		_, err = l.list(ctx, b.keeper)
+		_, err = l.list(ctx, b.keeperUID)
 	}
 	if err != nil && !errors.Is(err, errMissed) {
 		l.close()
@@ -134,56 +134,6 @@ func (l *lister) idle(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	return others(strings.Fields(pids), l.own) == 0, nil
-}
-
-// listInside lists by an exec in the container.
-func (b *box) listInside(ctx context.Context) (list []sandbox.Process, err error) {
-	b.listing.Lock()
-	defer b.listing.Unlock()
-	if b.lister == nil {
-		if b.lister, err = b.openLister(ctx); err != nil {
-			return nil, fmt.Errorf("listing from inside: %w", err)
-		}
-	}
-	idle, err := b.lister.idle(ctx)
-	if err == nil && !idle {
-		list, err = b.lister.list(ctx, b.keeper)
-	}
-	if errors.Is(err, errMissed) {
-		return list, err
-	}
-	if err != nil {
-		b.lister.close()
-		b.lister = nil
-		return nil, fmt.Errorf("listing from inside: %w", err)
-	}
-	return list, nil
-}
-
-// prepareListing opens the lister before it is needed, beside what is going on.
-func (b *box) prepareListing() {
-	if b.sharesKernel() {
-		return
-	}
-	b.preparing.Do(func() {
-		b.all.Go(func() {
-			ctx, cancel := context.WithTimeout(b.life, callTimeout)
-			defer cancel()
-			b.listInside(ctx) // who needs it is told what fails
-		})
-	})
-}
-
-// endListing ends it, and what prepares it.
-func (b *box) endListing() {
-	b.end()
-	b.all.Wait()
-	b.listing.Lock()
-	defer b.listing.Unlock()
-	if b.lister != nil {
-		b.lister.close()
-		b.lister = nil
-	}
 }
 
 // chanWriter passes on what is written until its context ends.

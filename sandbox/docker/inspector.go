@@ -1,0 +1,98 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"belljar/sandbox"
+
+	"github.com/docker/docker/api/types/container"
+)
+
+// inspector sees what runs in a container, and acts on it, from where this
+// process can: this host's kernel, the engine's top, or inside the container. One
+// is chosen for each container, once the engine tells its runtime and its first
+// process.
+type inspector interface {
+	counter
+	hostAccess
+
+	// processes lists what runs, without the container's own processes. With an
+	// error the list may lack some; see errMissed.
+	processes(ctx context.Context) ([]sandbox.Process, error)
+	// prepare does ahead, in the background, what the first list needs.
+	prepare()
+	// stop ends what prepare and processes started: no list is made any more.
+	// close also waits for its end, and comes after it at the latest.
+	stop()
+	close()
+}
+
+// hostAccess is what only the kernel of the container's host can tell and do.
+type hostAccess interface {
+	// kill sends SIGKILL to a process that was listed, and to no other that got
+	// its PID since. It tells whether the process is dead or dying.
+	kill(p sandbox.Process) bool
+	// killStopped kills the runtime's processes that a command has stopped, and
+	// tells whether there were any.
+	killStopped() bool
+	// thaw continues processes that a killed belljar left frozen.
+	thaw()
+	// root opens the container's root directory. Links in it lead into it, never
+	// out of it. It is nil where this process may not look.
+	root() *os.File
+	// ended tells whether the container's first process has ended or is about to,
+	// which takes all others with it.
+	ended() (ended, known bool)
+	// runs tells whether the process with that PID on the engine's host runs.
+	runs(pid int) (runs, known bool)
+	// waitExit waits for a process's end and tells whether it came.
+	waitExit(ctx context.Context, r *running) bool
+}
+
+// noHostAccess is that of a container on another host, or of one whose processes
+// this host's kernel does not have. The engine, or the container, is asked instead.
+type noHostAccess struct{}
+
+func (noHostAccess) kill(sandbox.Process) bool               { return false }
+func (noHostAccess) killStopped() bool                       { return false }
+func (noHostAccess) thaw()                                   {}
+func (noHostAccess) root() *os.File                          { return nil }
+func (noHostAccess) ended() (ended, known bool)              { return false, false }
+func (noHostAccess) runs(int) (runs, known bool)             { return false, false }
+func (noHostAccess) waitExit(context.Context, *running) bool { return false }
+
+// chooseInspector is called with what the engine tells of a container that runs.
+func (b *box) chooseInspector(about container.InspectResponse) {
+	b.runtime = about.HostConfig.Runtime
+	first := about.State.Pid
+	group := b.engine.findCgroup(b.id, first)
+	var counts counter = &engineCounter{box: b}
+	if group != nil {
+		counts = &cgroupCounter{group: group, root: fmt.Sprintf("/proc/%d/root", first), dirs: append(writableDirs(b.spec), "/dev/shm")}
+	}
+	switch {
+	case !b.sharesKernel():
+		b.inspector = newInsideInspector(b, counts)
+		return
+	case group != nil:
+		if status, err := readStatus(first); err == nil {
+			b.inspector = &hostInspector{counter: counts, group: group, id: b.id, first: first, keeperUID: b.keeperUID, hostUID: status.uid}
+			return
+		}
+	}
+	b.inspector = &topInspector{counter: counts, box: b}
+}
+
+// sharesKernel tells whether a process in the container is one of the engine's
+// host's. Under gVisor the engine's top lists other processes of the host.
+func (b *box) sharesKernel() bool {
+	return slices.Contains([]string{"", "runc", "crun", "io.containerd.runc.v2"}, b.runtime)
+}
+
+// Processes implements sandbox.Container.
+func (b *box) Processes(ctx context.Context) ([]sandbox.Process, error) {
+	return b.inspector.processes(ctx)
+}

@@ -1,0 +1,66 @@
+package docker
+
+import (
+	"errors"
+	"slices"
+
+	"belljar/sandbox"
+
+	"golang.org/x/sys/unix"
+)
+
+// errMissed is of a list that may lack processes: one that starts another and
+// ends, again and again, is never there to be looked at.
+var errMissed = errors.New("the list may lack processes: they came and went while it was made")
+
+// others counts those that are in now and were not in before.
+func others[T comparable](now, before []T) (n int) {
+	for _, x := range now {
+		if !slices.Contains(before, x) {
+			n++
+		}
+	}
+	return n
+}
+
+// listProcesses lists all but those of the keeper's user, which are own: the keeper
+// and the engine's init.
+func listProcesses(pids []int, keeperUID int) (list []sandbox.Process, own []int) {
+	up, inside := uptime(), map[int]int{}
+	for _, pid := range pids {
+		p, uid, ok := readProcess(pid, up)
+		if !ok {
+			continue
+		}
+		inside[pid] = p.PID
+		if uid == keeperUID {
+			own = append(own, pid)
+			continue
+		}
+		list = append(list, p)
+	}
+	for i := range list {
+		list[i].PPID = inside[list[i].PPID] // 0 where the parent is outside
+	}
+	slices.SortFunc(list, byPID)
+	return list, own
+}
+
+func byPID(a, b sandbox.Process) int { return a.PID - b.PID }
+
+// killProcess kills a process of this host, and tells whether it is dead or dying.
+// The PID may have passed to another process since it was listed: its start
+// tells, and from then on the descriptor holds.
+func killProcess(p sandbox.Process) bool {
+	fd, err := unix.PidfdOpen(p.HostPID, 0)
+	if err != nil {
+		return errors.Is(err, unix.ESRCH)
+	}
+	defer unix.Close(fd)
+	now, err := readStat(p.HostPID)
+	if err != nil || now.startTicks != p.StartTicks {
+		return true
+	}
+	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	return err == nil || errors.Is(err, unix.ESRCH)
+}
