@@ -136,9 +136,9 @@ func (b *bench) host(ctx context.Context) (benchHost, error) {
 		return benchHost{}, err
 	}
 	h := benchHost{
-		OS: about.OS, Arch: runtime.GOARCH, Kernel: about.Kernel, CPUs: about.CPUs, MemoryBytes: about.Memory,
+		OS: about.Machine.OS, Arch: runtime.GOARCH, Kernel: about.Machine.Kernel, CPUs: about.Machine.CPUs, MemoryBytes: about.Machine.Memory,
 		Engine: about.Version, Runtime: cmp.Or(b.config.Profiles[sandbox.DefaultProfile].Runtime, about.Runtime),
-		Storage: about.Storage, Cgroup: about.CgroupVersion, Image: b.image.ID,
+		Storage: about.Storage, Cgroup: about.Cgroup.Version, Image: b.image.ID,
 	}
 	if about.Local {
 		text, _ := os.ReadFile("/proc/cpuinfo")

@@ -151,7 +151,7 @@ func (p *patient) reachEngine(ctx context.Context) finding {
 	}
 	p.engine = engine
 	a := p.about
-	return ok("%s at %s%s, API %s (engine up to %s, belljar up to %s); %s, Linux %s", a.Version, a.Host, which, a.API, a.EngineAPI, a.ClientAPI, a.OS, a.Kernel)
+	return ok("%s at %s%s, API %s (engine up to %s, belljar up to %s); %s, Linux %s", a.Version, a.Host, which, a.API.Used, a.API.Engine, a.API.Client, a.Machine.OS, a.Machine.Kernel)
 }
 
 // circular is a hint that brought the user here.

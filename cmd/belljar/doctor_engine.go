@@ -108,7 +108,7 @@ func checkRunc(a docker.About, profiles map[string]sandbox.Profile) finding {
 
 // checkLimits tells what the engine would drop without an error.
 func checkLimits(a docker.About) finding {
-	cgroups := fmt.Sprintf("cgroup v%s, driver %s", a.CgroupVersion, a.CgroupDriver)
+	cgroups := fmt.Sprintf("cgroup v%s, driver %s", a.Cgroup.Version, a.Cgroup.Driver)
 	var missing []string
 	for _, limit := range []struct {
 		name string
@@ -125,7 +125,7 @@ func checkLimits(a docker.About) finding {
 	if !a.Limits.Swap {
 		return warn("boot the engine's host with swapaccount=1, use cgroup v2, or turn swap off", "%s: no limit on swap, so commands may use swap beyond limits.memory", cgroups)
 	}
-	return ok("%s: memory, swap, CPU and pids limits; the host has %d CPUs and %s", cgroups, a.CPUs, units.BytesSize(float64(a.Memory)))
+	return ok("%s: memory, swap, CPU and pids limits; the host has %d CPUs and %s", cgroups, a.Machine.CPUs, units.BytesSize(float64(a.Machine.Memory)))
 }
 
 // security finds an option of the engine's, such as "name=seccomp,profile=…".

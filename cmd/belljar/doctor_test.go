@@ -107,7 +107,7 @@ func goodEngine() docker.About {
 	return docker.About{
 		Version: "28.5.2", Runtime: "runc", Runtimes: []string{"runc", "runsc"},
 		Components: []docker.Component{{Name: "Engine", Version: "28.5.2"}, {Name: "runc", Version: "1.3.3", Commit: "v1.3.3-0-gd842d77"}},
-		Storage:    "overlay2", CgroupVersion: "2", CgroupDriver: "systemd",
+		Storage:    "overlay2", Cgroup: docker.Cgroup{Version: "2", Driver: "systemd"},
 		Limits:   docker.LimitSupport{Memory: true, Swap: true, CPU: true, Pids: true},
 		Security: []string{"name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"},
 	}

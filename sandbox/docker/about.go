@@ -11,31 +11,44 @@ import (
 	"github.com/docker/docker/api/types/system"
 )
 
-// About is what an engine is, and what its host can do for a lock-down.
+// About describes an engine, and what its host can do for a lock-down.
 type About struct {
-	Host      string // its address
-	Local     bool   // reached through a socket file: its host is most likely this one
-	Version   string // "20.10.24+dfsg1"
-	API       string // what is spoken with it, such as "1.41"
-	EngineAPI string // the newest it speaks
-	ClientAPI string // the newest we speak
+	Host    string // its address
+	Local   bool   // reached through a socket file: its host is most likely this one
+	Version string // "20.10.24+dfsg1"
+	API     APIVersions
+	Machine Machine
 
 	Runtime    string      // the default one
 	Runtimes   []string    // all it lists, by name
 	Components []Component // Engine, containerd, runc, … as far as it tells
 
-	Kernel  string
-	OS      string
-	CPUs    int
-	Memory  int64 // bytes
-	RootDir string
+	RootDir  string
+	Storage  string // the driver
+	Cgroup   Cgroup
+	Limits   LimitSupport
+	Security []string // "name=seccomp,profile=default", …
+	Warnings []string // the engine's own, of one or several lines
+}
 
-	Storage       string // the driver
-	CgroupVersion string // "1" or "2"
-	CgroupDriver  string
-	Limits        LimitSupport
-	Security      []string // "name=seccomp,profile=default", …
-	Warnings      []string // the engine's own, of one or several lines
+// APIVersions are those of the Docker API, such as "1.41".
+type APIVersions struct {
+	Used   string // the one that both speak
+	Engine string // the newest that the engine speaks
+	Client string // the newest that belljar speaks
+}
+
+// Machine is the engine's host.
+type Machine struct {
+	Kernel, OS string
+	CPUs       int
+	Memory     int64 // bytes
+}
+
+// Cgroup is how the engine's host counts and limits.
+type Cgroup struct {
+	Version string // "1" or "2"
+	Driver  string
 }
 
 // Component is a program that the engine works with.
@@ -63,16 +76,16 @@ func (e *Engine) About(ctx context.Context) (About, error) {
 	}
 	a := about(version, info)
 	a.Host, a.Local = e.Host(), e.local()
-	a.API, a.ClientAPI = e.client.ClientVersion(), api.DefaultVersion
+	a.API.Used, a.API.Client = e.client.ClientVersion(), api.DefaultVersion
 	return a, nil
 }
 
 func about(version types.Version, info system.Info) About {
 	a := About{
-		Version: version.Version, EngineAPI: version.APIVersion,
+		Version: version.Version, API: APIVersions{Engine: version.APIVersion},
+		Machine: Machine{Kernel: info.KernelVersion, OS: info.OperatingSystem, CPUs: info.NCPU, Memory: info.MemTotal},
 		Runtime: info.DefaultRuntime, Runtimes: slices.Sorted(maps.Keys(info.Runtimes)),
-		Kernel: info.KernelVersion, OS: info.OperatingSystem, CPUs: info.NCPU, Memory: info.MemTotal, RootDir: info.DockerRootDir,
-		Storage: info.Driver, CgroupVersion: info.CgroupVersion, CgroupDriver: info.CgroupDriver,
+		RootDir: info.DockerRootDir, Storage: info.Driver, Cgroup: Cgroup{Version: info.CgroupVersion, Driver: info.CgroupDriver},
 		Limits:   LimitSupport{Memory: info.MemoryLimit, Swap: info.SwapLimit, CPU: info.CPUCfsQuota, Pids: info.PidsLimit},
 		Security: info.SecurityOptions, Warnings: info.Warnings,
 	}

@@ -31,11 +31,11 @@ func TestAbout(t *testing.T) {
 		}
 	}
 	want := About{
-		Version: "20.10.24+dfsg1", EngineAPI: "1.41",
+		Version: "20.10.24+dfsg1", API: APIVersions{Engine: "1.41"},
 		Runtime: "runc", Runtimes: []string{"runc", "runsc"},
 		Components: []Component{{"Engine", "20.10.24+dfsg1", "5d6db84"}, {"runc", "1.1.5+ds1", "1.1.5+ds1-1+deb12u1"}, {"other", "1", ""}},
-		Kernel:     "6.18.44", OS: "Debian GNU/Linux 12 (bookworm)", CPUs: 2, Memory: 1024, RootDir: "/var/lib/docker",
-		Storage: "overlay2", CgroupVersion: "1", CgroupDriver: "cgroupfs",
+		Machine:    Machine{Kernel: "6.18.44", OS: "Debian GNU/Linux 12 (bookworm)", CPUs: 2, Memory: 1024},
+		RootDir:    "/var/lib/docker", Storage: "overlay2", Cgroup: Cgroup{Version: "1", Driver: "cgroupfs"},
 		Limits:   LimitSupport{Memory: true, CPU: true, Pids: true},
 		Security: []string{"name=seccomp,profile=default"}, Warnings: []string{"WARNING: No swap limit support"},
 	}
