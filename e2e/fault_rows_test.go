@@ -29,22 +29,22 @@ func mark(t *testing.T, what, file string) {
 func engineKilled(t *testing.T) {
 	d := privateEngine(t)
 	dir, config := shared(t, "rw")
-	p := begun(t, d.use, "--config", config, "-v", dir+":/work", "echo partial; echo partial >&2; sleep 1; touch /work/ready; sleep 1000")
+	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "echo partial; echo partial >&2; sleep 1; touch /work/ready; sleep 1000")
 	mark(t, "command started", dir+"/ready")
-	d.signal(t, syscall.SIGKILL)
+	d.Signal(t, syscall.SIGKILL)
 	a := p.wait(t)
 	a.ended(t, 125, "engine_lost")
 	a.says(t, "partial\npartial\n")
 	if a.Status != "fatal" || a.ExitCode >= 0 || a.Signal != "" || a.Evidence.RemoveError == "" || a.Evidence.OOMKills > 0 {
 		t.Errorf("%s", a.json)
 	}
-	d.start(t)
-	if left, err := d.docker("ps", "-q"); left != "" || err != nil {
+	d.Start(t)
+	if left, err := d.Docker("ps", "-q"); left != "" || err != nil {
 		t.Errorf("still runs: %q, %v", left, err)
 	}
 	// The next command does not stumble over what the last one left.
-	askAs(t, d.use, "echo again").says(t, "again\n")
-	if left, err := d.docker("ps", "-aq"); left != "" || err != nil {
+	askAs(t, d.Use, "echo again").says(t, "again\n")
+	if left, err := d.Docker("ps", "-aq"); left != "" || err != nil {
 		t.Errorf("left behind: %q, %v", left, err)
 	}
 }
@@ -54,10 +54,10 @@ func engineKilled(t *testing.T) {
 func engineStopped(t *testing.T) {
 	d := privateEngine(t)
 	dir, config := shared(t, "rw")
-	p := begun(t, d.use, "--config", config, "-v", dir+":/work", "--idle-timeout", "3s", "echo partial; sleep 1; touch /work/ready; sleep 1000")
+	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "--idle-timeout", "3s", "echo partial; sleep 1; touch /work/ready; sleep 1000")
 	mark(t, "command started", dir+"/ready")
-	d.signal(t, syscall.SIGSTOP)
-	unanswered := begun(t, d.use, "true")
+	d.Signal(t, syscall.SIGSTOP)
+	unanswered := begun(t, d.Use, "true")
 	a := p.wait(t)
 	a.ended(t, 124, "idle_timeout")
 	a.says(t, "partial\n")
@@ -65,9 +65,9 @@ func engineStopped(t *testing.T) {
 		t.Errorf("that the container is still there is not said: %s", a.json)
 	}
 	unanswered.wait(t).ended(t, 125, "engine_error")
-	d.signal(t, syscall.SIGCONT)
+	d.Signal(t, syscall.SIGCONT)
 	eventually(t, "late removal done", func() bool {
-		left, err := d.docker("ps", "-aq")
+		left, err := d.Docker("ps", "-aq")
 		return left == "" && err == nil
 	})
 }
@@ -76,14 +76,14 @@ func engineStopped(t *testing.T) {
 func enginePaused(t *testing.T) {
 	d := privateEngine(t)
 	dir, config := shared(t, "rw")
-	p := begun(t, d.use, "--config", config, "-v", dir+":/work", "echo before; touch /work/ready; while [ ! -e /work/go ]; do sleep 0.1; done; echo after; touch /work/done; exit 7")
+	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "echo before; touch /work/ready; while [ ! -e /work/go ]; do sleep 0.1; done; echo after; touch /work/done; exit 7")
 	mark(t, "command started", dir+"/ready")
-	d.signal(t, syscall.SIGSTOP)
+	d.Signal(t, syscall.SIGSTOP)
 	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	mark(t, "command ended", dir+"/done")
-	d.signal(t, syscall.SIGCONT)
+	d.Signal(t, syscall.SIGCONT)
 	a := p.wait(t)
 	a.ended(t, 7, "")
 	a.says(t, "before\nafter\n")
@@ -93,13 +93,13 @@ func enginePaused(t *testing.T) {
 func shimKilled(t *testing.T) {
 	d := privateEngine(t)
 	dir, config := shared(t, "rw")
-	p := begun(t, d.use, "--config", config, "-v", dir+":/work", "echo partial; sleep 1; touch /work/ready; sleep 1000")
+	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "echo partial; sleep 1; touch /work/ready; sleep 1000")
 	mark(t, "command started", dir+"/ready")
-	id, err := d.docker("ps", "-q", "--no-trunc")
+	id, err := d.Docker("ps", "-q", "--no-trunc")
 	if err != nil || id == "" {
 		t.Fatalf("no container: %v", err)
 	}
-	syscall.Kill(d.shim(t, id), syscall.SIGKILL)
+	syscall.Kill(d.Shim(t, id), syscall.SIGKILL)
 	a := p.wait(t)
 	if a.code != 137 && a.code != 125 || a.Cause == "oom_killed" || a.Status == "success" || a.Evidence.OOMKills > 0 {
 		t.Errorf("%s", a.json)

@@ -56,6 +56,7 @@ var rooms = map[string][]string{
 	"sandbox/docker":          {"sandbox"},
 	"sandbox/client":          {"sandbox"},
 	"sandbox/sandboxtest":     {"sandbox"},
+	"internal/enginetest":     nil,
 	"internal/hostprog":       nil,
 	"internal/names":          {"sandbox"},
 	"internal/ownfile":        {"sandbox"},

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"belljar/internal/enginetest"
 )
 
 // gvisor is an engine of the test's own that has gVisor's runtime, built from
 // its module. Its other platforms hang on some hosts.
-func gvisor(t *testing.T) *dockerd {
+func gvisor(t *testing.T) *enginetest.Engine {
 	t.Helper()
 	needEngine(t)
 	runsc := filepath.Join(t.TempDir(), "runsc")
@@ -48,11 +50,11 @@ func TestKernelOfItsOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, config := shared(t, "rw")
-			p := begun(t, d.use, append(append([]string{"--config", config, "-v", dir + ":/work", "--runtime", "runsc"}, test.flags...), "echo out; echo err >&2; touch ready; "+test.script)...)
+			p := begun(t, d.Use, append(append([]string{"--config", config, "-v", dir + ":/work", "--runtime", "runsc"}, test.flags...), "echo out; echo err >&2; touch ready; "+test.script)...)
 			if test.then != nil {
 				mark(t, "command started", dir+"/ready")
-				ids, _ := d.docker("ps", "-q")
-				d.docker(append(test.then, strings.Fields(ids)...)...)
+				ids, _ := d.Docker("ps", "-q")
+				d.Docker(append(test.then, strings.Fields(ids)...)...)
 			}
 			a := p.wait(t)
 			lost := a.Cause == "engine_lost" && a.code == 125

@@ -18,6 +18,7 @@ import (
 
 	"belljar/config"
 	"belljar/images"
+	"belljar/internal/enginetest"
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
 	"belljar/sandbox/local"
@@ -109,7 +110,7 @@ func TestSoak(t *testing.T) {
 		t.Skip("NOT TESTED: takes minutes")
 	}
 	d := privateEngine(t)
-	runner, closed := warmRunner(t, d.host, sandbox.PoolSize{Min: soakPool, Max: soakPool, MaxAge: 5 * time.Minute})
+	runner, closed := warmRunner(t, d.Host, sandbox.PoolSize{Min: soakPool, Max: soakPool, MaxAge: 5 * time.Minute})
 	ctx, stop := context.WithCancel(t.Context())
 	var killer sync.WaitGroup
 	killer.Go(func() { killNow(ctx, d) })
@@ -122,13 +123,13 @@ func TestSoak(t *testing.T) {
 		case soakCommands / 2:
 			eventually(t, "pool is full", func() bool { return pool(runner).Ready == soakPool })
 			s.restarting.Store(true)
-			d.signal(t, syscall.SIGKILL)
+			d.Signal(t, syscall.SIGKILL)
 			killer.Go(func() {
 				// A new engine takes the dead containerd for a living one where
 				// nobody has reaped it.
-				eventually(t, "containerd is gone", func() bool { return !d.runs("containerd --config") })
-				os.Remove(d.dir + "/exec/containerd/containerd.pid")
-				d.start(t)
+				eventually(t, "containerd is gone", func() bool { return !d.Runs("containerd --config") })
+				os.Remove(d.Dir + "/exec/containerd/containerd.pid")
+				d.Start(t)
 				s.restarting.Store(false)
 			})
 		}
@@ -138,14 +139,14 @@ func TestSoak(t *testing.T) {
 	killer.Wait()
 	after = used()
 	closed()
-	left, err := d.docker("ps", "-aq", "--filter", "label=dev.belljar.managed=true")
+	left, err := d.Docker("ps", "-aq", "--filter", "label=dev.belljar.managed=true")
 	if err != nil {
 		t.Error(err)
 	}
 	for _, id := range strings.Fields(left) {
 		// Where moby 20.10 was killed while it removed one, its successor removes
 		// it twice at once, and goes on listing what it has no more.
-		about, err := d.docker("inspect", "--format", "{{.State.Status}}", id)
+		about, err := d.Docker("inspect", "--format", "{{.State.Status}}", id)
 		if refused, ok := errors.AsType[*exec.ExitError](err); !ok || !strings.Contains(string(refused.Stderr), "No such") {
 			t.Errorf("left over: %s %s %v", id, about, err)
 		}
@@ -189,16 +190,16 @@ func (s *soak) one(t *testing.T, runner *local.Local, i int) {
 }
 
 // killNow kills one of the engine's containers, whichever, every ten seconds.
-func killNow(ctx context.Context, d *dockerd) {
+func killNow(ctx context.Context, d *enginetest.Engine) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(10 * time.Second):
 		}
-		out, _ := d.docker("ps", "-q")
+		out, _ := d.Docker("ps", "-q")
 		if ids := strings.Fields(out); len(ids) > 0 {
-			d.docker("kill", ids[rand.IntN(len(ids))]) // it may go by itself meanwhile
+			d.Docker("kill", ids[rand.IntN(len(ids))]) // it may go by itself meanwhile
 		}
 	}
 }

@@ -254,8 +254,8 @@ func TestPartialOutput(t *testing.T) {
 			script := "echo first; sleep 0.2; echo second >&2; sleep 0.2; printf third; sleep 1000"
 			if test.end == nil {
 				d, mine := privateEngine(t), use
-				use = func(c *exec.Cmd) { d.use(c); mine(c) }
-				test.end = func(t *testing.T, _ *asked) { d.signal(t, syscall.SIGKILL) }
+				use = func(c *exec.Cmd) { d.Use(c); mine(c) }
+				test.end = func(t *testing.T, _ *asked) { d.Signal(t, syscall.SIGKILL) }
 			}
 			p := begun(t, use, append(test.flags, "--view", "merged", script)...)
 			id := oneRunning(t, use)

@@ -22,9 +22,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // the test is skipped, except in CI. After the test no container may be left.
 func connect(t *testing.T) *docker.Engine {
 	t.Helper()
+	return connectTo(t, "")
+}
+
+// connectTo is connect for the engine at host.
+func connectTo(t *testing.T, host string) *docker.Engine {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	engine, err := docker.Connect(ctx, "")
+	engine, err := docker.Connect(ctx, host)
 	if err != nil && os.Getenv("CI") == "" {
 		t.Skipf("NO ENGINE, NOT TESTED: %v", err)
 	}
