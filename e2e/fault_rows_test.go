@@ -208,7 +208,7 @@ func engineDown(t *testing.T) {
 	}
 	listener.SetUnlinkOnClose(false)
 	listener.Close()
-	for socket, want := range map[string]string{dir + "/none.sock": "there is no such socket (install and start one", dead: "does not answer"} {
+	for socket, want := range map[string]string{dir + "/none.sock": "the socket does not exist (install and start one", dead: "does not answer"} {
 		unusable(t, atEngine(socket), want)
 	}
 }
@@ -250,7 +250,7 @@ func engineVersions(t *testing.T) {
 	old := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.40") })}
 	go old.Serve(listener)
 	defer old.Close()
-	unusable(t, atEngine(socket), "is too old: 1.41 is needed for a full lock-down (use Docker 20.10 or newer")
+	unusable(t, atEngine(socket), "is too old: the lock-down needs 1.41 (use Docker 20.10 or newer")
 	for version, want := range map[string]string{"1.30": "is too old", "9.99": "9.99"} {
 		unusable(t, func(c *exec.Cmd) { c.Env = append(os.Environ(), "DOCKER_API_VERSION="+version) }, want)
 	}

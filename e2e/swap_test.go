@@ -74,7 +74,7 @@ func TestMountSourceIsSwapped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"--config", config, "--profile", test.profile, "-v", test.source + ":/mnt:ro", "cat /mnt/file /mnt/sub/file 2>/dev/null"}
-			if a := askAs(t, test.as, args...); (strings.Contains(a.Stdout, "harmless")) != test.shown || !test.shown && (a.code != exitDenied || !strings.Contains(a.Message, "could swap it")) {
+			if a := askAs(t, test.as, args...); (strings.Contains(a.Stdout, "harmless")) != test.shown || !test.shown && (a.code != exitDenied || !strings.Contains(a.Message, "could replace it")) {
 				t.Errorf("in peace: %s", a.json)
 			}
 			end := make(chan struct{})

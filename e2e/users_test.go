@@ -36,7 +36,7 @@ func TestHostileUsers(t *testing.T) {
 	tool(t, binary, "session", "rm", name)
 
 	fifo := with(func(tree *tree) { tree.add(tar.Header{Typeflag: tar.TypeFifo, Name: "etc/passwd", Mode: 0o644}, nil) })
-	refused(t, 125, "it is no regular file (write users as UID:GID", "--image", fifo, "-u", "dev")
+	refused(t, 125, "it is not a regular file (write users as UID:GID", "--image", fifo, "-u", "dev")
 	out := with(func(tree *tree) { tree.link("etc/passwd", "/proc/1/root/etc/passwd") })
 	refused(t, 125, "a link that leads to no file of the image", "--image", out, "-u", "root2")
 }

@@ -84,7 +84,7 @@ func textOrJSON(format string) error {
 // lister is what ps needs of the engine.
 type lister interface {
 	List(ctx context.Context) ([]docker.Managed, error)
-	Look(ctx context.Context, m *docker.Managed) error
+	FillProcesses(ctx context.Context, m *docker.Managed) error
 }
 
 // looks are made at once: of many containers one may be slow to tell.
@@ -108,7 +108,7 @@ func listManaged(ctx context.Context, engine lister) ([]docker.Managed, error) {
 			defer func() { <-slots }()
 			// One that fails has most likely gone: its row says that nothing
 			// is known.
-			if err := engine.Look(ctx, &list[i]); err == nil && list[i].Runs == nil {
+			if err := engine.FillProcesses(ctx, &list[i]); err == nil && list[i].Runs == nil {
 				list[i].Runs = []sandbox.Process{}
 			}
 		})

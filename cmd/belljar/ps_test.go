@@ -21,7 +21,7 @@ type fakeLister struct {
 
 func (f fakeLister) List(context.Context) ([]docker.Managed, error) { return f.list, nil }
 
-func (f fakeLister) Look(_ context.Context, m *docker.Managed) error {
+func (f fakeLister) FillProcesses(_ context.Context, m *docker.Managed) error {
 	runs, is := f.runs[m.ID]
 	if !is {
 		return errors.New("no such container")

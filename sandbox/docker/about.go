@@ -104,8 +104,8 @@ func (a About) Component(name string) (Component, bool) {
 	return a.Components[i], true
 }
 
-// Top tells whether the engine can list the processes of a running container,
-// which takes a ps on its host that knows all the columns.
+// Top tells whether the engine can list the processes of a running container: its
+// host needs a ps that knows all the columns.
 func (e *Engine) Top(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -21,8 +21,8 @@ import (
 // closed, before the engine is told to kill it.
 const killAfter = 500 * time.Millisecond
 
-// countPause is how often the counts are read while the container goes: what its
-// processes ran into up to their end is evidence, too.
+// countPause is how often the counts are read while the container ends: limits that its
+// processes hit up to their end are evidence, too.
 const countPause = 5 * time.Millisecond
 
 // removePause is between two tries to remove what is busy.
@@ -77,7 +77,7 @@ func (b *box) Remove(ctx context.Context) error {
 	}
 	b.engine.events.remove(b.id, b.watch)
 	if b.removed = err == nil; b.removed {
-		b.watch.update(func(s *seen) { s.destroyed = true })
+		b.watch.update(func(s *state) { s.destroyed = true })
 	}
 	return err
 }
@@ -90,7 +90,7 @@ func (b *box) Lost() <-chan struct{} { return b.watch.lost }
 func (b *box) Close() error {
 	b.inspector.close()
 	b.engine.events.remove(b.id, b.watch)
-	b.watch.miss()
+	b.watch.markMissed()
 	return nil
 }
 
@@ -106,7 +106,7 @@ func (b *box) forget(exec *running) {
 	b.mu.Lock()
 	b.execs = slices.DeleteFunc(b.execs, func(other *running) bool { return other == exec })
 	b.mu.Unlock()
-	b.watch.update(func(s *seen) { delete(s.exits, exec.id) })
+	b.watch.update(func(s *state) { delete(s.exits, exec.id) })
 }
 
 func (b *box) started() []*running {
@@ -138,12 +138,11 @@ func (b *box) wait(ctx context.Context, d time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	for {
-		var now seen
-		changed := b.watch.look(func(s seen) { now = s })
+		now, changed := b.watch.now()
 		switch {
 		case now.destroyed:
 			return true
-		case now.blind:
+		case now.missed:
 			return b.askGone(ctx)
 		}
 		select {
@@ -156,7 +155,7 @@ func (b *box) wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// askGone waits as wait does, by a call, where the events do not tell.
+// askGone does the same by a call, where events were missed.
 func (b *box) askGone(ctx context.Context) bool {
 	waiting, errs := b.engine.client.ContainerWait(ctx, b.id, container.WaitConditionRemoved)
 	select {
@@ -179,9 +178,10 @@ func (b *box) abandon(ctx context.Context) error {
 	return b.engine.forceRemove(ctx, b.id)
 }
 
-// unmake removes what the engine made of a request that it did not answer, and
-// tells whether there was something. The name alone may be another container's.
-func (e *Engine) unmake(ctx context.Context, name, seal string) (removed bool, err error) {
+// removeUnanswered removes the container that the engine made for a request which it
+// did not answer, and tells whether there was one. The name alone may be another
+// container's.
+func (e *Engine) removeUnanswered(ctx context.Context, name, seal string) (removed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	for {
@@ -203,8 +203,8 @@ func (e *Engine) unmake(ctx context.Context, name, seal string) (removed bool, e
 	}
 }
 
-// forceRemove removes a container by ID, in whatever state it is. One
-// that is gone, or going, is no error. An engine that cannot be reached is asked
+// forceRemove removes a container by ID, in any state. One that is already removed, or
+// being removed, is no error. An engine that cannot be reached is asked
 // again: it may be about to start anew, with the container.
 func (e *Engine) forceRemove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)

@@ -50,17 +50,17 @@ func TestConnectErrors(t *testing.T) {
 		host, version string
 		want          string
 	}{
-		"no socket":     {"unix:///no/such/docker.sock", "", "no engine at unix:///no/such/docker.sock: there is no such socket (install and start one"},
+		"no socket":     {"unix:///no/such/docker.sock", "", "no engine at unix:///no/such/docker.sock: the socket does not exist (install and start one"},
 		"nobody there":  {"unix://" + dead, "", "does not answer"},
-		"unusable host": {"nonsense", "", `engine host "nonsense" is unusable`},
+		"unusable host": {"nonsense", "", `invalid engine host "nonsense"`},
 		"ssh":           {"ssh://user@host", "", "forward the socket: ssh -NL /tmp/docker.sock:/var/run/docker.sock user@host"},
 		"no HTTP":       {serve(t, func(w http.ResponseWriter, _ *http.Request) { hangUp(w, "SSH-2.0\r\n") }), "", "does not answer"},
 		"hangs up":      {serve(t, func(w http.ResponseWriter, _ *http.Request) { hangUp(w, "") }), "", "does not answer"},
 		"failing":       {serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }), "", "asking the engine at unix://"},
 		"slow":          {serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), "", "context deadline exceeded"},
-		"too old":       {serve(t, speaking("1.40")), "", "is too old: 1.41 is needed"},
-		"asked too new": {serve(t, speaking("1.41")), "1.47", "speaks API 1.41 at most, and 1.47 was asked for (unset DOCKER_API_VERSION)"},
-		"asked too old": {serve(t, speaking("1.41")), "1.30", "is too old: 1.41 is needed"},
+		"too old":       {serve(t, speaking("1.40")), "", "is too old: the lock-down needs 1.41"},
+		"asked too new": {serve(t, speaking("1.41")), "1.47", "supports API 1.41 at most, but 1.47 is set (unset DOCKER_API_VERSION)"},
+		"asked too old": {serve(t, speaking("1.41")), "1.30", "is too old: the lock-down needs 1.41"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("DOCKER_API_VERSION", test.version)
@@ -99,9 +99,9 @@ func TestCreateErrors(t *testing.T) {
 		want    string
 		removed bool // whatever an engine that did not refuse may have made
 	}{
-		{404, sandbox.CauseImage, `image "belljar/base" went away`, false},
-		{400, sandbox.CauseInvalid, "the engine refuses the container", false},
-		{409, sandbox.CauseInvalid, `a command with the ID "one" runs already`, false},
+		{404, sandbox.CauseImage, `image "belljar/base" no longer exists`, false},
+		{400, sandbox.CauseInvalid, "the engine rejects the container", false},
+		{409, sandbox.CauseInvalid, `a command with the ID "one" is already running`, false},
 		{500, sandbox.CauseEngine, "creating the container", true},
 	} {
 		var mu sync.Mutex

@@ -16,9 +16,9 @@ import (
 
 // counter tells what a container used and ran into.
 type counter interface {
-	// count reads what it costs nothing to read, which goes with the container.
+	// count reads what is cheap to read, and is lost with the container.
 	count() counts
-	// counters are all, and from where; "" where nobody counts limits.
+	// counters are all counts, and their source, "" where limits are not counted.
 	counters(ctx context.Context) (c sandbox.Counters, source string)
 }
 
@@ -82,7 +82,7 @@ func (c *engineCounter) counters(ctx context.Context) (all sandbox.Counters, sou
 	return all, ""
 }
 
-// stats asks the engine, which knows the sums only; zero where it does not say.
+// stats asks the engine for its statistics, zero where it has none.
 func (b *box) stats(ctx context.Context) *container.StatsResponse {
 	response, err := b.engine.client.ContainerStatsOneShot(ctx, b.id)
 	if err != nil {
@@ -104,9 +104,8 @@ func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
 	if source != "" {
 		sources = append(sources, source)
 	}
-	var now seen
-	b.watch.look(func(s seen) { now = s })
-	if !now.blind {
+	now, _ := b.watch.now()
+	if !now.missed {
 		sources = append(sources, "events")
 		// An event is no count: it may stand for several kills, or repeat one.
 		// But the counter may be gone with its container, unread.
@@ -127,7 +126,7 @@ func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
 // stopped tells whether the engine was asked to end a container that ended, as
 // by docker kill. It says so once it did it.
 func (b *box) stopped(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
-	return b.watch.until(ctx, func(s seen) bool { return s.stopped || s.blind }).stopped
+	return b.watch.until(ctx, func(s state) bool { return s.stopped || s.missed }).stopped
 }

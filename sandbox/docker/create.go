@@ -13,7 +13,6 @@ import (
 	"belljar/sandbox"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
 )
@@ -35,7 +34,7 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	if err != nil {
 		return nil, err
 	}
-	judged, release, err := e.bind(spec.Mounts)
+	judged, release, err := e.bindSources(spec.Mounts)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +43,7 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 		host.Mounts[i].Source = b.source
 	}
 	if err := e.seals().err; err != nil && spec.Session != "" {
-		return nil, engineError(err, "keeping the key by which a session is known again").hint("set XDG_STATE_HOME to a directory that can be written")
+		return nil, engineError(err, "saving the key that identifies this user's sessions").hint("set XDG_STATE_HOME to a writable directory")
 	}
 	e.events.start(ctx)
 
@@ -52,7 +51,7 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	// for: let it finish, so that there is something to remove.
 	patient, cancel := outlive(ctx, grace)
 	defer cancel()
-	id, unwatch, err := e.make(ctx, patient, spec, host)
+	id, unguard, err := e.createContainer(ctx, patient, spec, host)
 	if err != nil {
 		return nil, err
 	}
@@ -71,57 +70,57 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	if err != nil {
 		failed := box.abandon(ctx)
 		if failed == nil {
-			unwatch()
+			unguard()
 		}
 		return nil, errors.Join(err, failed)
 	}
-	unwatch()
+	unguard()
 	return box, nil
 }
 
-// make has the engine make a container. The guard watches it until unwatch is
-// called: once it is held, or gone.
-func (e *Engine) make(ctx, patient context.Context, spec sandbox.Spec, host *container.HostConfig) (id string, unwatch func(), err error) {
+// createContainer has the engine make a container. The guard removes it if this process
+// dies before unguard is called, which is once its keeper runs, or it is removed.
+func (e *Engine) createContainer(ctx, patient context.Context, spec sandbox.Spec, host *container.HostConfig) (id string, unguard func(), err error) {
 	var asked atomic.Bool
 	patient = httptrace.WithClientTrace(patient, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { asked.Store(true) }})
 	name := "belljar-" + strings.ToLower(spec.Command)
 	labels := e.owner.labels(spec)
 	labels[labelSeal] = e.seals().seal(name, labels)
 	config := containerConfig(spec, labels)
-	alone := e.withoutNetwork(spec, config, host)
-	e.watch(labels[labelSeal], name)
-	unwatch = func() { e.unwatch(labels[labelSeal]) }
+	undo := e.withoutNetwork(spec, config, host)
+	e.guardNew(labels[labelSeal], name)
+	unguard = func() { e.unguard(labels[labelSeal]) }
 	made, err := e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
-	if alone != nil && errdefs.IsInvalidArgument(err) {
-		alone() // the engine does not see the file, or something else is wrong
+	if undo != nil && errdefs.IsInvalidArgument(err) {
+		undo() // the engine does not see the file, or something else is wrong
 		made, err = e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
 		e.noHosts.Store(err == nil)
 	}
 	switch {
 	case err == nil:
-		return made.ID, unwatch, nil
+		return made.ID, unguard, nil
 	case asked.Load() && !errdefs.IsConflict(err) && !errdefs.IsInvalidArgument(err) && !errdefs.IsNotFound(err):
 		// An engine that refused or was not reached made nothing, and the name may
 		// be another container's; of one that did not answer that is not known.
-		removed, failed := e.unmake(ctx, name, labels[labelSeal])
+		removed, failed := e.removeUnanswered(ctx, name, labels[labelSeal])
 		if removed {
-			unwatch()
+			unguard()
 		}
 		return "", nil, errors.Join(createError(err, spec), failed)
 	}
-	unwatch()
+	unguard()
 	return "", nil, createError(err, spec)
 }
 
-// checkMounts refuses mounts where none can be, and those that hold what makes
-// the engine: its socket, which is root on this host, and its root directory.
-// Their usual places are refused by policy; these may be elsewhere.
+// checkMounts refuses mounts with an engine on another host, and those that contain the
+// engine's socket, which makes its user root on this host, or its root directory. Policy
+// refuses their usual places; these may be elsewhere.
 func (e *Engine) checkMounts(ctx context.Context, mounts []sandbox.Mount) error {
 	if len(mounts) == 0 {
 		return nil
 	}
 	if !e.local() {
-		return engineError(nil, "mounts need an engine on this host, and %s is another", e.Host()).as(sandbox.CauseInvalid).
+		return engineError(nil, "mounts need an engine on this host, but %s is on another", e.Host()).as(sandbox.CauseInvalid).
 			hint("pass files on stdin")
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -172,73 +171,24 @@ func outlive(ctx context.Context, d time.Duration) (context.Context, context.Can
 	return longer, func() { stop(); cancel() }
 }
 
-// start attaches to the keeper's stdin before there is a keeper, so that there
-// is no moment in which it runs without us.
-func (b *box) start(ctx context.Context) error {
-	if err := b.checkUserFiles(ctx); err != nil {
-		return err
-	}
-	if b.spec.Session == "" {
-		if err := b.hold(ctx); err != nil {
-			return err
-		}
-	}
-	if err := b.run(ctx); err != nil {
-		return err
-	}
-	about, err := b.engine.inspect(ctx, b.id)
-	if err != nil {
-		return engineError(err, "inspecting the container").hint("see: belljar doctor")
-	}
-	b.chooseInspector(about)
-	return b.checkGroups()
-}
-
-// hold attaches to the keeper's stdin, which keeps the container.
-func (b *box) hold(ctx context.Context) error {
-	var err error
-	b.stdin, err = hijack(ctx, func(ctx context.Context) (types.HijackedResponse, error) {
-		return b.engine.client.ContainerAttach(ctx, b.id, container.AttachOptions{Stream: true, Stdin: true})
-	})
-	if err != nil {
-		return engineError(err, "attaching to the container's keeper").hint("see: belljar doctor")
-	}
-	return nil
-}
-
 func createError(err error, spec sandbox.Spec) error {
 	switch {
 	case errdefs.IsNotFound(err):
-		return engineError(nil, "image %q went away", spec.Image.Reference).as(sandbox.CauseImage).hint("run the command again")
+		return engineError(nil, "image %q no longer exists", spec.Image.Reference).as(sandbox.CauseImage).hint("run the command again")
 	case errdefs.IsConflict(err):
-		return engineError(nil, "a command with the ID %q runs already", spec.Command).as(sandbox.CauseInvalid).hint("leave the ID out, so that one is chosen")
+		return engineError(nil, "a command with the ID %q is already running", spec.Command).as(sandbox.CauseInvalid).hint("leave out the ID, and belljar chooses one")
 	case errdefs.IsInvalidArgument(err):
-		return engineError(err, "the engine refuses the container").as(sandbox.CauseInvalid).hint("check runtime, network, limits and mounts")
+		return engineError(err, "the engine rejects the container").as(sandbox.CauseInvalid).hint("check runtime, network, limits and mounts")
 	}
 	return engineError(err, "creating the container").hint("see: belljar doctor")
 }
 
-// startError tells a keeper that could not be started from an engine that
-// could not start anything: moby answers 400 for the first.
-func startError(err error, spec sandbox.Spec) error {
-	if refused := targetError(err, spec); refused != nil {
-		return refused
-	}
-	switch {
-	case errdefs.IsInvalidArgument(err):
-		return noShellError(errors.New(oneLine(err.Error())), spec)
-	case errdefs.IsNotFound(err):
-		return engineError(err, "the engine does not know a part of the container").as(sandbox.CauseInvalid).hint("see what it knows: docker network ls")
-	}
-	return engineError(errors.New(oneLine(err.Error())), "starting the container").hint("see: belljar doctor; a mount's target must be a directory, or a file, as its source is")
-}
-
 func noShellError(err error, spec sandbox.Spec) error {
 	if spec.Session != "" {
-		return engineError(err, "image %q has no sh and sleep that run", spec.Image.Reference).as(sandbox.CauseImage).
+		return engineError(err, "image %q has no working sh and sleep", spec.Image.Reference).as(sandbox.CauseImage).
 			hint("a session needs both: use an image that has them")
 	}
-	return engineError(err, "image %q has no sh that runs", spec.Image.Reference).as(sandbox.CauseImage).
+	return engineError(err, "image %q has no working sh", spec.Image.Reference).as(sandbox.CauseImage).
 		hint("belljar runs each command as sh -c: use an image with a shell")
 }
 
@@ -253,6 +203,6 @@ func (b *box) noShell(ctx context.Context, aboutTo bool) bool {
 	if err == nil && about.State.Running && !aboutTo {
 		return false
 	}
-	now := b.watch.until(ctx, func(s seen) bool { return s.died || s.blind })
-	return (now.died || now.blind) && slices.Contains([]int{1, 126, 127}, now.status)
+	now := b.watch.until(ctx, func(s state) bool { return s.died || s.missed })
+	return (now.died || now.missed) && slices.Contains([]int{1, 126, 127}, now.status)
 }

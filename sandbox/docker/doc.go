@@ -3,47 +3,52 @@
 //	engine, err := docker.Connect(ctx, "")
 //	defer engine.Close()
 //
-// The one rule: a container never outlives whoever asked for it. Its keeper
-// reads a stdin that the engine closes when our connection goes, it removes
-// itself when its keeper ends, and its sealed labels let a later process sweep up
-// what an engine's crash left.
+// The one rule: a container never outlives whoever asked for it. Its keeper, the
+// container's main process, reads a stdin that the engine closes when our connection
+// ends. When the keeper ends, the engine removes the container. Sealed labels let a
+// later process remove what an engine's crash left.
 //
 // # Design
 //
-// The keeper and the engine's init run as a user of their own, so that a
-// command, which has no capability, can neither signal nor trace them: a
-// stopped keeper would be a dead man's switch that does not trip.
+// The keeper and the engine's init run as a user of their own. A command has no
+// capability, so it can neither signal nor trace them: a stopped keeper would be a
+// dead man's switch that does not trip.
 //
-// A container is ended by closing its keeper's stdin, which spares the engine
-// starting the runtime once more to deliver a kill; the kill follows where that
-// does not help at once.
+// To end a container, its keeper's stdin is closed: that is quicker than a kill, for
+// which the engine starts the runtime once more. Where it does not help within half a
+// second, the kill follows.
 //
-// There is no keeper yet while the engine makes a container, which may take it
-// seconds. For that time the program starts itself once more, as the guard: it
-// reads from a pipe what is being made, and removes that where the pipe ends
-// without a word. Who embeds this package has it too: an init starts it, so that
-// nothing of the program's own runs in it.
+// What runs in a container is seen, counted and killed by its inspector: through this
+// host's kernel where the container's processes are this host's, by the engine's top
+// where the engine is on another host, and from inside where the container has a
+// kernel of its own, as under gVisor.
 //
-// Anybody can make a container with belljar's labels, and an image that has some
-// does. Each container of ours has all of them, under a seal: an HMAC over them,
-// the container's name and a nonce, with a key in Engine.Dir that only this user
-// can read. What has no seal of ours is not listed as a session, adopted, looked
-// into or removed; nor is what has a copy of one, and not the lock-down. A journal
-// of names on disk would tell as much, at the price of a write for each command,
-// and be wrong whenever that fails. Other users' containers are left to them.
+// While the engine makes a container, which can take seconds, there is no keeper yet.
+// For that time the program starts itself once more, as the guard. It reads from a pipe
+// which containers are being made, and removes them when the pipe ends early. Programs
+// that embed this package have the guard too: an init function starts it, so none of
+// the program's own code runs in it.
 //
-// A mount's source is judged before the engine opens it, and a command with a
-// writable mount can swap files in between. The engine is given a bind that was
-// made from the open file; without one only sources that no command can swap
-// are mounted. To look afterwards is not enough: the image's sh runs by then,
-// and gVisor's mounts cannot be seen from the host.
+// Anybody can make a container with belljar's labels, and an image that has such labels
+// does. Each container of ours has all of them, and a seal: an HMAC over the labels, the
+// container's name and a nonce. Its key is in Engine.Dir, readable by this user only. A
+// container without a valid seal, or with a copied seal but without the lock-down, is
+// not listed as a session, adopted, inspected or removed. A list of names on disk would
+// tell the same, but cost a write for each command and be wrong whenever one fails.
+// Other users' containers are left to them.
 //
-// The engine opens an image's /etc/passwd and /etc/group itself whenever something
-// starts, and so does the runtime inside: in a FIFO there both wait for ever, with a
-// lock on the container, and an engine that removes an image waits for that. They
-// are looked at by the engine's stat before the container starts, which opens
-// nothing, and must stay where no command can write. A runtime that still waits, as
-// for what was mounted, is killed.
+// A mount's source is checked before the engine opens it, and a command with a writable
+// mount can swap files in between. So the engine gets a bind mount that was made from
+// the open file. Where that is impossible, only sources that no command can replace are
+// mounted. A check afterwards is not enough: the image's sh runs by then, and the host
+// cannot see gVisor's mounts.
+//
+// The engine opens an image's /etc/passwd and /etc/group whenever it starts something,
+// and the runtime does so inside. On a FIFO both wait for ever and hold a lock on the
+// container, and an engine that removes an image waits for that lock. So both files are
+// checked before the container starts, by the engine's stat, which opens nothing, and
+// must be where no command can write. A runtime that still waits, as for a file that was
+// mounted, is killed.
 //
 // Exit codes come from the engine's exec_die event or from inspecting the exec,
 // whichever knows first, and never from what a command writes.

@@ -35,8 +35,8 @@ type Engine struct {
 	sealing sync.Once
 	sealer  sealer
 
-	noHosts    atomic.Bool // the engine does not see that file
-	plainUsers sync.Map    // IDs of images that checkUserFiles found to be sound
+	noHosts     atomic.Bool // the engine does not see that file
+	soundImages sync.Map    // IDs of images that checkUserFiles found to be sound
 }
 
 // Connect finds the engine at host, or, where host is empty, where the docker
@@ -51,7 +51,7 @@ func Connect(ctx context.Context, host string) (*Engine, error) {
 	}
 	c, err := client.NewClientWithOpts(client.FromEnv, client.WithHost(host), dialer(host), client.WithAPIVersionNegotiation())
 	if err != nil {
-		return nil, engineError(err, "engine host %q is unusable", host).hint("write unix:///PATH or tcp://HOST:PORT")
+		return nil, engineError(err, "invalid engine host %q", host).hint("write unix:///PATH or tcp://HOST:PORT")
 	}
 	e := &Engine{client: c, owner: thisProcess(), events: newEventStream(c)}
 	if err := e.negotiate(ctx); err != nil {
@@ -71,11 +71,11 @@ func (e *Engine) negotiate(ctx context.Context) error {
 	e.client.NegotiateAPIVersionPing(ping)
 	e.ping = ping
 	if versions.GreaterThan(e.client.ClientVersion(), ping.APIVersion) {
-		return engineError(nil, "the engine at %s speaks API %s at most, and %s was asked for", e.client.DaemonHost(), ping.APIVersion, e.client.ClientVersion()).
+		return engineError(nil, "the engine at %s supports API %s at most, but %s is set", e.client.DaemonHost(), ping.APIVersion, e.client.ClientVersion()).
 			hint("unset DOCKER_API_VERSION")
 	}
 	if versions.LessThan(e.client.ClientVersion(), minAPI) {
-		return engineError(nil, "API %s with the engine at %s is too old: %s is needed for a full lock-down", e.client.ClientVersion(), e.client.DaemonHost(), minAPI).
+		return engineError(nil, "API %s of the engine at %s is too old: the lock-down needs %s", e.client.ClientVersion(), e.client.DaemonHost(), minAPI).
 			hint("use Docker 20.10 or newer, and unset DOCKER_API_VERSION")
 	}
 	return nil
@@ -101,7 +101,7 @@ func (e *Engine) Close() error {
 // still be another, as with a virtual machine's forwarded socket.
 func (e *Engine) local() bool { return strings.HasPrefix(e.Host(), "unix://") }
 
-// Networks are the names of those that a command may have.
+// Networks are the names of the networks that a command may use.
 func (e *Engine) Networks(ctx context.Context) (names []string, err error) {
 	list, err := e.client.NetworkList(ctx, network.ListOptions{})
 	if err != nil {

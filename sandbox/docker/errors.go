@@ -10,6 +10,7 @@ import (
 	"belljar/sandbox"
 
 	"github.com/docker/docker/client"
+	"github.com/docker/go-units"
 )
 
 // failure is a sandbox.Error being made.
@@ -29,14 +30,14 @@ func (f *failure) as(cause sandbox.Cause) *failure {
 	return f
 }
 
-// connectError tells the ways apart in which an engine cannot be reached.
+// connectError says why an engine cannot be reached.
 func connectError(err error, host string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return engineError(nil, "no permission to use the engine's socket %s", host).
 			hint("run as root or as a member of the docker group, which is root on this host too: usermod -aG docker USER")
 	case noSocket(host):
-		return engineError(nil, "no engine at %s: there is no such socket", host).
+		return engineError(nil, "no engine at %s: the socket does not exist", host).
 			hint("install and start one: apt-get install -y docker.io; or set engine.host or DOCKER_HOST")
 	case client.IsErrConnectionFailed(err):
 		return engineError(err, "the engine at %s does not answer", host).
@@ -45,11 +46,16 @@ func connectError(err error, host string) error {
 	return engineError(err, "asking the engine at %s for its version", host).hint("see: belljar doctor")
 }
 
-// noSocket looks itself: the client does not pass the reason on.
+// noSocket checks the file itself: the client does not pass the reason on.
 func noSocket(host string) bool {
 	path, isUnix := strings.CutPrefix(host, "unix://")
 	_, err := os.Stat(path)
 	return isUnix && errors.Is(err, fs.ErrNotExist)
+}
+
+// humanSize is how people write a number of bytes: 64 MiB.
+func humanSize(n int64) string {
+	return units.CustomSize("%.4g %s", float64(n), 1024, []string{"bytes", "KiB", "MiB", "GiB", "TiB"})
 }
 
 // oneLine makes an engine's text fit to stand in a message.

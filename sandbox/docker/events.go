@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -11,8 +12,8 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// eventStream follows what the engine says of our containers. It is a help and
-// not relied on: where it breaks, what waits on it asks the engine instead.
+// eventStream follows the engine's events about our containers. Nothing relies on it:
+// where it breaks, whoever waits for an event asks the engine instead.
 type eventStream struct {
 	client *client.Client
 	begin  sync.Once
@@ -79,7 +80,7 @@ func (s *eventStream) follow(messages <-chan events.Message, errs <-chan error) 
 			all := slices.Clone(s.watch[m.Actor.ID])
 			s.mu.Unlock()
 			for _, w := range all {
-				w.see(m)
+				w.apply(m)
 			}
 		case <-errs:
 			s.mu.Lock()
@@ -87,7 +88,7 @@ func (s *eventStream) follow(messages <-chan events.Message, errs <-chan error) 
 			s.up = false
 			for _, all := range s.watch {
 				for _, w := range all {
-					w.miss()
+					w.markMissed()
 				}
 			}
 			return
@@ -101,7 +102,7 @@ func (s *eventStream) add(id string) *watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.up {
-		w.miss()
+		w.markMissed()
 	}
 	s.watch[id] = append(s.watch[id], w)
 	return w
@@ -116,17 +117,17 @@ func (s *eventStream) remove(id string, w *watch) {
 	}
 }
 
-// watch is what was seen of one container.
+// watch follows the events of one container.
 type watch struct {
 	mu      sync.Mutex
-	seen    seen
-	changed chan struct{} // closed and replaced whenever seen changes
+	state   state
+	changed chan struct{} // closed and replaced whenever state changes
 	lost    chan struct{} // closed once the container is of no use, or may be
-	useless bool          // it is closed
+	isLost  bool          // it is closed
 }
 
 func newWatch() *watch {
-	return &watch{changed: make(chan struct{}), lost: make(chan struct{}), seen: seen{exits: map[string]exit{}}}
+	return &watch{changed: make(chan struct{}), lost: make(chan struct{}), state: state{exits: map[string]exit{}}}
 }
 
 // exit is the end of an exec.
@@ -135,7 +136,8 @@ type exit struct {
 	when   time.Time // on the engine's clock
 }
 
-type seen struct {
+// state is what is known of a container by its events.
+type state struct {
 	exits     map[string]exit // by exec ID
 	died      bool
 	status    int  // of its init, once it died
@@ -143,11 +145,11 @@ type seen struct {
 	destroyed bool
 	oom       int
 	paused    bool
-	blind     bool // events may have been missed
+	missed    bool // events may have been missed
 }
 
-func (w *watch) see(m events.Message) {
-	w.update(func(s *seen) {
+func (w *watch) apply(m events.Message) {
+	w.update(func(s *state) {
 		switch m.Action {
 		case events.ActionExecDie:
 			if status, err := strconv.Atoi(m.Actor.Attributes["exitCode"]); err == nil {
@@ -168,34 +170,34 @@ func (w *watch) see(m events.Message) {
 	})
 }
 
-// miss says that events may have been missed.
-func (w *watch) miss() { w.update(func(s *seen) { s.blind = true }) }
+// markMissed says that events may have been missed.
+func (w *watch) markMissed() { w.update(func(s *state) { s.missed = true }) }
 
-func (w *watch) update(change func(*seen)) {
+func (w *watch) update(change func(*state)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	change(&w.seen)
-	if s := w.seen; !w.useless && (s.died || s.destroyed || s.paused || s.blind) {
-		w.useless = true
+	change(&w.state)
+	if s := w.state; !w.isLost && (s.died || s.destroyed || s.paused || s.missed) {
+		w.isLost = true
 		close(w.lost)
 	}
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
 
-// look calls at with what was seen, and returns a channel that is closed at the
-// next change.
-func (w *watch) look(at func(seen)) <-chan struct{} {
+// now is the state so far, and a channel that is closed at the next change.
+func (w *watch) now() (s state, changed <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	at(w.seen)
-	return w.changed
+	s = w.state
+	s.exits = maps.Clone(s.exits)
+	return s, w.changed
 }
 
-// until waits until it is so, or ctx ends, and returns what was seen by then.
-func (w *watch) until(ctx context.Context, is func(seen) bool) (now seen) {
+// until waits until the condition is true, or ctx ends, and returns the state then.
+func (w *watch) until(ctx context.Context, is func(state) bool) state {
 	for {
-		changed := w.look(func(s seen) { now = s })
+		now, changed := w.now()
 		if is(now) {
 			return now
 		}
@@ -207,15 +209,16 @@ func (w *watch) until(ctx context.Context, is func(seen) bool) (now seen) {
 	}
 }
 
-// exit is the status of an exec that was seen to end.
+// exit is the exit status of an exec, ok once it has ended.
 func (w *watch) exit(exec string) (end exit, ok bool, changed <-chan struct{}) {
-	changed = w.look(func(s seen) { end, ok = s.exits[exec] })
+	now, changed := w.now()
+	end, ok = now.exits[exec]
 	return end, ok, changed
 }
 
-// uncertain tells whether the events no longer suffice to know an exec's end:
-// some may be missing, or its container ended.
-func (w *watch) uncertain() (yes bool) {
-	w.look(func(s seen) { yes = s.blind || s.died || s.destroyed })
-	return yes
+// uncertain tells whether an exec may have ended without an event: some may have been
+// missed, or its container ended.
+func (w *watch) uncertain() bool {
+	now, _ := w.now()
+	return now.missed || now.died || now.destroyed
 }

@@ -32,31 +32,31 @@ const (
 	// as cut.
 	earlyEnd = time.Second
 
-	// slowPoll is how often the engine is asked for a status at the least.
+	// slowPoll is the longest pause between two requests for an exit status.
 	slowPoll = 250 * time.Millisecond
 )
 
 // running is an exec.
 type running struct {
-	box    *box
-	id     string
-	dir    string
-	user   sandbox.User
-	conn   types.HijackedResponse
-	opened chan error    // takes, of a command with a terminal, why it cannot begin
-	copied chan struct{} // closed when the stream came to its end
-	start  error         // why the process never started; written before copied is closed
-	stdin  *stdinCopy    // the same
-	exited *exitWatch
-	stuck  atomic.Bool  // what starts it was stopped, and was killed
-	waited atomic.Bool  // Wait was called, and closes the connection
-	writes atomic.Int64 // writes begun plus writes done: odd during one
-	cut    atomic.Pointer[string]
-	words  bytes.Buffer // the runtime's own, among the command's
+	box         *box
+	id          string
+	dir         string
+	user        sandbox.User
+	conn        types.HijackedResponse
+	opened      chan error    // takes, of a command with a terminal, why it cannot begin
+	copied      chan struct{} // closed when the stream came to its end
+	start       error         // why the process never started; written before copied is closed
+	stdin       *stdinCopy    // the same
+	exited      *exitWatch
+	stuck       atomic.Bool  // what starts it was stopped, and was killed
+	waited      atomic.Bool  // Wait was called, and closes the connection
+	writes      atomic.Int64 // writes begun plus writes done: odd during one
+	cut         atomic.Pointer[string]
+	runtimeText bytes.Buffer // what the runtime wrote among the command's
 }
 
-// lose remembers that output may be missing, and why.
-func (r *running) lose(why string) { r.cut.Store(&why) }
+// markCut remembers that output may be missing, and why.
+func (r *running) markCut(why string) { r.cut.Store(&why) }
 
 // Cut implements sandbox.Running.
 func (r *running) Cut() string {
@@ -70,7 +70,7 @@ func (r *running) Cut() string {
 func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error) {
 	switch uid := x.User.UID; {
 	case uid == b.keeperUID:
-		return nil, engineError(nil, "user %s has the number of belljar's own processes in this container", x.User).as(sandbox.CauseInvalid).
+		return nil, engineError(nil, "user %s has the UID of belljar's own processes in this container", x.User).as(sandbox.CauseInvalid).
 			hint(fmt.Sprintf("choose a UID other than %d, or use another session", b.keeperUID))
 	case uid <= 0:
 		return nil, rootError()
@@ -84,7 +84,7 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 }
 
 func rootError() error {
-	return engineError(nil, "no command runs as root").as(sandbox.CauseInvalid).hint("give a UID above 0")
+	return engineError(nil, "commands may not run as root").as(sandbox.CauseInvalid).hint("give a UID above 0")
 }
 
 // exec is Exec for any user.
@@ -110,8 +110,8 @@ func (b *box) exec(ctx context.Context, x sandbox.Exec) (*running, error) {
 	return r, nil
 }
 
-// attach starts the process. One that will wait for its terminal has to be told
-// if it need not: to have it started then is no choice of ctx's.
+// attach starts the process. With a terminal it does so even where ctx ends meanwhile:
+// the process waits for its terminal, and has to be told to give up.
 func (b *box) attach(ctx context.Context, id string, x sandbox.Exec) (types.HijackedResponse, error) {
 	if x.TTY != nil && ctx.Err() == nil {
 		var cancel context.CancelFunc
@@ -144,7 +144,7 @@ func (b *box) execError(ctx context.Context, err error) error {
 		return noShellError(nil, b.spec)
 	}
 	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
-		return engineError(nil, "the container ended before its command started").as(sandbox.CauseEngineLost).hint("was it removed from outside?")
+		return engineError(nil, "the container ended before the command started").as(sandbox.CauseEngineLost).hint("another program may have removed it: run the command again")
 	}
 	return engineError(err, "starting the command").hint("see: belljar doctor")
 }
@@ -152,7 +152,7 @@ func (b *box) execError(ctx context.Context, err error) error {
 // copy reads the stream to its end, whatever becomes of the command: an engine
 // whose stream is not read cannot kill (moby#41827). The engine writes its
 // error into the stream when the process does not start, so the first bytes
-// wait until it is known whose they are.
+// wait until it is known which of the two they are.
 func (r *running) copy(ctx context.Context, x sandbox.Exec) {
 	defer close(r.copied)
 	split := stdcopy.StdCopy
@@ -178,11 +178,11 @@ func (r *running) copy(ctx context.Context, x sandbox.Exec) {
 	}
 	stderr := x.Stderr
 	if !r.box.sharesKernel() {
-		stderr = wordsWriter{stderr, r.box.id, &r.words}
+		stderr = runtimeFilter{stderr, r.box.id, &r.runtimeText}
 	}
 	_, err := split(countWriter{x.Stdout, &r.writes}, countWriter{stderr, &r.writes}, r.conn.Reader)
 	if err != nil && !errors.Is(err, net.ErrClosed) { // closed by us: see drain
-		r.lose("the stream broke off: " + err.Error())
+		r.markCut("the stream broke: " + err.Error())
 	}
 }
 
@@ -204,8 +204,8 @@ func (r *running) startError(text string) error {
 		hint("check that this directory is in the image or mounted: -w DIR")
 }
 
-// lacks tells whether a shell that starts elsewhere cannot enter the directory
-// either: then the command's own wish is why the engine could not start it.
+// lacks tells whether a shell that starts in / cannot enter the directory either: then
+// the requested directory is why the engine could not start the command.
 func (b *box) lacks(dir string, user sandbox.User) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -240,8 +240,8 @@ func (r *running) started() bool {
 	}
 }
 
-// foundNothing tells whether the engine found no sh, or no such directory, to
-// start the process with: moby's status is 127 for both.
+// foundNothing tells whether the engine found no sh, or not the directory to start it
+// in: moby's exit status is 127 for both.
 func (r *running) foundNothing() bool {
 	about, err := r.inspect(context.Background())
 	return err == nil && about.ExitCode == 127

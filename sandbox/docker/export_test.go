@@ -72,24 +72,24 @@ func KillInside(ctx context.Context, c sandbox.Container, list []sandbox.Process
 	return elsewhere.Kill(ctx, list)
 }
 
-// HoldDir is holdDir.
-const HoldDir = holdDir
+// BindDir is bindDir.
+const BindDir = bindDir
 
-// LetGo is letGo.
-var LetGo = letGo
+// Unbind is unbind.
+var Unbind = unbind
 
-// BindUnheld binds a mount where nothing can be held.
-func BindUnheld(m sandbox.Mount) error {
-	_, err := holder{err: errors.New("not root")}.bind(m)
+// BindWithoutRoot binds a mount where nothing can be held.
+func BindWithoutRoot(m sandbox.Mount) error {
+	_, err := binder{err: errors.New("not root")}.bind(m)
 	return err
 }
 
-// Hold holds a source, as another process of this host where one is named.
-func Hold(t *testing.T, source, process string) (path string) {
+// BindAs binds a source, as another process of this host where one is named.
+func BindAs(t *testing.T, source, process string) (path string) {
 	t.Helper()
 	o := thisProcess()
 	o.process = cmp.Or(process, o.process)
-	if err := ownDir(holdDir); err != nil {
+	if err := privateDir(bindDir); err != nil {
 		t.Fatal(err)
 	}
 	fd, _, err := openSource(source)
@@ -97,7 +97,7 @@ func Hold(t *testing.T, source, process string) (path string) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if path, err = (holder{owner: o}).hold(fd); err != nil {
+	if path, err = (binder{owner: o}).bindFile(fd); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -121,9 +121,9 @@ func MakeAs(ctx context.Context, e *Engine, process string, spec sandbox.Spec) (
 // SealKey is sealKey.
 var SealKey = sealKey
 
-// Unmake is Engine.unmake.
-func Unmake(ctx context.Context, e *Engine, name, seal string) error {
-	_, err := e.unmake(ctx, name, seal)
+// RemoveUnanswered is Engine.removeUnanswered.
+func RemoveUnanswered(ctx context.Context, e *Engine, name, seal string) error {
+	_, err := e.removeUnanswered(ctx, name, seal)
 	return err
 }
 
@@ -139,7 +139,7 @@ func CheckTargets(ctx context.Context, c sandbox.Container, targets ...string) e
 }
 
 // TrustUsers has an image's user files not looked at.
-func TrustUsers(e *Engine, image sandbox.Image) { e.plainUsers.Store(image.ID, true) }
+func TrustUsers(e *Engine, image sandbox.Image) { e.soundImages.Store(image.ID, true) }
 
 // KillInGroup is killInGroup.
 var KillInGroup = killInGroup

@@ -60,7 +60,7 @@ func TestSameIDLeavesTheOtherAlone(t *testing.T) {
 	engine := connect(t)
 	c := enter(t, engine, baseImage(t, engine))
 	_, err := engine.Create(t.Context(), c.spec)
-	if sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.Contains(err.Error(), "runs already") {
+	if sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.Contains(err.Error(), "is already running") {
 		t.Errorf("error %v", err)
 	}
 	c.wants(t, check{"echo still there", "still there"})
@@ -83,7 +83,7 @@ func TestImageWithoutShell(t *testing.T) {
 		}
 	}
 	var e *sandbox.Error
-	if !errors.As(err, &e) || e.Cause != sandbox.CauseImage || e.Hint == "" || !strings.Contains(err.Error(), "has no sh that runs") || strings.ContainsAny(err.Error(), "\n\r") {
+	if !errors.As(err, &e) || e.Cause != sandbox.CauseImage || e.Hint == "" || !strings.Contains(err.Error(), "has no working sh") || strings.ContainsAny(err.Error(), "\n\r") {
 		t.Errorf("error %v", err)
 	}
 }

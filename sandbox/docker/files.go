@@ -40,29 +40,29 @@ func (e *Engine) Files(ctx context.Context, image sandbox.Image, names []string,
 	}
 	patient, end := outlive(ctx, grace)
 	defer end()
-	id, unwatch, err := e.make(ctx, patient, spec, host)
+	id, unguard, err := e.createContainer(ctx, patient, spec, host)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		failed := e.forceRemove(ctx, id)
 		if failed == nil {
-			unwatch()
+			unguard()
 		}
 		err = errors.Join(err, failed)
 	}()
 	for _, name := range names {
 		text, err := e.readFile(ctx, id, name, most)
 		if err != nil {
-			return nil, engineError(err, "reading %s of image %q", name, image.Reference).as(sandbox.CauseImage).hint("write users as UID:GID in numbers")
+			return nil, engineError(err, "reading %s of image %q", name, image.Reference).as(sandbox.CauseImage).hint("write UID:GID in numbers")
 		}
 		files = append(files, text)
 	}
 	return files, nil
 }
 
-// readFile reads a file of a container, nil where there is none. The engine says
-// where a link leads within the container, whatever is on its way.
+// readFile reads a file of a container, nil where there is none. The engine resolves
+// links within the container.
 func (e *Engine) readFile(ctx context.Context, id, name string, most int64) ([]byte, error) {
 	content, about, err := e.client.CopyFromContainer(ctx, id, name)
 	if errdefs.IsNotFound(err) {
@@ -74,20 +74,20 @@ func (e *Engine) readFile(ctx context.Context, id, name string, most int64) ([]b
 	if about.LinkTarget != "" {
 		content.Close()
 		if content, about, err = e.client.CopyFromContainer(ctx, id, about.LinkTarget); err != nil {
-			return nil, fmt.Errorf("it is a link that leads to no file of the image: %w", err)
+			return nil, fmt.Errorf("its link target is not in the image: %w", err)
 		}
 	}
 	defer content.Close()
 	if !about.Mode.IsRegular() {
-		return nil, errors.New("it is no regular file")
+		return nil, errors.New("it is not a regular file")
 	}
 	if about.Size > most {
-		return nil, fmt.Errorf("it is larger than %d bytes", most)
+		return nil, fmt.Errorf("it is larger than %s", humanSize(most))
 	}
 	return regular(content, most)
 }
 
-// regular is the one file of a tar, which holds it to what was said of it.
+// regular reads the one file of a tar archive, and checks its type and size again.
 func regular(archive io.Reader, most int64) ([]byte, error) {
 	files := tar.NewReader(io.LimitReader(archive, most+1<<20)) // with headers
 	header, err := files.Next()
@@ -95,7 +95,7 @@ func regular(archive io.Reader, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if header.Typeflag != tar.TypeReg || header.Size > most {
-		return nil, errors.New("it is no regular file, or has grown")
+		return nil, errors.New("it is not a regular file, or it grew")
 	}
 	return io.ReadAll(files)
 }

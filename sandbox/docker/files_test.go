@@ -63,11 +63,11 @@ func TestFilesAreHostile(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"/etc/large": "larger than 1024 bytes", "/etc/dir": "no regular file", "/etc/fifo": "no regular file", "/etc/zero": "no regular file",
-		"/etc/host": "leads to no file", "/etc/proc": "leads to no file", "/etc/loop": "", "/etc/tofifo": "no regular file", "/etc/todir": "no regular file",
+		"/etc/large": "larger than 1 KiB", "/etc/dir": "not a regular file", "/etc/fifo": "not a regular file", "/etc/zero": "not a regular file",
+		"/etc/host": "link target is not in the image", "/etc/proc": "link target is not in the image", "/etc/loop": "", "/etc/tofifo": "not a regular file", "/etc/todir": "not a regular file",
 	} {
 		files, err := engine.Files(t.Context(), image, []string{name}, 1<<10)
-		if sandbox.CauseOf(err) != sandbox.CauseImage || files != nil || !strings.Contains(fmt.Sprint(err), want) || !strings.Contains(fmt.Sprint(err), "write users as UID:GID") {
+		if sandbox.CauseOf(err) != sandbox.CauseImage || files != nil || !strings.Contains(fmt.Sprint(err), want) || !strings.Contains(fmt.Sprint(err), "write UID:GID in numbers") {
 			t.Errorf("%s is %q, error %v", name, files, err)
 		}
 	}

@@ -17,16 +17,16 @@ const (
 	// moment of a processor for it, and one that waits for a disk its answer.
 	freezeTimeout = time.Second
 
-	// freezePause is between two looks at whether they are frozen.
+	// freezePause is between two checks of whether they are frozen.
 	freezePause = 100 * time.Microsecond
 )
 
-var errNotFrozen = errors.New("the container's processes could not be frozen")
+var errNotFrozen = errors.New("cannot freeze the container's processes")
 
-// whileFreezing calls list while the processes of the group freeze, so that none
-// can fork its way out, until it is done, and for the last time once all are
-// frozen. A group that is frozen already, such as a paused container's, stays so.
-// The lock is for other belljars, which may list the same session.
+// whileFreezing calls list again and again while the group's processes freeze, until it
+// is done; for the last time once all are frozen, as none can fork any more. A group that
+// is frozen already, such as a paused container's, stays frozen. A lock keeps out other
+// belljar processes, which may list the same session.
 func (g *cgroup) whileFreezing(ctx context.Context, list func(frozen bool) (done bool)) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, freezeTimeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func (g *cgroup) thaw() {
 	}
 }
 
-// freezerFile takes the word to freeze or thaw.
+// freezerFile is the file by which to freeze and thaw.
 func (g *cgroup) freezerFile() string {
 	if g.v2 != "" {
 		return filepath.Join(g.v2, "cgroup.freeze")
@@ -88,7 +88,8 @@ func (g *cgroup) freeze(file *os.File, on bool) error {
 	return err
 }
 
-// frozen tells whether every process of the group is; one that is gone has none.
+// frozen tells whether all processes of the group are frozen. A group that is removed
+// has none.
 func (g *cgroup) frozen() bool {
 	file, word := g.freezerFile(), "FROZEN\n"
 	if g.v2 != "" {
@@ -98,7 +99,7 @@ func (g *cgroup) frozen() bool {
 	return errors.Is(err, unix.ENODEV) || strings.Contains(string(text), word)
 }
 
-// poll waits until it is so, or ctx ends.
+// poll waits until the condition is true, or ctx ends.
 func poll(ctx context.Context, is func() bool) error {
 	for !is() {
 		select {

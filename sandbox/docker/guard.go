@@ -22,13 +22,12 @@ const (
 	// waits for any more.
 	guardTime = 30 * time.Second
 
-	// guardPause is between two looks for one.
+	// guardPause is between two tries to find one.
 	guardPause = 100 * time.Millisecond
 )
 
-// init makes any program with this package in it the guard, where it is started
-// as that. It runs before main, and so before anything of the program's own that
-// imports this package.
+// init makes any program that contains this package the guard, if it is started under
+// the guard's name. It runs before main, and before the init of what imports this package.
 func init() {
 	if len(os.Args) == 1 && os.Args[0] == guardName {
 		closeInherited()
@@ -37,11 +36,10 @@ func init() {
 	}
 }
 
-// guard is a second process that outlives this one if it is killed while the
-// engine makes containers. The dead man's switch does not hold yet then: there is
-// no keeper. It starts with the first container, reads what is being made from a
-// pipe, and removes that when the pipe ends without a word. Without it the next
-// belljar's sweep would.
+// guard is a second process. It outlives this one if this one is killed while the
+// engine makes containers, which have no keeper yet. It starts with the first container,
+// reads from a pipe which containers are being made, and removes them when the pipe ends
+// early. Without it, the next belljar's sweep removes them.
 type guard struct {
 	mu      sync.Mutex
 	process *exec.Cmd
@@ -49,16 +47,16 @@ type guard struct {
 	making  map[string]string // names, by seal
 }
 
-// word is what the guard is told.
-type word struct {
+// guardMessage is a line for the guard.
+type guardMessage struct {
 	Host string `json:",omitempty"` // the first: the engine
 	Seal string `json:",omitempty"`
-	Name string `json:",omitempty"` // the engine is asked to make it; "": it is held, or gone
-	End  bool   `json:",omitempty"` // of all: nobody waits longer than for one look
+	Name string `json:",omitempty"` // the engine is asked to make it; "": it is finished, or removed
+	End  bool   `json:",omitempty"` // the last one: the guard makes one more try, and ends
 }
 
-// watch is called before the engine is asked to make a container.
-func (e *Engine) watch(seal, name string) {
+// guardNew is called before the engine is asked to make a container.
+func (e *Engine) guardNew(seal, name string) {
 	g := &e.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,33 +64,33 @@ func (e *Engine) watch(seal, name string) {
 		g.making = map[string]string{}
 	}
 	g.making[seal] = name
-	if g.pipe != nil && g.say(word{Seal: seal, Name: name}) == nil {
+	if g.pipe != nil && g.send(guardMessage{Seal: seal, Name: name}) == nil {
 		return
 	}
 	g.stop() // somebody killed it
-	if g.start(word{Host: e.Host()}) != nil {
+	if g.start(guardMessage{Host: e.Host()}) != nil {
 		return
 	}
 	for seal, name := range g.making {
-		g.say(word{Seal: seal, Name: name})
+		g.send(guardMessage{Seal: seal, Name: name})
 	}
 }
 
-// unwatch is called once the container has its keeper, or there is none.
-func (e *Engine) unwatch(seal string) {
+// unguard is called once the container has its keeper, or there is none.
+func (e *Engine) unguard(seal string) {
 	g := &e.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.making, seal)
 	if g.pipe != nil {
-		g.say(word{Seal: seal}) // one that does not hear it looks for nothing
+		g.send(guardMessage{Seal: seal}) // a guard that misses it finds nothing to remove
 	}
 }
 
-// say writes at once or not at all: what is shorter than a page a pipe takes as a
+// send writes at once or not at all: what is shorter than a page a pipe takes as a
 // whole (pipe(7)), also from a process that is killed.
-func (g *guard) say(w word) error {
-	line, err := json.Marshal(w)
+func (g *guard) send(m guardMessage) error {
+	line, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
@@ -103,7 +101,7 @@ func (g *guard) say(w word) error {
 
 // start starts this program once more, as it is in memory, in a session of its
 // own: a terminal's signals are not for it.
-func (g *guard) start(first word) error {
+func (g *guard) start(first guardMessage) error {
 	words, pipe, err := os.Pipe()
 	if err != nil {
 		return err
@@ -115,11 +113,11 @@ func (g *guard) start(first word) error {
 		return err
 	}
 	g.process, g.pipe = process, pipe
-	return g.say(first)
+	return g.send(first)
 }
 
-// guardEnv are this program's variables that it takes to reach an engine. The others
-// may be secrets, and a guard can outlive who has them.
+// guardEnv are the environment variables that are needed to reach an engine. Others may
+// be secrets, and the guard can outlive this process.
 func guardEnv() []string {
 	env := []string{}
 	for _, name := range []string{
@@ -133,9 +131,8 @@ func guardEnv() []string {
 	return env
 }
 
-// closeInherited closes what the program before this one left open for others:
-// whoever reads such a pipe waits for its end. What this one opened itself, as
-// Go's runtime does, is closed on exec.
+// closeInherited closes the files that this process inherited: the reader of such a pipe
+// would wait for the guard to end. Files that Go opened itself are close-on-exec.
 func closeInherited() {
 	open, _ := os.ReadDir("/proc/self/fd")
 	for _, entry := range open {
@@ -154,7 +151,7 @@ func (g *guard) stop() {
 	if g.pipe == nil {
 		return
 	}
-	g.say(word{End: true})
+	g.send(guardMessage{End: true})
 	g.pipe.Close()
 	late := time.AfterFunc(callTimeout, func() { g.process.Process.Kill() })
 	g.process.Wait()
@@ -168,41 +165,41 @@ func (g *guard) close() {
 	g.stop()
 }
 
-// keepGuard is the guard's whole life.
+// keepGuard is all that the guard does.
 func keepGuard(words io.Reader) {
-	var first word
-	making, told := map[string]string{}, json.NewDecoder(words)
-	if told.Decode(&first) != nil {
+	var first guardMessage
+	making, messages := map[string]string{}, json.NewDecoder(words)
+	if messages.Decode(&first) != nil {
 		return
 	}
 	for {
-		var w word
-		switch err := told.Decode(&w); {
+		var m guardMessage
+		switch err := messages.Decode(&m); {
 		case err != nil: // it was killed
-			unmakeAll(first.Host, making, guardTime)
+			removeUnfinished(first.Host, making, guardTime)
 			return
-		case w.End:
-			unmakeAll(first.Host, making, 0)
+		case m.End:
+			removeUnfinished(first.Host, making, 0)
 			return
-		case w.Name != "":
-			making[w.Seal] = w.Name
+		case m.Name != "":
+			making[m.Seal] = m.Name
 		default:
-			delete(making, w.Seal)
+			delete(making, m.Seal)
 		}
 	}
 }
 
-// unmakeAll removes what its maker left unfinished. The engine may still be
-// making it: it is looked for until patience is over.
-func unmakeAll(host string, making map[string]string, patience time.Duration) {
+// removeUnfinished removes containers that a killed process did not finish. The engine
+// may still be making one: it is looked for until patience is over.
+func removeUnfinished(host string, making map[string]string, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), guardTime)
 	defer cancel()
 	end := time.Now().Add(patience)
-	thisProcess().sweepHolds()
+	thisProcess().sweepBinds()
 	for len(making) > 0 {
 		if engine, err := Connect(ctx, host); err == nil {
 			for seal, name := range making {
-				if removed, _ := engine.unmake(ctx, name, seal); removed {
+				if removed, _ := engine.removeUnanswered(ctx, name, seal); removed {
 					delete(making, seal)
 				}
 			}

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"golang.org/x/sys/unix"
 )
 
 // burstEnv has TestBurst, in a process that is killed, make containers.
@@ -175,7 +175,7 @@ func TestGuardHoldsNothing(t *testing.T) {
 	t.Setenv(name, value)
 	t.Setenv("BELLJAR_TEST_SECRET", "hunter2")
 	var pipe [2]int
-	if err := syscall.Pipe(pipe[:]); err != nil { // without close-on-exec
+	if err := unix.Pipe(pipe[:]); err != nil { // without close-on-exec
 		t.Fatal(err)
 	}
 	read := os.NewFile(uintptr(pipe[0]), "pipe")
@@ -186,7 +186,7 @@ func TestGuardHoldsNothing(t *testing.T) {
 	}
 	defer engine.Close()
 	box, err := engine.Create(t.Context(), specOf(baseImage(t, engine)))
-	syscall.Close(pipe[1])
+	unix.Close(pipe[1])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// The client waits for the answer to an upgrade whatever becomes of the call's
-// context, so an engine that stalls would hold it for ever. These connections
-// are therefore known while they are made, and closed when the context ends.
+// The client waits for the answer to an upgrade even after the call's context ends, so
+// an engine that stalls would block it for ever. So these connections are recorded when
+// they are dialled, and closed when the context ends.
 
 type upgradeKey struct{}
 

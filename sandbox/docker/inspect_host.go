@@ -32,10 +32,9 @@ func (h *hostInspector) prepare() {}
 func (h *hostInspector) stop()    {}
 func (h *hostInspector) close()   {}
 
-// processes implements inspector. Mostly nothing is left but the container's own
-// processes, which are known from the last list, and of which none goes before
-// the container does. Processes that come and go while they are looked at are
-// frozen for that.
+// processes implements inspector. Mostly only the container's own processes are left,
+// which the last list found and which live as long as the container. If processes start
+// and end while the list is made, they are frozen for it.
 func (h *hostInspector) processes(ctx context.Context) ([]sandbox.Process, error) {
 	if h.idle() {
 		return nil, nil
@@ -80,8 +79,8 @@ type snapshot struct {
 	exact bool // it lacks none, and had all of them at once
 }
 
-// snapshot is exact where all processes that were found lived from the first
-// look to the second, and in between the kernel counted no task but theirs.
+// snapshot is exact where two lists in a row have the same processes, and in between
+// the kernel counted no tasks but theirs.
 func (h *hostInspector) snapshot() (s snapshot, err error) {
 	pids, err := h.group.pids()
 	if err != nil {
@@ -181,8 +180,8 @@ func (h *hostInspector) waitExit(ctx context.Context, r *running) bool {
 	}
 	process := os.NewFile(uintptr(fd), "pidfd")
 	defer process.Close()
-	// The PID may have passed to another process since the engine told it.
-	// That cannot happen any more to what the descriptor refers to.
+	// Another process may have got the PID since the engine told it. From now on
+	// the descriptor refers to one process only.
 	group, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil || !strings.Contains(string(group), h.id) {
 		return true

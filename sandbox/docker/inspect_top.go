@@ -24,8 +24,8 @@ func (t *topInspector) prepare() {}
 func (t *topInspector) stop()    {}
 func (t *topInspector) close()   {}
 
-// processes implements inspector. Whether the engine said all is known as it is of
-// a snapshot: by what the engine counts between two lists. It is asked
+// processes implements inspector. Whether the list is complete is known as for a
+// snapshot: by what the engine counts between two lists. It is asked
 // once: Docker 20.10 takes a second to count.
 func (t *topInspector) processes(ctx context.Context) ([]sandbox.Process, error) {
 	first, err := t.once(ctx)
@@ -63,7 +63,7 @@ func (t *topInspector) once(ctx context.Context) (*table, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("asking the engine what runs: %w", err)
+		return nil, fmt.Errorf("listing processes by the engine: %w", err)
 	}
 	all := &table{}
 	for _, row := range answer.Processes {

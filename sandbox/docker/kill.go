@@ -27,7 +27,7 @@ func (b *box) Kill(ctx context.Context, list []sandbox.Process) error {
 			continue
 		}
 		if p.PID == 0 {
-			return fmt.Errorf("killing process %d: the engine does not tell its PID in the container", p.HostPID)
+			return fmt.Errorf("killing process %d: its PID in the container is unknown", p.HostPID)
 		}
 		inside[p.UID] = append(inside[p.UID], fmt.Sprintf("k %d %d", p.PID, p.StartTicks))
 	}

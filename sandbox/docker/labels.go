@@ -10,8 +10,9 @@ import (
 	"github.com/docker/docker/api/types/filters"
 )
 
-// The labels of every container, all of them on each: what is left out an image's
-// would be. They hold no part of a command, and say nothing without their seal.
+// The labels of every container. Each container has all of them: an image's label would
+// fill in for one that is missing. They hold no part of a command, and are not trusted
+// without their seal.
 const (
 	labelManaged  = "dev.belljar.managed"
 	labelCommand  = "dev.belljar.command"

@@ -18,7 +18,7 @@ import (
 // maxListing bounds what is read of a listing from inside.
 const maxListing = 4 << 20
 
-// listScript says its PID, and then answers lines: "p" with a line of what runs,
+// listScript prints its PID, and then answers lines: "p" with a line of what runs,
 // and any other, a mark, with the clock and then three files of each process, and
 // the mark after each, and once more at the end. The mark is read from stdin,
 // where no process can see it, so that none's name or arguments can hold it.
@@ -32,9 +32,9 @@ while read -r mark; do
 	esac
 done`
 
-// lister is an exec that waits to say what runs, as the keeper's user, whom no
-// command can touch: to start one for each list would cost more than most
-// commands do. It needs cat.
+// lister is an exec that waits and lists processes on demand. Starting one for each list
+// would take longer than most commands. It runs as the keeper's user, which no command
+// can signal, and needs cat.
 type lister struct {
 	exec  *running
 	stdin *io.PipeWriter
@@ -74,8 +74,8 @@ func (l *lister) close() {
 	l.exec.box.forget(l.exec)
 }
 
-// ask asks one question, whose answer ends with that. After an error the lister
-// is of no use.
+// ask sends one line and reads the answer up to its end mark. After an error the lister
+// cannot be used any more.
 func (l *lister) ask(ctx context.Context, question, end string) (string, error) {
 	stop := context.AfterFunc(ctx, func() { l.stdin.CloseWithError(ctx.Err()) })
 	defer stop()
@@ -98,13 +98,13 @@ func (l *lister) read(ctx context.Context, mark string) (string, error) {
 			return "", ctx.Err()
 		}
 		if len(text) > maxListing {
-			return "", fmt.Errorf("more than %d bytes", maxListing)
+			return "", fmt.Errorf("it printed more than %s", humanSize(maxListing))
 		}
 	}
 	return string(text), nil
 }
 
-// list is all that runs but the container's own.
+// list lists all processes but the container's own.
 func (l *lister) list(ctx context.Context, keeper int) ([]sandbox.Process, error) {
 	mark := rand.Text()
 	text, err := l.ask(ctx, mark, mark+mark)
@@ -113,7 +113,7 @@ func (l *lister) list(ctx context.Context, keeper int) ([]sandbox.Process, error
 	}
 	parts := strings.Split(text, mark)
 	if len(parts) < 6 { // the keeper, at least
-		return nil, fmt.Errorf("the image's cat gave no list (%d bytes)", len(text))
+		return nil, fmt.Errorf("the image's cat printed no list (%s)", humanSize(int64(len(text))))
 	}
 	list, own, seen := parseInside(parts[:len(parts)-1], keeper)
 	l.own = own
@@ -121,7 +121,7 @@ func (l *lister) list(ctx context.Context, keeper int) ([]sandbox.Process, error
 	if err != nil {
 		return nil, err
 	}
-	if missed := others(strings.Fields(pids), seen); missed > 0 {
+	if missed := countNew(strings.Fields(pids), seen); missed > 0 {
 		return list, fmt.Errorf("%w: %d of them", errMissed, missed)
 	}
 	return list, nil
@@ -133,7 +133,7 @@ func (l *lister) idle(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return others(strings.Fields(pids), l.own) == 0, nil
+	return countNew(strings.Fields(pids), l.own) == 0, nil
 }
 
 // chanWriter passes on what is written until its context ends.

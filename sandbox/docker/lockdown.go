@@ -23,7 +23,7 @@ import (
 // its stdin does, which the engine closes when our connection goes.
 var keeper = []string{"sh", "-c", "while IFS= read -r _; do :; done"}
 
-// sessionKeeper is a session's: nobody holds it, and it ends by itself.
+// sessionKeeper is a session's: nothing is attached to it, and it ends by itself.
 func sessionKeeper(deadline time.Time) []string {
 	return []string{"sh", "-c", fmt.Sprintf("exec sleep %d", max(1, int(math.Ceil(time.Until(deadline).Seconds()))))}
 }
@@ -116,8 +116,8 @@ func hostConfig(spec sandbox.Spec) (*container.HostConfig, error) {
 	}, nil
 }
 
-// The engine's defaults, and what of the host's kernel they leave readable:
-// interrupt counts and power draw tell about the neighbours.
+// The engine's defaults, and what they leave readable: interrupt counts and power draw
+// reveal what else runs on the host.
 var (
 	maskedPaths = []string{
 		"/proc/asound", "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
@@ -181,7 +181,7 @@ func mounts(asked []sandbox.Mount) []mount.Mount {
 	for _, m := range asked {
 		list = append(list, mount.Mount{
 			Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: !m.Writable,
-			// What is mounted below the source was not judged by the policy, and
+			// The policy did not check what is mounted below the source, and that
 			// would stay writable under a read-only mount.
 			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: true},
 		})

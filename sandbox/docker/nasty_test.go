@@ -127,7 +127,7 @@ func nastyTree(t *testing.T) []byte {
 		}
 	}
 	for _, p := range probes {
-		add(tar.Header{Name: "bin/probe-" + p.name, Mode: 0o755}, probe(p.call, p.args))
+		add(tar.Header{Name: "bin/probe-" + p.name, Mode: 0o755}, canExec(p.call, p.args))
 	}
 	add(tar.Header{Name: "etc/passwd", Mode: 0o644}, []byte("65534:x:0:0::/evil:/bin/sh\nroot:x:0:0::/:/bin/sh\nnobody:x:65534:0::/evil:/bin/sh\n"))
 	add(tar.Header{Name: "etc/group", Mode: 0o644}, []byte("root:x:0:nobody,65534\ndocker:x:999:nobody,65534\n"))
@@ -164,7 +164,7 @@ var probes = []struct {
 
 // probe is a program that makes one system call and exits with its error
 // number, or with 0.
-func probe(call uint32, args [3]uint32) []byte {
+func canExec(call uint32, args [3]uint32) []byte {
 	var code []byte
 	for i, opcode := range []byte{0xb8, 0xbf, 0xbe, 0xba} { // mov eax, edi, esi, edx
 		code = append(code, opcode)

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"syscall"
 	"testing"
 
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
 
 	"github.com/docker/docker/api/types/container"
+	"golang.org/x/sys/unix"
 )
 
 // TestKilledFromOutside: whoever ends a container ends its commands with
@@ -30,7 +30,7 @@ func TestKilledFromOutside(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return syscall.Kill(about.State.Pid, syscall.SIGKILL)
+			return unix.Kill(about.State.Pid, unix.SIGKILL)
 		},
 	}
 	for way, end := range ways {

@@ -35,8 +35,8 @@ func processName(pid int) string {
 	return fmt.Sprintf("%d@%d", pid, p.startTicks)
 }
 
-// gone tells whether the process that wrote these labels has surely ended. Of
-// another host's processes nothing is known.
+// gone tells whether the process that wrote these labels has certainly ended. Nothing is
+// known of processes on another host.
 func (o owner) gone(host, process string) bool {
 	var pid int
 	if host != o.host {

@@ -60,7 +60,7 @@ func parseStat(text []byte) (stat, error) {
 	}, nil
 }
 
-var errStat = errors.New("/proc/PID/stat has an unknown form")
+var errStat = errors.New("/proc/PID/stat has an unknown format")
 
 // runs is false of a process that ended and only waits to be reaped. One whose
 // first thread ended looks dead, and has others.
@@ -73,7 +73,7 @@ func (s stat) exiting() bool { return s.flags&pfExiting != 0 }
 // pfExiting is PF_EXITING of the kernel's include/linux/sched.h.
 const pfExiting = 4
 
-// process is what does not depend on whose PIDs they are.
+// process fills in what does not depend on the PID namespace.
 func (s stat) process(up time.Duration, uid int, args []byte) sandbox.Process {
 	return sandbox.Process{
 		UID: uid, User: userName(uid), State: s.state, StartTicks: s.startTicks,

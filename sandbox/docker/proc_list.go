@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errMissed is of a list that may lack processes: one that starts another and
-// ends, again and again, is never there to be looked at.
-var errMissed = errors.New("the list may lack processes: they came and went while it was made")
+// errMissed is the error of a list that may be incomplete: a process that starts another
+// and ends, again and again, is never there when it is read.
+var errMissed = errors.New("the list may be incomplete: processes started and ended while it was made")
 
-// others counts those that are in now and were not in before.
-func others[T comparable](now, before []T) (n int) {
+// countNew counts the elements of now that before lacks.
+func countNew[T comparable](now, before []T) (n int) {
 	for _, x := range now {
 		if !slices.Contains(before, x) {
 			n++
@@ -49,8 +49,8 @@ func listProcesses(pids []int, keeperUID int) (list []sandbox.Process, own []int
 func byPID(a, b sandbox.Process) int { return a.PID - b.PID }
 
 // killProcess kills a process of this host, and tells whether it is dead or dying.
-// The PID may have passed to another process since it was listed: its start
-// tells, and from then on the descriptor holds.
+// Another process may have got the PID since it was listed: its start time tells, and
+// from then on the descriptor refers to one process only.
 func killProcess(p sandbox.Process) bool {
 	fd, err := unix.PidfdOpen(p.HostPID, 0)
 	if err != nil {

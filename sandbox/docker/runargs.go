@@ -16,7 +16,7 @@ import (
 // container has, for comparisons. seccomp is a file that holds the profile.
 func RunArgs(spec sandbox.Spec, seccomp string) ([]string, error) {
 	if spec.User.UID <= 0 {
-		return nil, fmt.Errorf("user %s has no number here: give UID:GID", spec.User)
+		return nil, fmt.Errorf("user %s has no UID here: give UID:GID", spec.User)
 	}
 	host, err := hostConfig(spec)
 	if err != nil {

@@ -22,14 +22,14 @@ const (
 	keySize = 32
 )
 
-// sealer tells the containers that belljar made for this user from any others,
-// whatever labels those carry: an image's labels become its containers'.
+// sealer recognizes the containers that belljar made for this user, whatever labels
+// others have: an image's labels become its containers'.
 type sealer struct {
 	key []byte
 	err error // why the key lasts no longer than this process, and seals nothing that must
 }
 
-// seals has the key of Dir, or, without one, a key of its own.
+// seals is the sealer with the key in Dir, or with a temporary key.
 func (e *Engine) seals() sealer {
 	e.sealing.Do(func() {
 		if e.Dir != "" {
@@ -74,7 +74,7 @@ func sealKey(dir string) ([]byte, error) {
 	return readKey(file)
 }
 
-// readKey takes no key that another user could have put there or read.
+// readKey refuses a key that another user could have written or read.
 func readKey(file string) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -86,7 +86,7 @@ func readKey(file string) ([]byte, error) {
 		return nil, err
 	}
 	if s.Mode != unix.S_IFREG|0o600 || int(s.Uid) != os.Geteuid() || s.Size != keySize {
-		return nil, fmt.Errorf("%s is not a key of this user's alone: remove it", file)
+		return nil, fmt.Errorf("%s is not a private key of this user: remove it", file)
 	}
 	key := make([]byte, keySize)
 	if _, err := io.ReadFull(f, key); err != nil {
@@ -95,7 +95,7 @@ func readKey(file string) ([]byte, error) {
 	return key, nil
 }
 
-// seal is that of a container which is about to be made. No two are the same.
+// seal makes the seal of a new container. No two are the same.
 func (s sealer) seal(name string, labels map[string]string) string {
 	return s.sign(rand.Text(), name, labels)
 }
@@ -111,9 +111,9 @@ func (s sealer) sign(nonce, name string, labels map[string]string) string {
 	return nonce + "." + hex.EncodeToString(mac.Sum(nil))
 }
 
-// made tells whether a container of that name was made with these labels by a
+// verify tells whether a container of that name was made with these labels by a
 // belljar that has the key.
-func (s sealer) made(name string, labels map[string]string) bool {
+func (s sealer) verify(name string, labels map[string]string) bool {
 	nonce, _, _ := strings.Cut(labels[labelSeal], ".")
 	return hmac.Equal([]byte(labels[labelSeal]), []byte(s.sign(nonce, strings.TrimPrefix(name, "/"), labels)))
 }
@@ -121,7 +121,7 @@ func (s sealer) made(name string, labels map[string]string) bool {
 // checkOurs refuses a container that belljar did not make. Its name and labels
 // can be another's again once that is gone; its lock-down is compared as well.
 func (e *Engine) checkOurs(about container.InspectResponse) error {
-	if !e.seals().made(about.Name, about.Config.Labels) {
+	if !e.seals().verify(about.Name, about.Config.Labels) {
 		return errors.New("its labels are not sealed by this user's belljar")
 	}
 	return checkLockdown(about.HostConfig)

@@ -125,7 +125,7 @@ func wantForeign(t *testing.T, engine *docker.Engine, id, session string) {
 			t.Errorf("error %v", err)
 		}
 	}
-	if err := engine.Look(t.Context(), &docker.Managed{ID: id}); err == nil {
+	if err := engine.FillProcesses(t.Context(), &docker.Managed{ID: id}); err == nil {
 		t.Error("it is looked into")
 	}
 	if _, err := engine.Sweep(t.Context()); err != nil || !there(t, engine, id) {
@@ -163,11 +163,11 @@ func TestUnmakeLeavesOthersAlone(t *testing.T) {
 	box, spec := sessionOf(t, engine, time.Hour)
 	name := "belljar-" + strings.ToLower(spec.Command)
 	for _, seal := range []string{"", "other"} {
-		if err := docker.Unmake(t.Context(), engine, name, seal); err != nil || !there(t, engine, box.Info().ID) {
+		if err := docker.RemoveUnanswered(t.Context(), engine, name, seal); err != nil || !there(t, engine, box.Info().ID) {
 			t.Errorf("seal %q: error %v", seal, err)
 		}
 	}
-	if err := docker.Unmake(t.Context(), engine, name, labelsOf(t, engine, box.Info().ID)["dev.belljar.seal"]); err != nil || there(t, engine, box.Info().ID) {
+	if err := docker.RemoveUnanswered(t.Context(), engine, name, labelsOf(t, engine, box.Info().ID)["dev.belljar.seal"]); err != nil || there(t, engine, box.Info().ID) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -27,7 +27,7 @@ func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, err
 	}
 	var list []sandbox.Kept
 	for _, c := range found {
-		if c.Labels[labelSession] == "" || !e.seals().made(nameOf(c), c.Labels) {
+		if c.Labels[labelSession] == "" || !e.seals().verify(nameOf(c), c.Labels) {
 			continue
 		}
 		k := sandbox.Kept{Session: c.Labels[labelSession], ID: c.ID, Image: c.Labels[labelImage], ImageID: c.ImageID, User: labelledUser(c.Labels[labelUser]), Print: c.Labels[labelPrint], Created: time.Unix(c.Created, 0)}
@@ -56,7 +56,7 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 	}
 	if err := e.checkOurs(about); err != nil {
 		b.Close()
-		return nil, engineError(err, "container %.12q says that it is session %q, and is not as belljar makes them", kept.ID, kept.Session).
+		return nil, engineError(err, "container %.12q is labelled as session %q, but was not made by this user's belljar", kept.ID, kept.Session).
 			hint("if you do not need it, remove it: docker rm -f " + kept.ID)
 	}
 	b.spec = sandbox.Spec{

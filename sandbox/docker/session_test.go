@@ -280,7 +280,7 @@ func TestKillFromInside(t *testing.T) {
 		t.Errorf("%+v, error %v", runs, err)
 	}
 	err = docker.KillInside(t.Context(), box, []sandbox.Process{{HostPID: 1}})
-	if err == nil || !strings.Contains(err.Error(), "the engine does not tell its PID") {
+	if err == nil || !strings.Contains(err.Error(), "its PID in the container is unknown") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"belljar/sandbox"
 )
 
-// stuckAfter is how long a process may take to start before it is looked at why.
+// stuckAfter is how long a process may take to start before it is checked why.
 const stuckAfter = time.Second
 
-// A process that another one left running in a session can stop every one of its
-// user, as `kill -STOP -1` does, and so also what the runtime starts a command
-// with. The engine waits for that for ever, and holds a lock on the container
-// meanwhile: nothing can be asked of it, and it cannot be killed.
+// A process left running in a session can stop all others of its user, as `kill -STOP
+// -1` does, and so also the runtime's process that starts the next command. The engine
+// waits for that one for ever, and holds a lock on the container meanwhile: it can be
+// neither inspected nor killed.
 
-// unstick kills what starts r where it was stopped, until the function that it
-// returns is called.
+// unstick kills the runtime's process that starts r if it is stopped, until the function
+// that it returns is called.
 func (r *running) unstick() (stop func()) {
 	var all sync.WaitGroup
 	done := make(chan struct{})
@@ -40,6 +40,6 @@ func (r *running) unstick() (stop func()) {
 }
 
 func stuckError(spec sandbox.Spec) error {
-	return engineError(nil, "the command could not start: a process that runs in the container stops each one that starts, as kill -STOP -1 does").
-		hint(fmt.Sprintf("end it with its session: belljar session rm %s", spec.Session))
+	return engineError(nil, "the command could not start: a process in the session stops every new one, as kill -STOP -1 does").
+		hint(fmt.Sprintf("remove the session: belljar session rm %s", spec.Session))
 }

@@ -123,7 +123,7 @@ func mountsHarmless(t *testing.T, engine *docker.Engine, image sandbox.Image, ru
 // wantNothingHeld looks for binds that nobody needs any more.
 func wantNothingHeld(t *testing.T) {
 	t.Helper()
-	entries, _ := os.ReadDir(docker.HoldDir)
+	entries, _ := os.ReadDir(docker.BindDir)
 	for _, e := range entries {
 		if strings.Contains(e.Name(), docker.ThisProcess()) {
 			t.Errorf("%s is held", e.Name())
@@ -135,14 +135,14 @@ func wantNothingHeld(t *testing.T) {
 func TestSourceThatCannotBeHeld(t *testing.T) {
 	ws := workspace(t)
 	for _, m := range []sandbox.Mount{{Source: ws + "/sub"}, {Source: ws + "/file"}, {Source: ws + "/sub", Steady: true}} {
-		err := docker.BindUnheld(m)
+		err := docker.BindWithoutRoot(m)
 		if m.Steady {
 			if err != nil {
 				t.Error(err)
 			}
 			continue
 		}
-		if sandbox.CauseOf(err) != sandbox.CauseDenied || !strings.Contains(err.Error(), "could swap it") {
+		if sandbox.CauseOf(err) != sandbox.CauseDenied || !strings.Contains(err.Error(), "could replace it") {
 			t.Errorf("%s: error %v", m.Source, err)
 		}
 	}
@@ -156,7 +156,7 @@ func TestSweepOfHolds(t *testing.T) {
 	}
 	engine := connect(t)
 	ws := workspace(t)
-	left, live := docker.Hold(t, ws+"/sub", "1@1"), docker.Hold(t, ws+"/file", "")
+	left, live := docker.BindAs(t, ws+"/sub", "1@1"), docker.BindAs(t, ws+"/file", "")
 	if text, err := os.ReadFile(left + "/deep/file"); err != nil || string(text) != "harmless" {
 		t.Fatalf("%q, %v", text, err)
 	}
@@ -169,7 +169,7 @@ func TestSweepOfHolds(t *testing.T) {
 	if text, err := os.ReadFile(live); err != nil || string(text) != "harmless" {
 		t.Errorf("what is held is gone: %q, %v", text, err)
 	}
-	docker.LetGo(live)
+	docker.Unbind(live)
 	if text, err := os.ReadFile(ws + "/sub/deep/file"); err != nil || string(text) != "harmless" {
 		t.Errorf("the source is gone: %q, %v", text, err)
 	}

@@ -75,7 +75,7 @@ func TestTargetsAreNoLinks(t *testing.T) {
 		if err == nil {
 			box.Remove(context.WithoutCancel(t.Context()))
 		}
-		denied := sandbox.CauseOf(err) == sandbox.CauseDenied && strings.Contains(err.Error(), "goes through a link")
+		denied := sandbox.CauseOf(err) == sandbox.CauseDenied && strings.Contains(err.Error(), "goes through a symbolic link")
 		if test.linked != (err != nil) || err != nil && !denied {
 			t.Errorf("%q: %v", test.targets, err)
 		}
@@ -88,7 +88,7 @@ func TestTargetsAreNoLinks(t *testing.T) {
 		if err == nil {
 			box.Remove(context.WithoutCancel(t.Context()))
 		}
-		denied := sandbox.CauseOf(err) == sandbox.CauseDenied && strings.Contains(err.Error(), `tmpfs "`+dir+`" goes through a link`)
+		denied := sandbox.CauseOf(err) == sandbox.CauseDenied && strings.Contains(err.Error(), `tmpfs "`+dir+`" goes through a symbolic link`)
 		if linked != (err != nil) || err != nil && !denied {
 			t.Errorf("tmpfs %q: %v", dir, err)
 		}
@@ -96,11 +96,11 @@ func TestTargetsAreNoLinks(t *testing.T) {
 	// One that cannot be made, which the engine says as if there were no sh.
 	spec := specOf(image)
 	spec.Tmpfs = []string{"/sh"}
-	if _, err := engine.Create(t.Context(), spec); err == nil || !strings.Contains(err.Error(), `tmpfs "/sh" cannot be made`) || sandbox.CauseOf(err) != sandbox.CauseInvalid {
+	if _, err := engine.Create(t.Context(), spec); err == nil || !strings.Contains(err.Error(), `cannot create tmpfs "/sh"`) || sandbox.CauseOf(err) != sandbox.CauseInvalid {
 		t.Errorf("tmpfs on a file: %v", err)
 	}
 	// A directory onto a file, or onto a link to one, or where the engine has files.
-	for target, want := range map[string]string{"/sh": `"/sh"`, "/mnt/file": `"/mnt/file"`, "/letc": "may be a link of the image"} {
+	for target, want := range map[string]string{"/sh": `"/sh"`, "/mnt/file": `"/mnt/file"`, "/letc": "may be a link in the image"} {
 		mounts := append(at("/mnt"), at(target)...)
 		for _, engine := range []*docker.Engine{engine, connect(t)} { // one that knows the image, and one that does not
 			if _, err := engine.Create(t.Context(), specOf(image, mounts...)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "OCI") || sandbox.CauseOf(err) != sandbox.CauseInvalid {
@@ -115,7 +115,7 @@ func TestTargetsAreNoLinks(t *testing.T) {
 	}
 	defer box.Remove(context.WithoutCancel(t.Context()))
 	for target, linked := range map[string]bool{"/mnt": false, "/etc/x": false, "/letc/x": true, "/letc": true, "/deep/etc/x": true, "/hidden/etc/x": true} {
-		if err := docker.CheckTargets(t.Context(), box, "/mnt", target); (err != nil) != linked || err != nil && !strings.Contains(err.Error(), `"`+target+`" goes through a link`) {
+		if err := docker.CheckTargets(t.Context(), box, "/mnt", target); (err != nil) != linked || err != nil && !strings.Contains(err.Error(), `"`+target+`" goes through a symbolic link`) {
 			t.Errorf("%s, from inside: %v", target, err)
 		}
 	}

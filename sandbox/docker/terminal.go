@@ -15,19 +15,19 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// terminalScript becomes the command once its terminal has its size. An engine
-// sets that only while the process runs: asked at once, it comes too late for
-// any short command, and for the first look of any other (moby#35407; API 1.42
-// can be asked before, and 1.41 cannot). It needs nothing but sh.
+// terminalScript becomes the command once its terminal has its size. An engine can set
+// the size only while the process runs: too late for a short command, and for what any
+// other reads first (moby#35407; API 1.42 takes the size at the start, 1.41 does not).
+// It needs nothing but sh.
 const terminalScript = `echo ` + terminalReady + `; read -r _ || exit 1; echo ` + terminalSet + `; exec sh -c "$@"`
 
 const (
 	terminalReady = "belljar: ready"
 	terminalSet   = "belljar: set"
 
-	// maxTerminalWords bounds what comes before them, in bytes, such as what
+	// maxTerminalPreamble bounds what comes before them, in bytes, such as what
 	// the image's loader or its sh warns of. The command's own says it again.
-	maxTerminalWords = 64 << 10
+	maxTerminalPreamble = 64 << 10
 
 	// endOfInput is what a terminal takes for it at the beginning of a line,
 	// and elsewhere for the end of that line: Ctrl-D.
@@ -74,7 +74,7 @@ func (r *running) beginInTerminal(ctx context.Context, size sandbox.TerminalSize
 	}
 	io.WriteString(r.conn.Conn, "\n")
 	if err := unlessEnded(awaitLine(r.conn.Reader, terminalSet)); err != nil {
-		r.lose(err.Error())
+		r.markCut(err.Error())
 	}
 	return true
 }
@@ -88,12 +88,12 @@ func (r *running) openTerminal(size sandbox.TerminalSize) error {
 	return r.resize(context.Background(), size)
 }
 
-// errNoWord is of a shell that does not do as it is told.
-var errNoWord = errors.New("its shell does not say that it is ready")
+// errNotReady is the error of a shell that does not print the expected line.
+var errNotReady = errors.New("its shell is not ready")
 
 // unlessEnded drops the error of a stream that ended.
 func unlessEnded(err error) error {
-	if errors.Is(err, errNoWord) {
+	if errors.Is(err, errNotReady) {
 		return err
 	}
 	return nil
@@ -101,7 +101,7 @@ func unlessEnded(err error) error {
 
 // awaitLine reads up to a line. The terminal may echo what it was told.
 func awaitLine(from *bufio.Reader, want string) error {
-	for read := 0; read < maxTerminalWords; {
+	for read := 0; read < maxTerminalPreamble; {
 		line, err := from.ReadSlice('\n')
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			return err
@@ -111,13 +111,13 @@ func awaitLine(from *bufio.Reader, want string) error {
 		}
 		read += len(line)
 	}
-	return errNoWord
+	return errNotReady
 }
 
 // Resize implements sandbox.Running.
 func (r *running) Resize(ctx context.Context, size sandbox.TerminalSize) error {
 	if err := r.resize(ctx, size); err != nil {
-		return engineError(err, "talking to the command's terminal").hint("see: belljar doctor")
+		return engineError(err, "resizing the command's terminal").hint("see: belljar doctor")
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (r *running) resize(ctx context.Context, size sandbox.TerminalSize) error {
 	if err == nil {
 		return nil
 	}
-	// Of one that has ended the engine says only that something is wrong.
+	// For a process that has ended the engine says only that something is wrong.
 	if about, askErr := r.inspect(ctx); askErr == nil && !about.Running {
 		return nil
 	}
@@ -140,6 +140,6 @@ func (r *running) resize(ctx context.Context, size sandbox.TerminalSize) error {
 	case <-r.copied: // or it went with its container
 		return nil
 	default:
-		return fmt.Errorf("setting the terminal's size: %w", err)
+		return fmt.Errorf("setting the terminal size: %w", err)
 	}
 }

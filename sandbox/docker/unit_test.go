@@ -10,12 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"belljar/sandbox"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 func TestParseCgroup(t *testing.T) {
@@ -81,6 +81,14 @@ func TestOwnerGone(t *testing.T) {
 	}
 }
 
+func TestHumanSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 bytes", 1000: "1000 bytes", 64 << 20: "64 MiB", 1536: "1.5 KiB"} {
+		if got := humanSize(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
 func TestOneLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "",
@@ -115,9 +123,9 @@ func TestResolveHost(t *testing.T) {
 		{name: "default context", config: "default", want: "unix:///var/run/docker.sock"},
 		{name: "ssh", context: "shell", fails: `docker context "shell" has the address "ssh://host", which belljar cannot use`},
 		{name: "no endpoint", context: "empty", fails: `has the address ""`},
-		{name: "unknown", context: "gone", fails: `docker context "gone" cannot be read`},
-		{name: "broken context", context: "broken", fails: `docker context "broken" cannot be read`},
-		{name: "odd name", context: "../../etc", fails: "cannot be read"},
+		{name: "unknown", context: "gone", fails: `cannot read docker context "gone"`},
+		{name: "broken context", context: "broken", fails: `cannot read docker context "broken"`},
+		{name: "odd name", context: "../../etc", fails: "cannot read"},
 		{name: "broken config", config: "\x00", fails: "reading "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -156,7 +164,7 @@ func writeFile(t *testing.T, file, content string) {
 
 // Root is let in everywhere, so the error is made as the client makes it.
 func TestNoPermission(t *testing.T) {
-	dial := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
+	dial := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", unix.EACCES)}
 	err := connectError(fmt.Errorf("permission denied while trying to connect: %w", dial), "unix:///run/x.sock")
 	if !errors.Is(dial, fs.ErrPermission) || sandbox.CauseOf(err) != sandbox.CauseEngine ||
 		!strings.HasPrefix(err.Error(), "no permission to use the engine's socket unix:///run/x.sock (run as root or as a member of the docker group") {

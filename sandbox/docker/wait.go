@@ -9,6 +9,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"golang.org/x/sys/unix"
 )
 
 // Wait implements sandbox.Running.
@@ -16,10 +17,10 @@ func (r *running) Wait(ctx context.Context) (int, error) {
 	r.waited.Store(true)
 	status, err := r.status(ctx)
 	if status == killed && !r.box.ending.Load() {
-		r.box.settle(ctx)
+		r.box.survived(ctx)
 	}
 	if err == nil {
-		r.exited.seen()
+		r.exited.report()
 		r.drain(ctx)
 	}
 	r.close()
@@ -31,36 +32,36 @@ func (r *running) Wait(ctx context.Context) (int, error) {
 		return 0, stuckError(r.box.spec)
 	}
 	if err == nil {
-		status, err = r.fate(ctx, status)
+		status, err = r.exitStatus(ctx, status)
 	}
 	return status, err
 }
 
 // killed is the exit status of a process that SIGKILL ended.
-const killed = 128 + 9
+const killed = 128 + int(unix.SIGKILL)
 
-// settleTimeout bounds how long the engine may take to tell that a container
-// ended whose processes have, and that it was asked for that.
-const settleTimeout = 2 * time.Second
+// eventTimeout bounds how long the engine may take to report that a container ended,
+// after its processes did, and that somebody asked for it.
+const eventTimeout = 2 * time.Second
 
-// settle waits until it is known whether a command that was killed was so with
-// its container, and tells whether that lives. Where this host does not see the
-// container's first process, a process can be started only while it does.
-func (b *box) settle(ctx context.Context) (lives bool) {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+// survived tells whether the container of a command that was killed lives. It waits
+// until that is known. Where this host does not see the container's first process, the
+// test is whether another one can be started.
+func (b *box) survived(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
 	if ended, known := b.inspector.ended(); known {
 		return !ended
 	}
-	if b.probe(ctx) {
+	if b.canExec(ctx) {
 		return true
 	}
-	b.watch.until(ctx, func(s seen) bool { return s.died || s.blind })
+	b.watch.until(ctx, func(s state) bool { return s.died || s.missed })
 	return false
 }
 
-// probe tells whether a process can be started.
-func (b *box) probe(ctx context.Context) bool {
+// canExec tells whether a process can be started.
+func (b *box) canExec(ctx context.Context) bool {
 	made, err := b.engine.client.ContainerExecCreate(ctx, b.id, container.ExecOptions{User: fmt.Sprint(b.keeperUID), Cmd: []string{"sh", "-c", ":"}})
 	if err != nil {
 		return false
@@ -81,7 +82,7 @@ func (r *running) drain(ctx context.Context) {
 		}
 		now := r.writes.Load()
 		if now == before && now%2 == 0 {
-			r.lose("the stream did not end with the command, and was not waited for")
+			r.markCut("the stream stayed open after the command ended")
 			return
 		}
 		before = now
@@ -109,10 +110,10 @@ func (r *running) status(ctx context.Context) (int, error) {
 		case <-copied:
 			copied, eof = nil, time.Now()
 			if !r.box.sharesKernel() {
-				r.box.inspector.count() // see fate
+				r.box.inspector.count() // see exitStatus
 			}
 		case <-gone:
-			// The status is near; if not, it is worth asking for.
+			// The event is near; if it does not come, ask.
 			gone, pause = nil, slowPoll
 			poll = time.After(pause)
 			continue
@@ -135,18 +136,18 @@ func (r *running) status(ctx context.Context) (int, error) {
 			if !r.box.sharesKernel() {
 				return runtimeFailed, nil
 			}
-			return 0, engineError(nil, "the container was removed from outside, or the engine restarted: the command's exit status is unknown").
-				as(sandbox.CauseEngineLost).hint("run it again; partial output kept")
+			return 0, engineError(nil, "another program removed the container, or the engine restarted: the exit status is unknown").
+				as(sandbox.CauseEngineLost).hint("partial output kept; run it again")
 		case err == nil:
 			failing = time.Time{}
 			if copied == nil && time.Since(eof) > earlyEnd {
-				r.lose("the stream ended before the command")
+				r.markCut("the stream ended before the command")
 			}
 		case failing.IsZero():
 			failing = time.Now()
 		case time.Since(failing) > recovery:
-			return 0, engineError(err, "the engine stopped answering: the command's exit status is unknown").
-				as(sandbox.CauseEngineLost).hint("see: belljar doctor; partial output kept")
+			return 0, engineError(err, "the engine stopped answering: the exit status is unknown").
+				as(sandbox.CauseEngineLost).hint("partial output kept; see: belljar doctor")
 		}
 		poll = time.After(pause)
 		pause = min(2*pause, slowPoll)

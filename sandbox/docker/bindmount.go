@@ -15,30 +15,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdDir is root's, for binds that the engine mounts from. A bind is made from
-// an open file: whatever its path leads to by then, the engine gets that file,
-// under every runtime.
-const holdDir = "/run/belljar-mounts"
+// bindDir is where root makes bind mounts for the engine to mount from. Each is made
+// from an open file, so the engine mounts that file under every runtime, wherever its
+// path leads by then.
+const bindDir = "/run/belljar-mounts"
 
-// holder makes such binds, where this process may and the engine sees them.
-type holder struct {
+// binder makes these bind mounts, where this process may mount and the engine sees it.
+type binder struct {
 	owner owner
 	err   error // why not
 }
 
-func (e *Engine) holder(mounts []sandbox.Mount) holder {
-	h := holder{owner: e.owner}
+func (e *Engine) binder(mounts []sandbox.Mount) binder {
+	h := binder{owner: e.owner}
 	if len(mounts) == 0 {
 		return h
 	}
 	if h.err = e.sharesMounts(); h.err == nil {
-		h.err = ownDir(holdDir)
+		h.err = privateDir(bindDir)
 	}
 	return h
 }
 
-// hold binds an open file or directory below holdDir.
-func (h holder) hold(fd int) (path string, err error) {
+// bindFile binds an open file or directory below bindDir.
+func (h binder) bindFile(fd int) (path string, err error) {
 	if h.err != nil {
 		return "", h.err
 	}
@@ -48,10 +48,10 @@ func (h holder) hold(fd int) (path string, err error) {
 	}
 	tree, err := unix.OpenTree(fd, "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
-		return "", fmt.Errorf("holding it by a bind: %w", err)
+		return "", fmt.Errorf("binding it: %w", err)
 	}
 	defer unix.Close(tree)
-	path = filepath.Join(holdDir, h.owner.holds()+rand.Text())
+	path = filepath.Join(bindDir, h.owner.bindPrefix()+rand.Text())
 	if s.Mode&unix.S_IFMT == unix.S_IFDIR {
 		err = os.Mkdir(path, 0o700)
 	} else {
@@ -62,42 +62,42 @@ func (h holder) hold(fd int) (path string, err error) {
 	}
 	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		os.Remove(path)
-		return "", fmt.Errorf("holding it by a bind: %w", err)
+		return "", fmt.Errorf("binding it: %w", err)
 	}
 	return path, nil
 }
 
-// letGo ends a bind. It removes nothing that something is mounted on.
-func letGo(held string) {
-	if held == "" {
+// unbind removes a bind. It removes nothing that something is mounted on.
+func unbind(path string) {
+	if path == "" {
 		return
 	}
-	unix.Unmount(held, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-	os.Remove(held)
+	unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	os.Remove(path)
 }
 
-// holds begins the names of what this process holds: PID namespace, PID and
-// start time.
-func (o owner) holds() string {
+// bindPrefix is how the names of this process's bind mounts begin: PID namespace, PID
+// and start time.
+func (o owner) bindPrefix() string {
 	_, namespace, _ := strings.Cut(o.host, "/")
 	return namespace + "-" + o.process + "-"
 }
 
-// sweepHolds lets go of what processes that are gone held.
-func (o owner) sweepHolds() {
-	entries, _ := os.ReadDir(holdDir) // not there, or another user's
+// sweepBinds removes the bind mounts of processes that have ended.
+func (o owner) sweepBinds() {
+	entries, _ := os.ReadDir(bindDir) // not there, or another user's
 	for _, entry := range entries {
 		namespace, rest, _ := strings.Cut(entry.Name(), "-")
 		process, _, _ := strings.Cut(rest, "-")
 		boot, _, _ := strings.Cut(o.host, "/")
 		if o.gone(boot+"/"+namespace, process) {
-			letGo(filepath.Join(holdDir, entry.Name()))
+			unbind(filepath.Join(bindDir, entry.Name()))
 		}
 	}
 }
 
-// ownDir makes a directory of this user's own, or finds that it is.
-func ownDir(dir string) error {
+// privateDir makes a directory of this user's own, or finds that it is.
+func privateDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
@@ -106,7 +106,7 @@ func ownDir(dir string) error {
 		return err
 	}
 	if s.Mode != unix.S_IFDIR|0o700 || int(s.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s is not a directory of this user's alone", dir)
+		return fmt.Errorf("%s is not a private directory of this user", dir)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func ownDir(dir string) error {
 // mounts, or this process may not mount.
 func (e *Engine) sharesMounts() error {
 	if os.Geteuid() != 0 {
-		return errors.New("only root can hold it")
+		return errors.New("only root can bind it")
 	}
 	conn, err := net.DialTimeout("unix", strings.TrimPrefix(e.Host(), "unix://"), time.Second)
 	if err != nil {
@@ -133,10 +133,10 @@ func (e *Engine) sharesMounts() error {
 	}
 	theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", peer.Pid))
 	if err != nil {
-		return fmt.Errorf("looking at the engine's mounts: %w", err)
+		return fmt.Errorf("reading the engine's mount namespace: %w", err)
 	}
 	if ours, err := os.Readlink("/proc/self/ns/mnt"); err != nil || ours != theirs {
-		return errors.New("the engine has mounts of its own")
+		return errors.New("the engine runs in another mount namespace")
 	}
 	return nil
 }

@@ -16,29 +16,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity tells files apart whatever they are called.
+// identity identifies a file whatever its name.
 type identity struct{ dev, ino uint64 }
 
-// bound is a mount's source, made safe from a command with a writable mount,
+// mountSource is what is mounted, made safe from a command with a writable mount,
 // which could put a link into the engine's way (renameat2(2), RENAME_EXCHANGE)
-// between the judging and the mounting.
-type bound struct {
+// between the policy check and the mount.
+type mountSource struct {
 	source string // for the engine
 	judged identity
-	held   string // our bind of it, or ""
+	bind   string // ours of it, or ""
 }
 
-// bind makes the sources of mounts safe. What is held is let go with release,
-// once the container has its own.
-func (e *Engine) bind(mounts []sandbox.Mount) (all []bound, release func(), err error) {
+// bindSources makes the sources of mounts safe. release ends the binds, once
+// the container has its own.
+func (e *Engine) bindSources(mounts []sandbox.Mount) (all []mountSource, release func(), err error) {
 	release = func() {
 		for _, b := range all {
-			letGo(b.held)
+			unbind(b.bind)
 		}
 	}
-	holder := e.holder(mounts)
+	binder := e.binder(mounts)
 	for _, m := range mounts {
-		b, err := holder.bind(m)
+		b, err := binder.bind(m)
 		if err != nil {
 			release()
 			return nil, nil, err
@@ -48,27 +48,27 @@ func (e *Engine) bind(mounts []sandbox.Mount) (all []bound, release func(), err 
 	return all, release, nil
 }
 
-// bind holds the source. Where that is not possible it must be such that no
+// bind makes a bind of the source. Where that is not possible it must be such that no
 // command could replace it.
-func (h holder) bind(m sandbox.Mount) (bound, error) {
+func (h binder) bind(m sandbox.Mount) (mountSource, error) {
 	fd, id, err := openSource(m.Source)
 	if err != nil {
-		return bound{}, err
+		return mountSource{}, err
 	}
 	defer unix.Close(fd)
-	held, err := h.hold(fd)
+	path, err := h.bindFile(fd)
 	switch {
 	case err == nil:
-		return bound{held, id, held}, nil
+		return mountSource{path, id, path}, nil
 	case m.Steady:
-		return bound{m.Source, id, ""}, nil
+		return mountSource{m.Source, id, ""}, nil
 	}
-	return bound{}, engineError(err, "mount source %q is below a directory that commands may write, and one could swap it for another while it is mounted", m.Source).
-		as(sandbox.CauseDenied).hint("mount that directory itself, or give its rule in mounts.allow mode ro, or run belljar as root on the engine's host")
+	return mountSource{}, engineError(err, "mount source %q is in a directory that commands can write to: one could replace it during the mount", m.Source).
+		as(sandbox.CauseDenied).hint("mount that directory itself, or set mode ro in its mounts.allow rule, or run belljar as root on the engine's host")
 }
 
-// openSource opens what is about to be mounted. The path was resolved when it
-// was judged; a link in it by now is a swap.
+// openSource opens a mount's source. Its path was resolved for the policy check: if there
+// is a link in it now, something was swapped.
 func openSource(source string) (fd int, id identity, err error) {
 	fd, id, mode, err := open(unix.AT_FDCWD, source, unix.RESOLVE_NO_SYMLINKS)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,14 +79,14 @@ func openSource(source string) (fd int, id identity, err error) {
 		err = errors.New("it is neither a directory nor a regular file")
 	}
 	if err != nil {
-		return 0, id, engineError(err, "mount source %q changed after it was judged", source).as(sandbox.CauseDenied).hint("nothing may write to the directories above a mount's source")
+		return 0, id, engineError(err, "mount source %q changed after the policy check", source).as(sandbox.CauseDenied).hint("make sure that nothing writes to the directories above the source")
 	}
 	return fd, id, nil
 }
 
-// checkMounted compares what was mounted with what was judged, where it can be
-// looked at: an engine may see other files than this process does.
-func (b *box) checkMounted(ctx context.Context, judged []bound) error {
+// checkMounted compares what was mounted with what the policy checked, where this process
+// can see it: the engine may see other files.
+func (b *box) checkMounted(ctx context.Context, judged []mountSource) error {
 	targets := b.targets()
 	if len(targets) == 0 {
 		return nil
@@ -103,11 +103,11 @@ func (b *box) checkMounted(ctx context.Context, judged []bound) error {
 		}
 		switch {
 		case errors.Is(err, unix.ELOOP):
-			return t.linked()
+			return t.linkError()
 		case i < len(judged) && (err != nil || id != judged[i].judged):
-			return engineError(err, "mount source %q changed while it was mounted", b.spec.Mounts[i].Source).as(sandbox.CauseDenied).hint("nothing may write to the directories above a mount's source")
+			return engineError(err, "mount source %q changed while it was mounted", b.spec.Mounts[i].Source).as(sandbox.CauseDenied).hint("make sure that nothing writes to the directories above the source")
 		case err != nil:
-			return engineError(err, "looking at %s %q in the container", t.what, t.path).hint("see: belljar doctor")
+			return engineError(err, "checking %s %q in the container", t.what, t.path).hint("see: belljar doctor")
 		}
 	}
 	return nil
@@ -127,29 +127,28 @@ func (b *box) targets() (all []target) {
 	return all
 }
 
-// linked refuses what the runtime mounted where a link leads: the path that was
-// judged is the one that was asked for.
-func (t target) linked() error {
-	return engineError(nil, "%s %q goes through a link of the image, or of another mount", t.what, t.path).as(sandbox.CauseDenied).
-		hint("write the path that the link leads to")
+// linkError refuses a target that goes through a link: the policy checked the path as it
+// was written.
+func (t target) linkError() error {
+	return engineError(nil, "%s %q goes through a symbolic link in the image or in another mount", t.what, t.path).as(sandbox.CauseDenied).
+		hint("use the path that the link points to")
 }
 
-// targetError is what the runtime says of a mount that it cannot make, nil of all
-// else. The engine passes that on as text only, and as if the keeper's program were
-// wrong.
+// targetError explains a mount that the runtime cannot make, and is nil for other
+// errors. The engine passes it on as text only, as if the keeper's program were wrong.
 func targetError(err error, spec sandbox.Spec) error {
 	_, at, found := strings.Cut(err.Error(), `to rootfs at "`)
 	if at, _, _ = strings.Cut(at, `"`); !found || len(spec.Mounts)+len(spec.Tmpfs) == 0 {
 		return nil
 	}
-	const hint = "choose a target such as /work/name, with no link on its way"
+	const hint = "choose a target such as /work/name, without a symbolic link in its path"
 	if slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Target == at }) {
-		return engineError(nil, "mount target %q: there is a file where the source is a directory, or the other way round, or it cannot be made", at).as(sandbox.CauseInvalid).hint(hint)
+		return engineError(nil, "mount target %q: the image has a file where the source is a directory (or the reverse), or the target cannot be created", at).as(sandbox.CauseInvalid).hint(hint)
 	}
 	if slices.Contains(spec.Tmpfs, at) {
-		return engineError(nil, "tmpfs %q cannot be made in the container", at).as(sandbox.CauseInvalid).hint("choose a directory such as /var/tmp, with no link on its way")
+		return engineError(nil, "cannot create tmpfs %q in the container", at).as(sandbox.CauseInvalid).hint("choose a directory such as /var/tmp, without a symbolic link in its path")
 	}
-	return engineError(nil, "%q cannot be mounted in the container beside the mounts that were asked for: a target may be a link of the image", at).as(sandbox.CauseInvalid).hint(hint)
+	return engineError(nil, "cannot mount %q in the container beside the requested mounts: a target may be a link in the image", at).as(sandbox.CauseInvalid).hint(hint)
 }
 
 // checkTargets looks for links in targets from inside, by what sh itself can do.
@@ -163,30 +162,30 @@ func (b *box) checkTargets(ctx context.Context) error {
 	}
 	targets := b.targets()
 	for i, t := range targets {
-		test("! -e", t.path, i) // where the keeper may not look, there may be a link
+		test("! -e", t.path, i) // there may be a link where the keeper may not read
 		for p := path.Clean(t.path); p != "/"; p = path.Dir(p) {
 			test("-h", p, i)
 		}
 	}
-	said, err := b.ask(ctx, script.String()+"echo looked", env)
+	said, err := b.scriptOutput(ctx, script.String()+"echo looked", env)
 	if err != nil {
 		return err
 	}
 	first, _, _ := strings.Cut(said, "\n")
 	if i, err := strconv.Atoi(first); err == nil && i >= 0 && i < len(targets) {
-		return targets[i].linked()
+		return targets[i].linkError()
 	}
 	if first != "looked" {
-		return engineError(nil, "mount targets cannot be looked at in the container").hint("see: belljar doctor")
+		return engineError(nil, "cannot check the mount targets in the container").hint("see: belljar doctor")
 	}
 	return nil
 }
 
-// ask runs a short script as the keeper's user, and says what it wrote.
-func (b *box) ask(ctx context.Context, script string, env []string) (string, error) {
+// scriptOutput runs a short script as the keeper's user, and returns what it printed.
+func (b *box) scriptOutput(ctx context.Context, script string, env []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	var said brief
+	var said headBuffer
 	exec, err := b.exec(ctx, sandbox.Exec{
 		Script: script, Dir: "/", Env: env, User: sandbox.User{UID: b.keeperUID, GID: b.keeperUID}, Stdout: &said, Stderr: io.Discard,
 	})
@@ -198,19 +197,19 @@ func (b *box) ask(ctx context.Context, script string, env []string) (string, err
 	case <-exec.copied:
 		return string(said), nil
 	case <-ctx.Done():
-		return "", engineError(ctx.Err(), "looking at mount targets").hint("see: belljar doctor")
+		return "", engineError(ctx.Err(), "checking mount targets").hint("see: belljar doctor")
 	}
 }
 
-// brief is the beginning of what is written.
-type brief []byte
+// headBuffer keeps the beginning of what is written.
+type headBuffer []byte
 
-func (b *brief) Write(p []byte) (int, error) {
+func (b *headBuffer) Write(p []byte) (int, error) {
 	*b = append(*b, p[:min(len(p), 1<<10-len(*b))]...)
 	return len(p), nil
 }
 
-// open opens a file to name it, not to read it.
+// open opens a file to identify it, not to read it.
 func open(dir int, path string, resolve uint64) (fd int, id identity, mode uint32, err error) {
 	fd, err = unix.Openat2(dir, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: resolve})
 	if err != nil {

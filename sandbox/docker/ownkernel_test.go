@@ -14,7 +14,7 @@ func TestRuntimeWords(t *testing.T) {
 		"half a line":                                       {"half a line", ""},
 	} {
 		var stderr, words bytes.Buffer
-		n, err := wordsWriter{&stderr, id, &words}.Write([]byte(in))
+		n, err := runtimeFilter{&stderr, id, &words}.Write([]byte(in))
 		if n != len(in) || err != nil || stderr.String() != want.stderr || words.String() != want.words {
 			t.Errorf("%q: %q, %q, %d, %v", in, &stderr, &words, n, err)
 		}

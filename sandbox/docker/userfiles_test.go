@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"belljar/sandbox/docker"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sys/unix"
 )
 
 // treeWith is an image's tree with these entries beside a shell. One of type 0 is
@@ -93,19 +93,19 @@ func TestUserFilesThatHang(t *testing.T) {
 		"group is a FIFO":      {[]tar.Header{fifo("etc/group")}, nil, `/etc/group of image "%" is a FIFO`},
 		"link to a FIFO":       {[]tar.Header{link("etc/passwd", "/p"), fifo("p")}, nil, `/etc/passwd of image "%" is a FIFO`},
 		"link to a link":       {[]tar.Header{link("etc/group", "/p"), link("p", "q"), fifo("q")}, nil, `/etc/group of image "%" is a FIFO`},
-		"stdin":                {[]tar.Header{link("etc/passwd", "/proc/self/fd/0")}, nil, `/etc/passwd of image "%" leads to "/proc/self/fd/0"`},
-		"stdin of a device":    {[]tar.Header{link("etc/group", "/dev/stdin")}, nil, `/etc/group of image "%" leads to "/dev/stdin"`},
-		"stdin by links":       {[]tar.Header{link("etc/passwd", "/p"), link("p", "d/fd/0"), link("d", "proc/self")}, nil, `/etc/passwd of image "%" leads to "/proc/self/fd/0"`},
-		"what a command made":  {[]tar.Header{link("etc/passwd", "/tmp/p")}, nil, `/etc/passwd of image "%" leads to "/tmp/p"`},
-		"by a link in tmp":     {[]tar.Header{link("etc/passwd", "/tmp/p"), link("tmp/p", "/good"), {Name: "good"}}, nil, `/etc/passwd of image "%" would be where something is mounted`},
-		"in a volume":          {[]tar.Header{link("etc/passwd", "/data/p"), {Name: "data/p"}}, []string{"/data"}, `/etc/passwd of image "%" leads to "/data/p"`},
-		"etc is a volume":      {[]tar.Header{{Name: "etc/passwd"}}, []string{"/etc"}, `/etc/passwd of image "%" would be where something is mounted`},
-		"a volume leads there": {[]tar.Header{dir("etc"), link("data", "etc")}, []string{"/data"}, `/etc/passwd of image "%" would be where something is mounted`},
-		"tmp leads there":      {[]tar.Header{dir("etc"), link("tmp", "etc")}, nil, `/etc/passwd of image "%" would be where something is mounted`},
-		"passwd is a volume":   {[]tar.Header{dir("etc/passwd")}, []string{"/etc/passwd"}, `/etc/passwd of image "%" is no regular file`},
-		"a directory":          {[]tar.Header{dir("etc/group")}, nil, `/etc/group of image "%" is no regular file`},
-		"a device":             {[]tar.Header{{Typeflag: tar.TypeChar, Name: "etc/passwd", Devmajor: 5}}, nil, `/etc/passwd of image "%" is no regular file`},
-		"too long":             {[]tar.Header{big}, nil, `/etc/passwd of image "%" has 2097152 bytes`},
+		"stdin":                {[]tar.Header{link("etc/passwd", "/proc/self/fd/0")}, nil, `/etc/passwd of image "%" points to "/proc/self/fd/0"`},
+		"stdin of a device":    {[]tar.Header{link("etc/group", "/dev/stdin")}, nil, `/etc/group of image "%" points to "/dev/stdin"`},
+		"stdin by links":       {[]tar.Header{link("etc/passwd", "/p"), link("p", "d/fd/0"), link("d", "proc/self")}, nil, `/etc/passwd of image "%" points to "/proc/self/fd/0"`},
+		"what a command made":  {[]tar.Header{link("etc/passwd", "/tmp/p")}, nil, `/etc/passwd of image "%" points to "/tmp/p"`},
+		"by a link in tmp":     {[]tar.Header{link("etc/passwd", "/tmp/p"), link("tmp/p", "/good"), {Name: "good"}}, nil, `/etc/passwd of image "%" is on a mount`},
+		"in a volume":          {[]tar.Header{link("etc/passwd", "/data/p"), {Name: "data/p"}}, []string{"/data"}, `/etc/passwd of image "%" points to "/data/p"`},
+		"etc is a volume":      {[]tar.Header{{Name: "etc/passwd"}}, []string{"/etc"}, `/etc/passwd of image "%" is on a mount`},
+		"a volume leads there": {[]tar.Header{dir("etc"), link("data", "etc")}, []string{"/data"}, `/etc/passwd of image "%" is on a mount`},
+		"tmp leads there":      {[]tar.Header{dir("etc"), link("tmp", "etc")}, nil, `/etc/passwd of image "%" is on a mount`},
+		"passwd is a volume":   {[]tar.Header{dir("etc/passwd")}, []string{"/etc/passwd"}, `/etc/passwd of image "%" is not a regular file`},
+		"a directory":          {[]tar.Header{dir("etc/group")}, nil, `/etc/group of image "%" is not a regular file`},
+		"a device":             {[]tar.Header{{Typeflag: tar.TypeChar, Name: "etc/passwd", Devmajor: 5}}, nil, `/etc/passwd of image "%" is not a regular file`},
+		"too long":             {[]tar.Header{big}, nil, `/etc/passwd of image "%" has 2 MiB, more than 1 MiB`},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			engine := connect(t)
@@ -220,7 +220,7 @@ func TestKillInGroup(t *testing.T) {
 	if err := inside.Wait(); err == nil {
 		t.Error("not killed")
 	}
-	if err := outside.Process.Signal(syscall.Signal(0)); err != nil {
+	if err := outside.Process.Signal(unix.Signal(0)); err != nil {
 		t.Error(err)
 	}
 	outside.Process.Kill()

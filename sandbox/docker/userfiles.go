@@ -18,17 +18,17 @@ import (
 // maxUserFile bounds an image's /etc/passwd and /etc/group.
 const maxUserFile = 1 << 20
 
-// userFiles are what the engine and the runtime open, as root, whenever they
-// start something in a container, even where the user is a number. Neither looks
-// at what it opens, nor bounds how long it takes. In a FIFO the engine itself
-// waits for ever, and then whoever asks for the container does, too.
+// userFiles are opened by the engine and the runtime, as root, whenever they start
+// something in a container, even where the user is a number. Neither checks the type, nor
+// has a timeout. On a FIFO the engine itself hangs, and with it every request for the
+// container.
 var userFiles = []string{"/etc/passwd", "/etc/group"}
 
-// checkUserFiles looks at them before the container is started. To ask for a
-// file's kind opens nothing. An image keeps its files, so that one without links
-// is looked at once: where a link leads depends on what is mounted.
+// checkUserFiles checks them before the container starts. A stat opens nothing. Images do
+// not change, so an image without links is checked once; where a link leads depends on
+// the mounts.
 func (b *box) checkUserFiles(ctx context.Context) error {
-	if _, known := b.engine.plainUsers.Load(b.spec.Image.ID); known {
+	if _, known := b.engine.soundImages.Load(b.spec.Image.ID); known {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -42,7 +42,7 @@ func (b *box) checkUserFiles(ctx context.Context) error {
 		links = links || linked
 	}
 	if !links {
-		b.engine.plainUsers.Store(b.spec.Image.ID, true)
+		b.engine.soundImages.Store(b.spec.Image.ID, true)
 	}
 	return nil
 }
@@ -62,27 +62,27 @@ func (b *box) checkUserFile(ctx context.Context, file string) (link bool, err er
 			return link, b.judgeUserFile(file, about.Mode, about.Size)
 		}
 		at, link = about.LinkTarget, true // the engine follows all links of the image
-		if b.moving(at) {
-			return link, b.userFileError(file, "leads to %.256q, which is not the image's own", at)
+		if b.replaced(at) {
+			return link, b.userFileError(file, "points to %.256q, which is not in the image", at)
 		}
 	}
-	return link, b.userFileError(file, "is a link without an end")
+	return link, b.userFileError(file, "is an endless link")
 }
 
 func (b *box) judgeUserFile(file string, mode fs.FileMode, size int64) error {
 	switch {
 	case mode.Type() == fs.ModeNamedPipe:
-		return b.userFileError(file, "is a FIFO, for which the engine would wait for ever")
+		return b.userFileError(file, "is a FIFO: the engine would hang on it")
 	case !mode.IsRegular():
-		return b.userFileError(file, "is no regular file")
+		return b.userFileError(file, "is not a regular file")
 	case size > maxUserFile:
-		return b.userFileError(file, "has %d bytes, more than %d", size, maxUserFile)
+		return b.userFileError(file, "has %s, more than %s", humanSize(size), humanSize(maxUserFile))
 	}
 	return nil
 }
 
-// moving tells whether a file's place is not in the image once the container runs.
-func (b *box) moving(file string) bool {
+// replaced tells whether a path is not the image's own once the container runs.
+func (b *box) replaced(file string) bool {
 	dirs := []string{"/proc", "/sys", "/dev"}
 	for dir := range tmpfs(b.spec) {
 		dirs = append(dirs, dir)
@@ -93,9 +93,9 @@ func (b *box) moving(file string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return below(dir, file) })
 }
 
-// checkUserFilesStay refuses a running container in which they are, or could be
-// made, in a mount: a command that can write there has the runtime wait for a FIFO
-// when the next one starts, or writes a group for it. The root is read-only.
+// checkUserFilesStay refuses a running container where they are, or could be made, on a
+// mount. A command could write there, and make a FIFO on which the runtime hangs when
+// the next one starts, or add a group. The root is read-only.
 func (b *box) checkUserFilesStay() error {
 	root := b.inspector.root()
 	if root == nil {
@@ -110,7 +110,7 @@ func (b *box) checkUserFilesStay() error {
 			unix.Close(fd)
 		}
 		if errors.Is(err, unix.EXDEV) {
-			return b.userFileError(file, "would be where something is mounted, and commands may write")
+			return b.userFileError(file, "is on a mount, where commands can write")
 		}
 	}
 	return nil
@@ -118,20 +118,20 @@ func (b *box) checkUserFilesStay() error {
 
 func (b *box) userFileError(file, format string, args ...any) error {
 	return engineError(nil, "%s of image %q %s", file, b.spec.Image.Reference, fmt.Sprintf(format, args...)).as(sandbox.CauseImage).
-		hint("make it a regular file of the image, as it is usual, or leave it out")
+		hint("make it a regular file in the image, or remove it")
 }
 
-// statError is of a look that failed. The engine mounts for it what it will for the
-// container, all but tmpfs, and does not tell what it was that it could not mount.
+// statError explains a stat that failed. The engine makes the container's mounts for it,
+// all but tmpfs, and does not tell which one it could not make.
 func (b *box) statError(err error, file string) error {
 	if !errdefs.IsInternal(err) || len(b.spec.Mounts) == 0 {
-		return engineError(errors.New(oneLine(err.Error())), "looking at %s of image %q", file, b.spec.Image.Reference).
+		return engineError(errors.New(oneLine(err.Error())), "checking %s of image %q", file, b.spec.Image.Reference).
 			hint("see: belljar doctor; is the image's /etc/hosts a regular file?")
 	}
 	var targets []string
 	for _, m := range b.spec.Mounts {
 		targets = append(targets, strconv.Quote(m.Target))
 	}
-	return engineError(nil, "mount target %s: there is a file where the source is a directory, or the other way round, or it cannot be made, or it may be a link of the image", strings.Join(targets, " or ")).
-		as(sandbox.CauseInvalid).hint("choose a target such as /work/name, with no link on its way")
+	return engineError(nil, "mount target %s: the image has a file where the source is a directory (or the reverse), the target cannot be created, or it may be a link in the image", strings.Join(targets, " or ")).
+		as(sandbox.CauseInvalid).hint("choose a target such as /work/name, without a symbolic link in its path")
 }

@@ -65,7 +65,7 @@ func contextHost(name string) (string, error) {
 	}
 	err := readJSON(filepath.Join(configDir(), "contexts", "meta", hex.EncodeToString(digest[:]), "meta.json"), &meta)
 	if err != nil {
-		return "", engineError(err, "docker context %q cannot be read", name).hint("see: docker context ls; or set engine.host in sandbox.yaml")
+		return "", engineError(err, "cannot read docker context %q", name).hint("see: docker context ls; or set engine.host in sandbox.yaml")
 	}
 	host := meta.Endpoints["docker"].Host
 	if strings.HasPrefix(host, "ssh://") || host == "" {
@@ -84,7 +84,7 @@ func checkScheme(host string) error {
 		return engineError(nil, "engine host %q: belljar cannot use ssh:// addresses", host).
 			hint("forward the socket: ssh -NL /tmp/docker.sock:/var/run/docker.sock " + oneLine(rest) + ", and set DOCKER_HOST or engine.host to unix:///tmp/docker.sock")
 	}
-	return engineError(nil, "engine host %q is unusable", host).hint("write unix:///PATH or tcp://HOST:PORT")
+	return engineError(nil, "invalid engine host %q", host).hint("write unix:///PATH or tcp://HOST:PORT")
 }
 
 func readJSON(file string, into any) error {
@@ -93,7 +93,7 @@ func readJSON(file string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return engineError(err, "reading %q", file).hint("mend it, or set engine.host in sandbox.yaml")
+		return engineError(err, "reading %q", file).hint("fix it, or set engine.host in sandbox.yaml")
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ const hosts = `127.0.0.1	localhost
 // It returns how to undo that, nil where it was not done.
 func (e *Engine) withoutNetwork(spec sandbox.Spec, config *container.Config, host *container.HostConfig) (undo func()) {
 	taken := slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return below(m.Target, "/etc/hosts") })
-	if spec.Network != "none" || taken || e.Dir == "" || !e.local() || e.noHosts.Load() || labelled() {
+	if spec.Network != "none" || taken || e.Dir == "" || !e.local() || e.noHosts.Load() || hasSELinux() {
 		return nil
 	}
 	file, err := hostsFile(e.Dir)
@@ -42,14 +42,14 @@ func (e *Engine) withoutNetwork(spec sandbox.Spec, config *container.Config, hos
 	return func() { config.NetworkDisabled, host.Mounts = false, mounts }
 }
 
-// labelled tells whether this host's files have labels, without which SELinux
+// hasSELinux tells whether this host's files have labels, without which SELinux
 // would not let a container read ours.
-func labelled() bool {
+func hasSELinux() bool {
 	_, err := os.Stat("/sys/fs/selinux/enforce")
 	return err == nil
 }
 
-// hostsFile sees to the file in dir. It stays there, for all containers.
+// hostsFile makes the file in dir, for all containers, and leaves it there.
 func hostsFile(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err

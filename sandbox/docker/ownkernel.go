@@ -18,52 +18,52 @@ import (
 // runtimeFailed is the exit status of runsc where it failed itself.
 const runtimeFailed = 128
 
-// fate is the exit status of a command under a kernel of its own, or why it is
-// not known.
-func (r *running) fate(ctx context.Context, status int) (int, error) {
+// exitStatus is the exit status of a command under a kernel of its own, or an error that
+// says why it is unknown.
+func (r *running) exitStatus(ctx context.Context, status int) (int, error) {
 	b := r.box
 	if b.sharesKernel() || b.ending.Load() || status != runtimeFailed && status != killed {
 		return status, nil
 	}
 	counted := b.inspector.count() // the counts go with the container
-	if b.settle(ctx) {
+	if b.survived(ctx) {
 		return status, nil
 	}
-	now := b.watch.until(ctx, func(seen) bool { return true })
+	now, _ := b.watch.now()
 	switch {
 	case b.stopped(ctx), counted.oomKills > 0, now.oom > 0:
 		return killed, nil
 	case counted.pidsLimitHits > 0:
-		return 0, engineError(nil, "the container's kernel ended as it was refused a thread: limits.pids is %d, of which runtime %s needs some for itself", b.spec.Limits.Pids, b.runtime).
+		return 0, engineError(nil, "the container's kernel crashed because it could not start a thread (limits.pids is %d, and runtime %s needs some of them)", b.spec.Limits.Pids, b.runtime).
 			as(sandbox.CausePidsLimit).hint("raise limits.pids")
 	}
 	var said error
-	if words := oneLine(r.words.String()); words != "" {
+	if words := oneLine(r.runtimeText.String()); words != "" {
 		said = errors.New(words)
 	}
-	return 0, engineError(said, "the container's kernel (runtime %s) ended under the command: its exit status is unknown", b.runtime).
-		as(sandbox.CauseEngineLost).hint("run it again; partial output kept")
+	return 0, engineError(said, "the container's kernel (runtime %s) crashed while the command ran: its exit status is unknown", b.runtime).
+		as(sandbox.CauseEngineLost).hint("partial output kept; run it again")
 }
 
-// wordsWriter takes what the runtime writes into a command's stderr out of it:
-// lines with the container's full ID, which no command in there knows.
-type wordsWriter struct {
+// runtimeFilter removes the runtime's own messages from a command's stderr: lines with
+// the container's full ID, which no command in the container knows.
+type runtimeFilter struct {
 	to    io.Writer
 	id    string
 	words *bytes.Buffer
 }
 
-// maxWords bounds what is kept of them.
-const maxWords = 4096
+// maxRuntimeText bounds what is kept of them.
+const maxRuntimeText = 4096
 
-func (w wordsWriter) Write(p []byte) (int, error) {
+func (w runtimeFilter) Write(p []byte) (int, error) {
 	if !bytes.Contains(p, []byte(w.id)) {
 		return w.to.Write(p)
 	}
 	var rest strings.Builder
 	for line := range strings.Lines(string(p)) {
 		if strings.Contains(line, w.id) {
-			limitWriter{w.words, maxWords}.Write([]byte(line))
+			limitWriter{w.words, maxRuntimeText}.Write([]byte(line))
 			continue
 		}
 		rest.WriteString(line)

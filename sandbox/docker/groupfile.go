@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkGroups looks at the running container's groups, where it can.
+// checkGroups checks the running container's /etc/group, where this process can read it.
 func (b *box) checkGroups() error {
 	root := b.inspector.root()
 	if root == nil {
@@ -19,7 +19,7 @@ func (b *box) checkGroups() error {
 	}
 	defer root.Close()
 	if name, err := forgedGroup(root); name != "" || err != nil {
-		return engineError(err, "image %q has an /etc/group that cannot be trusted: a group is named %q, like a number", b.spec.Image.Reference, name).
+		return engineError(err, "image %q has an unsafe /etc/group: the group name %q is a number", b.spec.Image.Reference, name).
 			as(sandbox.CauseImage).hint("remove that group from the image")
 	}
 	return nil

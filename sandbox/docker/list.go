@@ -13,11 +13,10 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// Managed is one of belljar's containers, of any process, or one that says
-// so.
+// Managed is a container with belljar's labels, of any process.
 type Managed struct {
 	ID       string            `json:"id"`
-	Foreign  bool              `json:"foreign"` // another user's, or none of belljar's: only what the engine knows of it is told
+	Foreign  bool              `json:"foreign"` // another user's, or not made by belljar: the other fields are only what the engine knows
 	Command  string            `json:"command_id"`
 	Pool     string            `json:"pool,omitempty"`    // the profile that it was kept warm for
 	Session  string            `json:"session,omitempty"` // its name
@@ -29,7 +28,7 @@ type Managed struct {
 	Deadline time.Time         `json:"deadline"` // when it may be swept away, whoever owns it
 	Owner    string            `json:"owner"`    // the PID and start time of the belljar that made it
 	Orphaned bool              `json:"orphaned"` // that belljar is gone
-	Runs     []sandbox.Process `json:"runs"`     // nil where it is not known
+	Runs     []sandbox.Process `json:"runs"`     // nil where they are unknown
 }
 
 // List returns belljar's containers, the oldest last, as docker ps does.
@@ -42,7 +41,7 @@ func (e *Engine) List(ctx context.Context) ([]Managed, error) {
 	}
 	list := make([]Managed, 0, len(found))
 	for _, c := range found {
-		if !e.seals().made(nameOf(c), c.Labels) {
+		if !e.seals().verify(nameOf(c), c.Labels) {
 			list = append(list, Managed{ID: c.ID, Foreign: true, Image: c.Image, State: c.State, Created: time.Unix(c.Created, 0)})
 			continue
 		}
@@ -69,9 +68,9 @@ func nameOf(c container.Summary) string {
 	return ""
 }
 
-// Look fills in what runs in a container, as far as it can be known. Into one
-// that is foreign it does not look: that may take running something there.
-func (e *Engine) Look(ctx context.Context, m *Managed) error {
+// FillProcesses fills in what runs in a container, as far as it can be known. It does
+// not inspect a foreign one: that may take running something in it.
+func (e *Engine) FillProcesses(ctx context.Context, m *Managed) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	about, err := e.client.ContainerInspect(ctx, m.ID)
@@ -79,7 +78,7 @@ func (e *Engine) Look(ctx context.Context, m *Managed) error {
 		return engineError(err, "inspecting container %q", m.ID).hint("see: belljar doctor")
 	}
 	if err := e.checkOurs(about); err != nil {
-		return engineError(err, "container %q is not belljar's", m.ID).hint("see what runs in it: docker top " + m.ID)
+		return engineError(err, "container %q was not made by this user's belljar", m.ID).hint("see what runs in it: docker top " + m.ID)
 	}
 	b := newBox(e, m.ID, newWatch())
 	fmt.Sscanf(about.Config.User, "%d", &b.keeperUID)
@@ -89,12 +88,11 @@ func (e *Engine) Look(ctx context.Context, m *Managed) error {
 	return err
 }
 
-// Sweep removes what belongs to nobody any more, of what this user's belljars
-// made: the containers of processes that are gone, which only an engine's crash
-// or a kill in mid-creation leaves, and those past their deadline. It returns how
-// many.
+// Sweep removes this user's containers that nobody owns any more: those past their
+// deadline, and those of belljar processes that have ended, which only a crash of the
+// engine, or a kill while one is made, leaves behind. It returns how many it removed.
 func (e *Engine) Sweep(ctx context.Context) (int, error) {
-	e.owner.sweepHolds()
+	e.owner.sweepBinds()
 	list, err := e.List(ctx)
 	if err != nil {
 		return 0, err
@@ -121,7 +119,7 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 	return removed, errors.Join(errs...)
 }
 
-// inspect waits for no container that the engine holds locked.
+// inspect does not wait for a container that the engine has locked.
 func (e *Engine) inspect(ctx context.Context, id string) (container.InspectResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

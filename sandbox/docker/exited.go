@@ -19,8 +19,8 @@ type exitWatch struct {
 	done   chan struct{}
 }
 
-// seen is called when the process is known to have ended.
-func (w *exitWatch) seen() { w.once.Do(func() { close(w.C) }) }
+// report is called when the process is known to have ended.
+func (w *exitWatch) report() { w.once.Do(func() { close(w.C) }) }
 
 // watchExit begins when the engine tells the process's PID.
 func (r *running) watchExit() *exitWatch {
@@ -29,7 +29,7 @@ func (r *running) watchExit() *exitWatch {
 	go func() {
 		defer close(w.done)
 		if r.box.inspector.waitExit(ctx, r) {
-			w.seen()
+			w.report()
 		}
 	}()
 	return w
@@ -53,9 +53,9 @@ func (r *running) HasEnded(ctx context.Context) (when time.Time, yes bool) {
 	runs, known := r.box.inspector.runs(about.Pid)
 	yes = !about.Running || known && !runs
 	if yes && known {
-		ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 		defer cancel()
-		when = r.box.watch.until(ctx, func(s seen) bool { return s.blind || s.exits[r.id] != exit{} }).exits[r.id].when
+		when = r.box.watch.until(ctx, func(s state) bool { return s.missed || s.exits[r.id] != exit{} }).exits[r.id].when
 	}
 	return when, yes
 }
@@ -93,8 +93,8 @@ func (r *running) pid(ctx context.Context) int {
 	}
 }
 
-// The engine is asked for the PID of a process that it is starting, which takes
-// it some 40 ms: not at once, then often.
+// The engine takes about 40 ms to start a process. It is asked for the PID not at
+// once, and then often.
 const (
 	firstAsk = 25 * time.Millisecond
 	nextAsk  = 5 * time.Millisecond

@@ -1,0 +1,139 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"belljar/sandbox"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
+)
+
+const (
+	// startTimeout is for a container to start, also on a busy host.
+	startTimeout = time.Minute
+
+	// waitsAfter is how long the runtime may take to start a container before it
+	// counts as hanging.
+	waitsAfter = 20 * time.Second
+)
+
+// errWaits is why the runtime was killed.
+var errWaits = errors.New("the runtime hangs on a file in the image")
+
+// start attaches to the keeper's stdin before it starts the keeper, which so never runs
+// without us.
+func (b *box) start(ctx context.Context) error {
+	if err := b.checkUserFiles(ctx); err != nil {
+		return err
+	}
+	if b.spec.Session == "" {
+		if err := b.attachKeeper(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.run(ctx); err != nil {
+		return err
+	}
+	about, err := b.engine.inspect(ctx, b.id)
+	if err != nil {
+		return engineError(err, "inspecting the container").hint("see: belljar doctor")
+	}
+	b.chooseInspector(about)
+	return b.checkGroups()
+}
+
+// attachKeeper attaches to the keeper's stdin: while that is open, the container lives.
+func (b *box) attachKeeper(ctx context.Context) error {
+	var err error
+	b.stdin, err = hijack(ctx, func(ctx context.Context) (types.HijackedResponse, error) {
+		return b.engine.client.ContainerAttach(ctx, b.id, container.AttachOptions{Stream: true, Stdin: true})
+	})
+	if err != nil {
+		return engineError(err, "attaching to the container's keeper").hint("see: belljar doctor")
+	}
+	return nil
+}
+
+// run starts the container. The runtime may hang on a file in it or in a mount, while
+// the engine holds the container's lock: it can be neither inspected nor removed. So the
+// runtime's process in it is killed, and for the engine the start failed.
+func (b *box) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	var killed atomic.Bool
+	done := make(chan struct{})
+	all.Go(func() {
+		for wait := waitsAfter; ; wait = stuckAfter {
+			select {
+			case <-time.After(wait):
+				if b.engine.local() && killInGroup(b.id) {
+					killed.Store(true)
+				}
+			case <-done:
+				return
+			}
+		}
+	})
+	err := b.engine.client.ContainerStart(ctx, b.id, container.StartOptions{})
+	close(done)
+	all.Wait()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && b.engine.local():
+		killInGroup(b.id) // the engine starts it all the same, and it is about to be removed
+	}
+	switch {
+	case killed.Load():
+		return engineError(errWaits, "image %q did not start in %v", b.spec.Image.Reference, waitsAfter).as(sandbox.CauseImage).
+			hint("check /etc/passwd, /etc/group and special files in the image; or the host is too busy")
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return engineError(nil, "the engine did not start a container of image %q in %v", b.spec.Image.Reference, startTimeout).
+			hint("see: belljar doctor; or restart the engine: systemctl restart docker")
+	}
+	return startError(err, b.spec)
+}
+
+// startError says why a container did not start. For a keeper that could not be started
+// moby answers 400.
+func startError(err error, spec sandbox.Spec) error {
+	if refused := targetError(err, spec); refused != nil {
+		return refused
+	}
+	switch {
+	case errdefs.IsInvalidArgument(err):
+		return noShellError(errors.New(oneLine(err.Error())), spec)
+	case errdefs.IsNotFound(err):
+		return engineError(err, "the engine cannot find something that the container needs").as(sandbox.CauseInvalid).hint("check the network: docker network ls")
+	}
+	return engineError(errors.New(oneLine(err.Error())), "starting the container").hint("see: belljar doctor; a mount's source and target must both be directories or both be files")
+}
+
+// killInGroup kills the processes of this host that are in a group with a
+// container's ID, and tells whether there was one. Before the container has
+// started these are the runtime's.
+func killInGroup(id string) (found bool) {
+	groups, _ := filepath.Glob("/proc/[0-9]*/cgroup")
+	for _, file := range groups {
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		before, err := readStat(pid)
+		if err != nil {
+			continue
+		}
+		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), id) {
+			found = killProcess(sandbox.Process{HostPID: pid, StartTicks: before.startTicks}) || found
+		}
+	}
+	return found
+}
