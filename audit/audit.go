@@ -65,7 +65,7 @@ func (l *Log) Record(r sandbox.AuditRecord) error {
 	return l.alone(func(h *head) error {
 		line, err := encode(h.next(), r)
 		if err != nil {
-			return failed(err, "making a record for", l.File)
+			return failed(err, "encoding a record for", l.File)
 		}
 		return l.append(h, line)
 	})
@@ -117,22 +117,22 @@ func (l *Log) append(h *head, line []byte) error {
 	}
 	if err != nil {
 		h.ending = before
-		return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("writing the audit file %q", l.File), Err: errors.Join(err, h.log.Truncate(before.Length)),
-			Hint: "make room there, or name another: audit.file in sandbox.yaml"}
+		return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("writing the audit log %q", l.File), Err: errors.Join(err, h.log.Truncate(before.Length)),
+			Hint: "free space there, or choose another file: audit.file in sandbox.yaml"}
 	}
 	return nil
 }
 
 // broken is the error of files that belljar did not leave like that.
 func broken(file, format string, args ...any) error {
-	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit file %q is not as belljar left it: ", file) + fmt.Sprintf(format, args...),
-		Hint: "see what is wrong: belljar audit verify; then begin a new chain: move " + file + "* to another directory"}
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit log %q was changed by something other than belljar: ", file) + fmt.Sprintf(format, args...),
+		Hint: "check it with: belljar audit verify; then start a new log: move " + file + "* to another directory"}
 }
 
 // failed is what the system refused, while doing something with a file.
 func failed(err error, doing, file string) error {
-	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("%s the audit file %q", doing, file), Err: err,
-		Hint: "make it readable and writable for this user, or name another: audit.file in sandbox.yaml"}
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("%s the audit log %q", doing, file), Err: err,
+		Hint: "make it readable and writable for this user, or choose another file: audit.file in sandbox.yaml"}
 }
 
 // rotated is the name of the file that was rotated n times.

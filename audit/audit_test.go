@@ -343,12 +343,12 @@ func TestKilledInALine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := killed(t, tear)
-			wantFound(t, l, "warning: audit.jsonl:3: a record that was not written whole; the next one will say so")
+			wantFound(t, l, "warning: audit.jsonl:3: an incomplete record; the next record will confirm this")
 			if _, err := l.Check(); err != nil {
 				t.Fatal(err)
 			}
 			size := len(bytes.TrimSuffix(tear(bytes.Repeat([]byte("x"), 300)), []byte("\n")))
-			want := fmt.Sprintf("warning: audit.jsonl:3: %d bytes of a record that was not written whole; seq 3 says so", size)
+			want := fmt.Sprintf("warning: audit.jsonl:3: %d bytes of an incomplete record; record 3 confirms this", size)
 			wantRecords(t, l, 3, want)
 			add(t, l, "d", "e")
 			wantRecords(t, l, 5, want)

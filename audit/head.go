@@ -72,9 +72,9 @@ func readHead(file string, f *os.File) (*head, error) {
 	case err != nil:
 		err = broken(file, "its head cannot be read: %v", err)
 	case !known && (exists(rotated(file, 1)) || !isEmpty(file)):
-		err = broken(file, "its head is missing, or empty, so whether the last records are there cannot be told")
+		err = broken(file, "its head is missing or empty, so belljar cannot tell whether the last records are missing")
 	case h.Seq == 0 && exists(rotated(file, 1)):
-		err = broken(file, "its head says that there was no record yet, but it was rotated")
+		err = broken(file, "its head says that there is no record yet, but there are rotated files")
 	}
 	if err != nil {
 		f.Close()
@@ -99,7 +99,7 @@ func (h *head) read() (known bool, err error) {
 		return true, err
 	}
 	if len(h.SHA256) != len(none) || h.Line < 0 || h.Line > maxLine+1 || h.Length < h.Line || (h.Seq == 0) != (h.Line == 0) {
-		return true, errors.New("its figures make no sense")
+		return true, errors.New("its numbers are impossible")
 	}
 	return true, nil
 }

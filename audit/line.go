@@ -201,7 +201,7 @@ func (t *torn) sum() string {
 }
 
 // is tells whether m is the mark of these bytes, or an ordinary record where
-// there are none.
+// there are no tests.
 func (t *torn) is(m mark) bool { return m.TornBytes == t.bytes && m.TornSHA256 == t.sum() }
 
 // lines reads a file line by line, with memory for one.

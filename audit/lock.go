@@ -78,8 +78,8 @@ func poll(file string, deadline time.Time, try func() error) error {
 		case !ownfile.IsTaken(err):
 			return failed(err, "locking", file)
 		case time.Now().After(deadline):
-			return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit file %q was in use for %v", file, lockWait),
-				Hint: "see by whom: fuser -v " + headName(file)}
+			return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit log %q was locked for %v", file, lockWait),
+				Hint: "find out by which process: fuser -v " + headName(file)}
 		}
 		time.Sleep(pause)
 	}

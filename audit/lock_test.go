@@ -18,7 +18,7 @@ func TestLockIsHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.close()
-	if _, err := lockHead(l.File, time.Now().Add(20*time.Millisecond)); err == nil || !strings.Contains(err.Error(), "was in use for 5s (see by whom: fuser -v ") {
+	if _, err := lockHead(l.File, time.Now().Add(20*time.Millisecond)); err == nil || !strings.Contains(err.Error(), "was locked for 5s (find out by which process: fuser -v ") {
 		t.Error(err)
 	}
 }

@@ -38,9 +38,9 @@ func (l *Log) open(h *head) error {
 	switch {
 	case fits || h.rebooted():
 	case missing:
-		return broken(l.File, "it is gone")
+		return broken(l.File, "the file is gone")
 	default:
-		return broken(l.File, "its last record is not the one that was written last, number %d", h.Seq)
+		return broken(l.File, "its last record is not record %d, which was written last", h.Seq)
 	}
 	if missing {
 		if h.log, _, err = openOwn(l.File, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL); err != nil {
@@ -134,7 +134,7 @@ func withoutNULs(f io.ReaderAt, size int64) (int64, error) {
 func (l *Log) start(h *head, size int64) (chain, error) {
 	old, err := rotations(l.File)
 	if err != nil {
-		return chain{}, failed(err, "finding what was rotated of", l.File)
+		return chain{}, failed(err, "listing the rotated files of", l.File)
 	}
 	if len(old) == 0 {
 		return newChain(), nil
@@ -184,7 +184,7 @@ func (l *Log) settle(h *head, c chain, found tail, size int64) error {
 	if c.torn.any() || m.Lost > 0 {
 		line, err := sandbox.JSON(m)
 		if err != nil {
-			return failed(err, "making a mark for", l.File)
+			return failed(err, "encoding a note for", l.File)
 		}
 		text = append(append(text, line...), '\n')
 		h.Seq, h.SHA256, h.Line = m.Seq, digest(line), int64(len(line)+1)
@@ -229,14 +229,14 @@ func (c *chain) walk(f io.ReaderAt, from, to int64) (found tail, err error) {
 	}
 }
 
-var errLong = fmt.Errorf("a line is over %d bytes", maxLine)
+var errLong = fmt.Errorf("a line is longer than %d bytes", maxLine)
 
 // firstOf is the chain as the first record of a file has it.
 func firstOf(f io.ReaderAt) (chain, error) {
 	in := newLines(io.NewSectionReader(f, 0, 1<<62))
 	for {
 		if err := in.next(); err != nil {
-			return chain{}, fmt.Errorf("looking for its first record: %w", err)
+			return chain{}, fmt.Errorf("finding its first record: %w", err)
 		}
 		if m, ok := parse(in.line); ok {
 			return m.before(), nil

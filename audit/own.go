@@ -26,7 +26,7 @@ func openOwn(name string, flags int) (f *os.File, size int64, err error) {
 	}
 	about, err := f.Stat()
 	if err != nil {
-		err = failed(err, "looking at", name)
+		err = failed(err, "checking", name)
 	} else {
 		err = checkOwn(name, about, flags&os.O_RDWR != 0)
 	}
@@ -43,19 +43,19 @@ func checkOwn(name string, about fs.FileInfo, toWrite bool) error {
 	case !about.Mode().IsRegular():
 		return unsafe(name, "is not a regular file", nameAnother)
 	case !ok || int(is.Uid) != os.Geteuid():
-		return unsafe(name, "is not this user's own", nameAnother)
+		return unsafe(name, "belongs to another user", nameAnother)
 	case about.Mode().Perm()&0o077 != 0:
-		return unsafe(name, fmt.Sprintf("is not this user's alone: its mode is %04o", about.Mode().Perm()), "chmod 600 "+name)
+		return unsafe(name, fmt.Sprintf("is accessible to other users: its mode is %04o", about.Mode().Perm()), "chmod 600 "+name)
 	case toWrite && is.Nlink > 1:
-		return unsafe(name, fmt.Sprintf("is a hard link: it has %d names", is.Nlink), fmt.Sprintf("remove the others: find / -xdev -inum %d", is.Ino))
+		return unsafe(name, fmt.Sprintf("has %d names, which are hard links", is.Nlink), fmt.Sprintf("remove the others: find / -xdev -inum %d", is.Ino))
 	}
 	return nil
 }
 
-const nameAnother = "name another: audit.file in sandbox.yaml"
+const nameAnother = "choose another file: audit.file in sandbox.yaml"
 
 func unsafe(name, what, hint string) error {
-	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit's %q %s", name, what), Hint: hint}
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("audit log: %q %s", name, what), Hint: hint}
 }
 
 // makeDir makes the directory of the file, and all above it that are missing.
@@ -65,22 +65,22 @@ func makeDir(file string) error {
 	at, err := ownfile.Walk(filepath.Dir(file), func(name string) (fs.FileInfo, error) {
 		about, err := makeOne(name)
 		if err != nil {
-			return nil, failed(err, "making the directory of", file)
+			return nil, failed(err, "creating the directory of", file)
 		}
 		return about, checkParent(name, about)
 	})
 	if _, refused := errors.AsType[*sandbox.Error](err); err != nil && !refused {
-		return failed(err, "finding the directory of", file)
+		return failed(err, "resolving the directory of", file)
 	}
 	if err != nil {
 		return err
 	}
 	about, err := os.Lstat(at)
 	if err != nil {
-		return failed(err, "looking at the directory of", file)
+		return failed(err, "checking the directory of", file)
 	}
 	if owner, ok := about.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() {
-		return unsafe(at, "is not this user's own", nameAnother)
+		return unsafe(at, "belongs to another user", nameAnother)
 	}
 	return checkMode(at, about)
 }
@@ -104,7 +104,7 @@ func checkParent(name string, about fs.FileInfo) error {
 	owner, ok := about.Sys().(*syscall.Stat_t)
 	switch {
 	case !ok || owner.Uid != 0 && int(owner.Uid) != os.Geteuid():
-		return unsafe(name, "is on the way to its file, and neither root's nor this user's own", "chown root "+name+", or "+nameAnother)
+		return unsafe(name, "is above the audit log, and belongs to neither root nor this user", "chown root "+name+", or "+nameAnother)
 	case about.Mode()&(fs.ModeSymlink|fs.ModeSticky) != 0:
 		return nil
 	}
@@ -120,5 +120,5 @@ func checkMode(name string, about fs.FileInfo) error {
 	if mode&0o022 == 0 || mode&0o002 == 0 && private {
 		return nil
 	}
-	return unsafe(name, fmt.Sprintf("can be written by others, who could put another audit there: its mode is %04o", about.Mode().Perm()), "chmod go-w "+name+", or "+nameAnother)
+	return unsafe(name, fmt.Sprintf("is writable by other users, who could replace the audit log: its mode is %04o", about.Mode().Perm()), "chmod go-w "+name+", or "+nameAnother)
 }

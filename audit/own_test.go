@@ -25,10 +25,10 @@ func TestUnsafeFiles(t *testing.T) {
 		"a link for the head": {func(l *Log) error { return os.Symlink(other, headName(l.File)) }, "is a symbolic link"},
 		"a hard link": {func(l *Log) error {
 			return errors.Join(l.Record(entry("a")), os.Link(l.File, l.File+"x"))
-		}, "is a hard link: it has 2 names (remove the others: find / -xdev -inum "},
+		}, "has 2 names, which are hard links (remove the others: find / -xdev -inum "},
 		"a hard link for the head": {func(l *Log) error {
 			return errors.Join(l.Record(entry("a")), os.Link(headName(l.File), l.File+"x"))
-		}, "is a hard link: it has 2 names"},
+		}, "has 2 names, which are hard links"},
 		"a directory": {func(l *Log) error {
 			return errors.Join(l.Record(entry("a")), os.Remove(l.File), os.Mkdir(l.File, 0o700))
 		}, "is a directory"},
@@ -70,12 +70,12 @@ func TestDirectoriesAbove(t *testing.T) {
 		"readable":                {func(top, _ string) error { return os.Chmod(top, 0o755) }, ""},
 		"sticky":                  {func(top, _ string) error { return os.Chmod(top, 0o777|os.ModeSticky) }, ""},
 		"of the user's own group": {func(top, _ string) error { return errors.Join(os.Chown(top, -1, os.Geteuid()), os.Chmod(top, 0o770)) }, ""},
-		"of a group":              {func(top, _ string) error { return errors.Join(os.Chown(top, -1, os.Geteuid()+1), os.Chmod(top, 0o770)) }, "can be written by others, who could put another audit there: its mode is 0770 (chmod go-w %s, or name another: "},
+		"of a group":              {func(top, _ string) error { return errors.Join(os.Chown(top, -1, os.Geteuid()+1), os.Chmod(top, 0o770)) }, "is writable by other users, who could replace the audit log: its mode is 0770 (chmod go-w %s, or choose another file: "},
 		"of all":                  {func(top, _ string) error { return os.Chmod(top, 0o777) }, "its mode is 0777 (chmod go-w %s,"},
-		"another's":               {func(top, _ string) error { return os.Chown(top, nobody, nobody) }, "is on the way to its file, and neither root's nor this user's own (chown root %s,"},
+		"another's":               {func(top, _ string) error { return os.Chown(top, nobody, nobody) }, "is above the audit log, and belongs to neither root nor this user (chown root %s,"},
 		"sticky, theirs": {func(top, _ string) error {
 			return errors.Join(os.Chmod(top, 0o777|os.ModeSticky), os.Chown(top, nobody, nobody))
-		}, "neither root's nor this user's own"},
+		}, "belongs to neither root nor this user"},
 		"behind a link": {func(top, dir string) error {
 			real := filepath.Join(top, "real")
 			return errors.Join(os.Mkdir(real, 0o700), os.Mkdir(filepath.Join(real, "in"), 0o700), os.Chmod(real, 0o777), os.Symlink("../top/./real/in", dir))
@@ -85,7 +85,7 @@ func TestDirectoriesAbove(t *testing.T) {
 		}, ""},
 		"another's link": {func(top, dir string) error {
 			return errors.Join(os.Chmod(top, 0o777|os.ModeSticky), os.Mkdir(filepath.Join(top, "real"), 0o700), os.Symlink("real", dir), os.Lchown(dir, nobody, nobody))
-		}, "neither root's nor this user's own"},
+		}, "belongs to neither root nor this user"},
 		"a link to itself": {func(_, dir string) error { return os.Symlink("dir", dir) }, "too many levels of symbolic links"},
 		"a file":           {func(_, dir string) error { return os.WriteFile(dir, nil, 0o600) }, "not a directory"},
 	} {
@@ -117,7 +117,7 @@ func TestErrorsNameTheFile(t *testing.T) {
 	add(t, l, "a")
 	write(t, l.File, append(read(t, l.File), strings.Repeat("x", 2<<20)...))
 	err := l.Record(entry("b"))
-	if err == nil || !strings.Contains(err.Error(), l.File) || !strings.Contains(err.Error(), "a line is over 1048576 bytes (see what is wrong: belljar audit verify;") {
+	if err == nil || !strings.Contains(err.Error(), l.File) || !strings.Contains(err.Error(), "a line is longer than 1048576 bytes (check it with: belljar audit verify;") {
 		t.Error(err)
 	}
 }

@@ -32,9 +32,9 @@ func TestPowerCut(t *testing.T) {
 			var want []string
 			if rest != "" {
 				at = "audit.jsonl:4"
-				want = []string{"warning: audit.jsonl:3: 1 bytes of a record that was not written whole; seq 5 says so"}
+				want = []string{"warning: audit.jsonl:3: 1 bytes of an incomplete record; record 5 confirms this"}
 			}
-			s := wantFound(t, l, append(want, at+": seq 5: the 2 records before it are missing: the machine stopped before they were on its disk, or they were removed")...)
+			s := wantFound(t, l, append(want, at+": seq 5: the 2 records before it are missing: the machine stopped before they reached its disk, or someone removed them")...)
 			if s.Last != 6 || s.Records != 4 {
 				t.Errorf("%+v", s)
 			}
@@ -88,7 +88,7 @@ func TestPowerCut(t *testing.T) {
 			if err := os.Remove(l.File); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.Record(entry("x")); err == nil || !strings.Contains(err.Error(), "it is gone") {
+			if err := l.Record(entry("x")); err == nil || !strings.Contains(err.Error(), "the file is gone") {
 				t.Errorf("without a power cut: %v", err)
 			}
 			otherBoot(t, l)
@@ -130,7 +130,7 @@ func TestPowerCut(t *testing.T) {
 		write(t, l.File, nil)
 		otherBoot(t, l)
 		add(t, l, "c")
-		wantFound(t, l, "audit.jsonl:1: seq 3: the 2 records before it are missing: the machine stopped before they were on its disk, or they were removed")
+		wantFound(t, l, "audit.jsonl:1: seq 3: the 2 records before it are missing: the machine stopped before they reached its disk, or someone removed them")
 	})
 	t.Run("of the head", func(t *testing.T) {
 		l := newLog(t)
@@ -139,7 +139,7 @@ func TestPowerCut(t *testing.T) {
 		add(t, l, "b", "c")
 		write(t, headName(l.File), head)
 		otherBoot(t, l)
-		wantFound(t, l, "warning: audit.jsonl:3: seq 3: the head does not have it yet: its belljar was killed")
+		wantFound(t, l, "warning: audit.jsonl:3: seq 3: the head does not include it: its belljar was killed")
 		add(t, l, "d")
 		wantRecords(t, l, 4)
 	})

@@ -157,7 +157,7 @@ func TestShortWrite(t *testing.T) {
 			t.Fatalf("%d bytes", size)
 		}
 		out, err := another(t, l, "AUDIT_TEST_RECORDS=1", fmt.Sprint("AUDIT_TEST_LIMIT=", size+more)).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "file too large (make room there") {
+		if err == nil || !strings.Contains(string(out), "file too large (free space there") {
 			t.Errorf("%v, %s", err, out)
 		}
 		if now := uint64(len(read(t, l.File))); now != size {

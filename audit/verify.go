@@ -102,7 +102,7 @@ type verifier struct {
 }
 
 func failedToRead(err error, name string) error {
-	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("reading the audit file %q", name), Err: err, Hint: "name one that is there, and that you may read"}
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("reading the audit log %q", name), Err: err, Hint: "name a file that exists and that you can read"}
 }
 
 func (v *verifier) close() {
@@ -259,7 +259,7 @@ func (v *verifier) openHead() error {
 	}
 	known, err := v.head.read()
 	if err != nil {
-		v.bad(Finding{File: filepath.Base(headName(v.file)), Text: fmt.Sprintf("it is no head: %v", err)})
+		v.bad(Finding{File: filepath.Base(headName(v.file)), Text: fmt.Sprintf("it is not a valid head: %v", err)})
 		v.head.ending, v.head.First = ending{}, 1<<63
 	}
 	v.known = known

@@ -62,10 +62,10 @@ func (v *verifier) take(in *lines, at Finding, offset int64) {
 		}
 	} else if m.TornBytes > 0 {
 		at := v.torn
-		v.warn(Finding{File: at.File, Line: at.Line, Text: fmt.Sprintf("%d bytes of a record that was not written whole; seq %d says so", m.TornBytes, m.Seq)})
+		v.warn(Finding{File: at.File, Line: at.Line, Text: fmt.Sprintf("%d bytes of an incomplete record; record %d confirms this", m.TornBytes, m.Seq)})
 	}
 	if m.Lost > 0 {
-		v.bad(Finding{File: at.File, Line: at.Line, Seq: at.Seq, Text: fmt.Sprintf("the %d records before it are missing: the machine stopped before they were on its disk, or they were removed", m.Lost)})
+		v.bad(Finding{File: at.File, Line: at.Line, Seq: at.Seq, Text: fmt.Sprintf("the %d records before it are missing: the machine stopped before they reached its disk, or someone removed them", m.Lost)})
 	}
 	v.Records++
 	v.at = at
@@ -106,15 +106,15 @@ func (v *verifier) explain(m mark, line []byte, at Finding) {
 	switch last := v.chain.seq; {
 	case m.Seq == last+1 && v.at.Line > 0:
 		at = v.at
-		at.Text = fmt.Sprintf("it was changed: its SHA-256 is not the one that record %d has of it", m.Seq)
+		at.Text = fmt.Sprintf("it was changed: its SHA-256 does not match record %d", m.Seq)
 	case m.Seq == last+1:
-		at.Text = "it was changed: it names a record before it, and is the first"
+		at.Text = "it was changed: it refers to a record before it, but it is the first"
 	case m.Seq > last+1:
 		at.Text = missing(last+1, m.Seq-1) + " before it"
 	case digest(line) == v.chain.sum:
-		at.Text = "it is there twice"
+		at.Text = "it appears twice"
 	default:
-		at.Text = fmt.Sprintf("it is out of order: it comes after record %d", last)
+		at.Text = fmt.Sprintf("it is out of order: it follows record %d", last)
 	}
 	v.bad(at)
 }
@@ -131,10 +131,10 @@ func (v *verifier) unsettled() {
 	}
 	known := v.chain.seq == v.head.Seq || v.head.rebooted() // no record comes before what is left is settled
 	if v.met && known && !t.foreign && at.File == v.name && size == v.size {
-		at.Text = "a record that was not written whole; the next one will say so"
+		at.Text = "an incomplete record; the next record will confirm this"
 		v.warn(at)
 	} else {
-		at.Text = "it is no record"
+		at.Text = "it is not a valid record"
 		v.bad(at)
 	}
 	v.chain.torn = torn{}
@@ -149,24 +149,24 @@ func (v *verifier) end() {
 	case !v.known && h.file != nil && v.Records == 0: // its maker was killed
 	case !v.known && v.noted != "" && v.chain.sum == v.noted:
 	case !v.known:
-		v.bad(Finding{File: filepath.Base(headName(v.file)), Text: "it is missing, so whether the last records are there cannot be told"})
+		v.bad(Finding{File: filepath.Base(headName(v.file)), Text: "it is missing, so belljar cannot tell whether the last records are missing"})
 	case h.SHA256 == "": // told already
 	case h.Seq == last && h.SHA256 == v.chain.sum:
 	case h.Seq == last:
-		at.Text = "it was changed: its SHA-256 is not the one that the head has"
+		at.Text = "it was changed: its SHA-256 does not match the head"
 		v.bad(at)
 	case h.Seq > last:
 		at.Seq = 0
 		at.Text = missing(last+1, h.Seq) + " after it"
 		v.bad(at)
 	case v.met && (last == h.Seq+1 || h.rebooted()):
-		at.Text = "the head does not have it yet: its belljar was killed"
+		at.Text = "the head does not include it: its belljar was killed"
 		v.warn(at)
 	default:
 		at.Text = fmt.Sprintf("it was not written by belljar: the head says that record %d is the last", h.Seq)
 		v.bad(at)
 	}
 	if v.noted != "" && !v.seen {
-		v.bad(Finding{File: filepath.Base(v.file), Text: fmt.Sprintf("no record has the SHA-256 %s: the record was changed, removed or rotated away, or it is another chain", v.noted)})
+		v.bad(Finding{File: filepath.Base(v.file), Text: fmt.Sprintf("no record has the SHA-256 %s: that record was changed, removed or rotated away, or it is from another audit log", v.noted)})
 	}
 }

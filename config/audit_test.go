@@ -34,19 +34,19 @@ func TestBadAudit(t *testing.T) {
 		"enabled: no":        "enabled: must be true or false, not a string (write one such as true)",
 		"enabled: 0":         "enabled: must be true or false, not a number (write one such as true)",
 		`enabled: "false"`:   "enabled: must be true or false, not a string (write one such as true)",
-		"enabled: False":     `enabled: the value is neither (write true or false)`,
+		"enabled: False":     `enabled: the value is not true or false (write true or false)`,
 		"file: audit.jsonl":  `file: the value is not absolute (write the whole path)`,
 		"file: ~/a":          `file: the value is not absolute (write the whole path)`,
 		"max_size: 1KiB":     "max_size: 1KiB is too small (at least 64KiB)",
 		"max_size: unending": `max_size: the value is not a size (write 512MiB or 2GiB)`,
 		"keep: 0":            "keep: 0 is out of range (from 1 to 10000)",
-		"on_error: ignore":   `on_error: the value is not one of its values (write refuse, continue)`,
+		"on_error: ignore":   `on_error: the value is not valid (write one of refuse, continue)`,
 	} {
 		if _, err := loadNamed(t, "audit: {"+text+"}", Options{}); errorText(err) != "named.yaml:1: audit."+want {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
 		}
 	}
-	if _, err := loadNamed(t, "", Options{Env: []string{"BELLJAR_AUDIT_ENABLED=maybe"}}); errorText(err) != `BELLJAR_AUDIT_ENABLED: audit.enabled: the value is neither (write true or false)` {
+	if _, err := loadNamed(t, "", Options{Env: []string{"BELLJAR_AUDIT_ENABLED=maybe"}}); errorText(err) != `BELLJAR_AUDIT_ENABLED: audit.enabled: the value is not true or false (write true or false)` {
 		t.Error(err)
 	}
 }

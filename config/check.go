@@ -40,7 +40,7 @@ func checkOrder[T time.Duration | int64](s settings, name, bound string) Problem
 		at = most
 	}
 	return Problems{{Place: at.place, Line: at.line, Key: at.key,
-		Message: fmt.Sprintf("%s %s is over %s %s", v.key, v.text, most.key, most.text), Hint: "raise the one or lower the other"}}
+		Message: fmt.Sprintf("%s %s is more than %s %s", v.key, v.text, most.key, most.text), Hint: "raise the limit or lower the value"}}
 }
 
 // checkLinks refuses a source that leads by a link out of a directory which
@@ -53,8 +53,8 @@ func (s settings) checkLinks(writable map[mountRule]bool) Problems {
 		for w := range writable {
 			if rule.leadsOutOf(w) {
 				problems = append(problems, &Problem{Place: from.place, Line: from.line, Key: from.key,
-					Message: fmt.Sprintf("source %q leads by a link to %q, out of a directory that commands may write", rule.written, rule.Source),
-					Hint:    "name the directory that is meant"})
+					Message: fmt.Sprintf("source %q is a link to %q, in a directory that commands can write to", rule.written, rule.Source),
+					Hint:    "name the directory itself"})
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func (r *reader) profiles(f field, into map[string]layer) {
 		case p.name == sandbox.DefaultProfile:
 			r.report(p.path, p.key, wrong("set its keys at the top level", "the default profile is the top level"))
 		case !profileName.MatchString(p.name):
-			r.report(p.path, p.key, wrong("use a-z, 0-9, - and _", "not a profile's name"))
+			r.report(p.path, p.key, wrong("use a-z, 0-9, - and _", "this is not a valid profile name"))
 		default:
 			into[p.name] = layer{}
 			for _, inner := range r.fields(p.value, p.path) {
@@ -64,7 +64,7 @@ func (r *reader) field(table []key, name string, f field, into layer) {
 	k, isKey := findKey(table, name)
 	switch {
 	case strings.Contains(f.name, "."):
-		r.report(f.path, f.key, wrong("write the group, and below it the key", "a key with a dot"))
+		r.report(f.path, f.key, wrong("write the group, and below it the key", "a key cannot contain a dot"))
 	case isKey:
 		into[name] = r.value(k, f.path, f.value)
 	case isGroup(table, name):

@@ -11,22 +11,22 @@ import (
 
 // grantKeys are what a rule can narrow, each read as the key of that name.
 var grantKeys = []key{
-	{name: "timeout", kind: duration(second), def: "1m", doc: "At most this long; the tightest of all rules that a script uses counts, as of all that follows."},
-	{name: "idle_timeout", kind: duration(second), def: "30s", doc: "At most this long without output."},
-	{name: "limits.memory", kind: memoryLimit, def: "256MiB", doc: "At most this much memory and swap together."},
-	{name: "limits.cpus", kind: cpusLimit, def: "0.5", doc: "At most so many processors' worth of time."},
-	{name: "limits.pids", kind: pidsLimit, def: "32", doc: "At most so many processes and threads."},
-	{name: "limits.output", kind: outputLimit, def: "1MiB", doc: "At most so much output is kept."},
-	{name: "limits.tmp", kind: tmpLimit, def: "16MiB", doc: "At most this size of each of /tmp, the working directory and /dev/shm."},
-	{name: "limits.files", kind: filesLimit, def: "64", doc: "At most so many open files per process."},
-	{name: "network", kind: enum("none"), def: "none", doc: "none takes the network away."},
-	{name: "mounts", kind: enum(string(sandbox.ReadOnlyMounts), string(sandbox.NoMounts)), def: "ro", doc: "ro makes mounts read-only, none leaves them out."},
+	{name: "timeout", kind: duration(second), def: "1m", doc: "Time limit for the script. If several rules set a limit, the lowest counts; this applies to all keys of grant."},
+	{name: "idle_timeout", kind: duration(second), def: "30s", doc: "Time limit without output."},
+	{name: "limits.memory", kind: memoryLimit, def: "256MiB", doc: "Limit on memory and swap together."},
+	{name: "limits.cpus", kind: cpusLimit, def: "0.5", doc: "Limit on CPUs, such as 0.5."},
+	{name: "limits.pids", kind: pidsLimit, def: "32", doc: "Limit on processes and threads."},
+	{name: "limits.output", kind: outputLimit, def: "1MiB", doc: "How much output is kept."},
+	{name: "limits.tmp", kind: tmpLimit, def: "16MiB", doc: "Size limit for each of /tmp, the working directory and /dev/shm."},
+	{name: "limits.files", kind: filesLimit, def: "64", doc: "Limit on open files per process."},
+	{name: "network", kind: enum("none"), def: "none", doc: "none removes the network."},
+	{name: "mounts", kind: enum(string(sandbox.ReadOnlyMounts), string(sandbox.NoMounts)), def: "ro", doc: "ro makes mounts read-only, none removes them."},
 }
 
 func grantSchema() object {
 	schema := objectOf(grantKeys)
 	withoutDefaults(schema)
-	schema["description"] = "What a script that uses the rule gets at most."
+	schema["description"] = "Limits for every script that uses the rule."
 	return schema
 }
 

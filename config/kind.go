@@ -11,6 +11,8 @@ import (
 
 	"github.com/docker/go-units"
 	"go.yaml.in/yaml/v3"
+
+	"belljar/sandbox"
 )
 
 // kind is a kind of value: how it is read and what the schema says of it.
@@ -54,7 +56,7 @@ func durationTo(least, most time.Duration, mostText string) kind {
 			}
 			switch {
 			case d < least:
-				return nil, wrong(fmt.Sprintf("at least %v", least), "%s is too short", text)
+				return nil, wrong("at least "+sandbox.FormatDuration(least), "%s is too short", text)
 			case d > most:
 				return nil, wrong("at most "+mostText, "%s is too long", text)
 			}
@@ -167,7 +169,7 @@ func enum(values ...string) kind {
 		tags:   []string{tagString},
 		scalar: func(text, _ string) (any, *Problem) {
 			if !slices.Contains(values, text) {
-				return nil, wrong("write "+strings.Join(values, ", "), "%s is not one of its values", said(text))
+				return nil, wrong("write one of "+strings.Join(values, ", "), "%s is not valid", said(text))
 			}
 			return text, nil
 		},
@@ -179,7 +181,7 @@ var boolean = kind{
 	tags:   []string{tagBool},
 	scalar: func(text, _ string) (any, *Problem) {
 		if text != "true" && text != "false" {
-			return nil, wrong("write true or false", "%s is neither", said(text))
+			return nil, wrong("write true or false", "%s is not true or false", said(text))
 		}
 		return text == "true", nil
 	},

@@ -59,7 +59,7 @@ var tmpfs = kind{
 				continue
 			}
 			if err, ok := errors.AsType[*sandbox.Error](target.CheckTmpfs(n.Value)); ok {
-				r.report(item, n, wrong(err.Hint, "%s cannot be a directory in memory", said(n.Value)))
+				r.report(item, n, wrong(err.Hint, "%s cannot be a tmpfs", said(n.Value)))
 				continue
 			}
 			list = append(list, n.Value)
@@ -78,8 +78,8 @@ var mounts = kind{
 	schema: map[string]any{"type": "array", "items": map[string]any{
 		"type": "object", "additionalProperties": false, "required": []string{"source"},
 		"properties": map[string]any{
-			"source": map[string]any{"type": "string", "description": "Directory or file on the host; what is below it may be mounted, too."},
-			"target": map[string]any{"type": "string", "description": "Where in the container; below it, too. Empty: anywhere."},
+			"source": map[string]any{"type": "string", "description": "Directory or file on the host; everything below it can be mounted, too."},
+			"target": map[string]any{"type": "string", "description": "Path in the container, or any path below it. Empty: anywhere."},
 			"mode":   map[string]any{"type": "string", "enum": []string{policy.ReadOnly, policy.ReadWrite}, "default": policy.ReadOnly},
 		},
 	}},
@@ -126,7 +126,7 @@ func (m *mountRule) set(field, text, dir string) *Problem {
 		m.written, m.Source = source, resolve(source)
 	case "target":
 		if text != "" && (!path.IsAbs(text) || strings.ContainsAny(text, "\x00:")) {
-			return wrong("it is a path inside the container, such as /work", "%s is not absolute", said(text))
+			return wrong("write a path in the container, such as /work", "%s is not absolute", said(text))
 		}
 		m.Target = text
 	case "mode":

@@ -14,13 +14,13 @@ type keeper struct {
 }
 
 var (
-	hostKeeper = keeper{what: "is about this host, which a file found in the working directory may not change",
-		next: "put it into belljar/sandbox.yaml of your XDG config folder or of /etc, or name this file with --config or BELLJAR_CONFIG"}
-	policyKeeper = keeper{what: "the policy is the operator's, which a file found in the working directory may not change",
-		next: "name this file with --config or BELLJAR_CONFIG to use its own policy"}
-	judgedKeeper = keeper{what: "the operator has a policy, and a file found in the working directory may not choose what its rules' commands are",
+	hostKeeper = keeper{what: "concerns this host, so a file found in the working directory cannot set it",
+		next: "set it in ~/.config/belljar/sandbox.yaml or /etc/belljar/sandbox.yaml, or trust this file by naming it with --config or BELLJAR_CONFIG"}
+	policyKeeper = keeper{what: "you have a policy of your own, so a file found in the working directory cannot change it",
+		next: "to use this file's policy, name it with --config or BELLJAR_CONFIG"}
+	judgedKeeper = keeper{what: "you have a policy of your own, so a file found in the working directory cannot choose which programs its rules apply to",
 		next: trustIt}
-	secretKeeper = keeper{what: "there are secrets, and a file found in the working directory may not choose where they go",
+	secretKeeper = keeper{what: "you have secrets, so a file found in the working directory cannot choose where they go",
 		next: trustIt}
 )
 

@@ -122,7 +122,7 @@ func TestOperatorsFileIsReadStrictly(t *testing.T) {
 	for operators, want := range map[string]string{
 		"tiemout: 3s":                  ":1: tiemout: unknown key (did you mean timeout?)",
 		"\naudit: {keep: 0}":           ":2: audit.keep: 0 is out of range (from 1 to 10000)",
-		"profiles: {a: {image: [b]}}}": ": did not find expected key (look at the indentation, colons and quotes there)",
+		"profiles: {a: {image: [b]}}}": ": did not find expected key (check the indentation, colons and quotes there)",
 	} {
 		if _, file, err := beside(t, operators, "", Options{}); errorText(err) != file+want {
 			t.Errorf("%s: %v", operators, err)
@@ -222,14 +222,14 @@ func TestStrangersFileLoosensNoPolicy(t *testing.T) {
 		problem                    string
 	}{
 		{name: "stays", operators: "policy: {default: deny}", strangers: "profiles: {a: {}}", want: policy.Deny},
-		{name: "is not replaced", operators: "policy: {default: deny}", strangers: loose, problem: "sandbox.yaml:1: policy.rules: the policy is the operator's"},
-		{name: "nor by the default", operators: "policy: {default: deny}", strangers: "policy: {default: allow}", problem: "sandbox.yaml:1: policy.default: the policy"},
-		{name: "nor by a stricter one", operators: "policy: {default: ask}", strangers: "policy: {default: deny}", problem: "sandbox.yaml:1: policy.default: the policy"},
-		{name: "nor by a profile", operators: "policy: {rules: [{name: r, commands: [rm], decision: deny}]}", strangers: "profiles: {a: {policy: {rules: []}}}", problem: "sandbox.yaml:1: profiles.a.policy.rules: the policy"},
-		{name: "nor its patience", operators: "policy: {default: ask}", strangers: "policy: {ask_timeout: 24h}", problem: "sandbox.yaml:1: policy.ask_timeout: the policy"},
-		{name: "one of a profile is one, too", operators: "profiles: {z: {policy: {default: deny}}}", strangers: loose, problem: "sandbox.yaml:1: policy.rules: the policy"},
+		{name: "is not replaced", operators: "policy: {default: deny}", strangers: loose, problem: "sandbox.yaml:1: policy.rules: you have a policy of your own"},
+		{name: "nor by the default", operators: "policy: {default: deny}", strangers: "policy: {default: allow}", problem: "sandbox.yaml:1: policy.default: you have a policy"},
+		{name: "nor by a stricter one", operators: "policy: {default: ask}", strangers: "policy: {default: deny}", problem: "sandbox.yaml:1: policy.default: you have a policy"},
+		{name: "nor by a profile", operators: "policy: {rules: [{name: r, commands: [rm], decision: deny}]}", strangers: "profiles: {a: {policy: {rules: []}}}", problem: "sandbox.yaml:1: profiles.a.policy.rules: you have a policy"},
+		{name: "nor its patience", operators: "policy: {default: ask}", strangers: "policy: {ask_timeout: 24h}", problem: "sandbox.yaml:1: policy.ask_timeout: you have a policy"},
+		{name: "one of a profile is one, too", operators: "profiles: {z: {policy: {default: deny}}}", strangers: loose, problem: "sandbox.yaml:1: policy.rules: you have a policy"},
 		{name: "the same may be said", operators: "policy: {default: deny}", strangers: "policy: {default: deny, set: \"\"}\nprofiles: {a: {}}", want: policy.Deny},
-		{name: "of a variable", env: []string{"BELLJAR_POLICY_DEFAULT=deny"}, strangers: loose, problem: ": see BELLJAR_POLICY_DEFAULT (name this file with --config"},
+		{name: "of a variable", env: []string{"BELLJAR_POLICY_DEFAULT=deny"}, strangers: loose, problem: ": see BELLJAR_POLICY_DEFAULT (to use this file's policy, name it with --config"},
 		{name: "none is not kept", operators: "timeout: 1m\npolicy: {default: allow, ask_timeout: 1m}", strangers: "policy: {default: deny}\nprofiles: {a: {}}", want: policy.Deny},
 	} {
 		c, file, err := beside(t, test.operators, test.strangers, Options{Env: test.env})

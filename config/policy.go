@@ -48,14 +48,14 @@ func (s settings) checkPolicy() Problems {
 		problems = append(problems, p)
 	}
 	if name != "" && s.value("policy.default").data == policy.Allow.String() {
-		report(set, "set policy.default to deny or ask", "%s says what is allowed, and the default is to allow everything else", name)
+		report(set, "set policy.default to deny or ask", "%s lists what is allowed, but policy.default allows everything else", name)
 	}
 	rules := s.value("policy.rules")
 	own, _ := rules.data.([]commandRule)
 	for i, rule := range own {
 		for _, other := range bundled.Rules {
 			if rule.Name == other.Name {
-				report(rules, "give it another name", "rules[%d] is called %q, as a rule of policy.set %s is", i, rule.Name, name)
+				report(rules, "give it another name", "rules[%d] has the name %q of a rule in policy.set %s", i, rule.Name, name)
 			}
 		}
 	}

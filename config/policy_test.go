@@ -80,12 +80,12 @@ func TestAskTimeout(t *testing.T) {
 
 func TestBadPolicy(t *testing.T) {
 	for rules, want := range map[string]string{
-		"a":     "must be a list, not a string (`belljar config schema` says what it is)",
-		"[a]":   "[0]: must be a mapping, not a string (`belljar config schema` says what it is)",
+		"a":     "must be a list, not a string (`belljar config schema` describes it)",
+		"[a]":   "[0]: must be a mapping, not a string (`belljar config schema` describes it)",
 		"[{}]":  "[0]: the name is missing (write {name: no-push, commands: [git push], decision: deny})",
 		"[{x}]": "[0].x: unknown key (a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes, env, grant and secrets)",
 		"[{name: a, commands: [b], decision: deny, grants: {}}]":                                "[0].grants: unknown key (did you mean grant? a rule has name, commands, args, deny, decision, reason, allow_unknown, allow, writes, env, grant and secrets)",
-		"[{name: a, commands: [b], decision: allow, grant: [1m]}]":                              "[0].grant: must be a mapping, not a list (`belljar config schema` says what it is)",
+		"[{name: a, commands: [b], decision: allow, grant: [1m]}]":                              "[0].grant: must be a mapping, not a list (`belljar config schema` describes it)",
 		"[{name: a, commands: [b], decision: allow, grant: {timeot: 1m}}]":                      "[0].grant.timeot: unknown key (did you mean timeout?)",
 		"[{name: a, commands: [b], decision: allow, grant: {limits.pids: 5}}]":                  "[0].grant.\"limits.pids\": unknown key (did you mean limits.pids?)",
 		"[{name: a, commands: [b], decision: allow, grant: {timeout: 30}}]":                     "[0].grant.timeout: 30 has no unit (write 30s)",
@@ -94,19 +94,19 @@ func TestBadPolicy(t *testing.T) {
 		"[{name: a, commands: [b], decision: allow, grant: {limits: {memory: 1MiB}}}]":          "[0].grant.limits.memory: 1MiB is too small (at least 6MiB)",
 		"[{name: a, commands: [b], decision: allow, grant: {limits: {pids: a}}}]":               "[0].grant.limits.pids: must be a number, not a string (write one such as 32)",
 		"[{name: a, commands: [b], decision: allow, grant: {limits: {pids: 5, pids: 6}}}]":      "[0].grant.limits.pids: duplicate key, first on line 1 (remove one of them)",
-		"[{name: a, commands: [b], decision: allow, grant: {network: bridge}}]":                 `[0].grant.network: the value is not one of its values (write none)`,
-		"[{name: a, commands: [b], decision: allow, grant: {mounts: rw}}]":                      `[0].grant.mounts: the value is not one of its values (write ro, none)`,
+		"[{name: a, commands: [b], decision: allow, grant: {network: bridge}}]":                 `[0].grant.network: the value is not valid (write one of none)`,
+		"[{name: a, commands: [b], decision: allow, grant: {mounts: rw}}]":                      `[0].grant.mounts: the value is not valid (write one of ro, none)`,
 		"[{name: a, commands: [b], decision: allow, grant: {secrets: [A]}}]":                    "[0].grant.secrets: unknown key (`belljar config schema` lists the keys)",
-		"[{name: a, commands: [b], decision: allow, secrets: A}]":                               "[0].secrets: must be a list, not a string (`belljar config schema` says what it is)",
+		"[{name: a, commands: [b], decision: allow, secrets: A}]":                               "[0].secrets: must be a list, not a string (`belljar config schema` describes it)",
 		"[{name: a, commands: [b], decision: allow, secrets: [A-B]}]":                           `[0].secrets: "A-B": write a variable's name, such as API_KEY`,
 		"[{name: a, commands: [b]}]":                                                            "[0]: the decision is missing (write {name: no-push, commands: [git push], decision: deny})",
 		"[{name: a, commands: [b], decision: no}]":                                              `[0].decision: the value is not a decision (write allow, ask or deny)`,
-		"[{name: a, commands: b, decision: deny}]":                                              "[0].commands: must be a list, not a string (`belljar config schema` says what it is)",
+		"[{name: a, commands: b, decision: deny}]":                                              "[0].commands: must be a list, not a string (`belljar config schema` describes it)",
 		"[{name: a, commands: [5], decision: deny}]":                                            "[0].commands[0]: must be a string, not a number (write it in quotes)",
 		"[{name: a, commands: [], decision: deny}]":                                             "[0].commands: name at least one",
 		"[{name: a, commands: [l*], decision: deny}]":                                           `[0].commands: "l*": * stands for a whole word`,
 		"[{name: a, name: b, commands: [c], decision: deny}]":                                   "[0].name: duplicate key, first on line 1 (remove one of them)",
-		"[{name: '', commands: [c], decision: deny}]":                                           "[0].name: is empty (messages name the rule by it)",
+		"[{name: '', commands: [c], decision: deny}]":                                           "[0].name: is empty (write a name; messages use it)",
 		"[{name: '%d', commands: [c], deny: [o], decision: deny}]":                              `[0].deny: "o": write an option such as -o or --output`,
 		"[{name: a, commands: [c], decision: allow, allow: [x]}]":                               `[0].allow: "x": write runs, writes or reads`,
 		"[{name: a, commands: [c], decision: allow, writes: [..]}]":                             `[0].writes: "..": write a path without .., such as /work/**`,
@@ -114,7 +114,7 @@ func TestBadPolicy(t *testing.T) {
 		"[{name: a, commands: [c], decision: allow, reason: \"a\\nb\"}]":                        "[0].reason: write one line",
 		"[{name: a, commands: [c], decision: allow, allow_unknown: \"true\"}]":                  "[0].allow_unknown: must be true or false, not a string (write it without quotes)",
 		"[{name: a, commands: [c], decision: allow}, {name: a, commands: [d], decision: deny}]": `[1].name: "a" is the name of the rule on line 1 (give each rule a name of its own)`,
-		"[{name: read-files, commands: [c], decision: allow}], set: readonly, default: deny":    `: rules[0] is called "read-files", as a rule of policy.set readonly is (give it another name)`,
+		"[{name: read-files, commands: [c], decision: allow}], set: readonly, default: deny":    `: rules[0] has the name "read-files" of a rule in policy.set readonly (give it another name)`,
 	} {
 		_, err := load(t, "policy: {rules: "+rules+"}", Options{})
 		want = "sandbox.yaml:1: policy.rules" + map[bool]string{true: ": "}[want[0] == 'm'] + want
@@ -126,10 +126,10 @@ func TestBadPolicy(t *testing.T) {
 
 func TestSetNeedsADefault(t *testing.T) {
 	_, err := load(t, "policy:\n  set: readonly", Options{})
-	if err == nil || err.Error() != "sandbox.yaml:2: policy.set: readonly says what is allowed, and the default is to allow everything else (set policy.default to deny or ask)" {
+	if err == nil || err.Error() != "sandbox.yaml:2: policy.set: readonly lists what is allowed, but policy.default allows everything else (set policy.default to deny or ask)" {
 		t.Error(err)
 	}
-	if _, err := load(t, "policy: {set: all}", Options{}); err == nil || !strings.Contains(err.Error(), `the value is not one of its values (write readonly, git-readonly, build)`) {
+	if _, err := load(t, "policy: {set: all}", Options{}); err == nil || !strings.Contains(err.Error(), `the value is not valid (write one of readonly, git-readonly, build)`) {
 		t.Error(err)
 	}
 }
@@ -171,9 +171,9 @@ policy:
 
 func TestRulesGiveSecretsThatThereAre(t *testing.T) {
 	for text, want := range map[string]string{
-		"{policy: {rules: [{name: a, commands: [b], decision: allow, secrets: [A]}]}}":                                                                `policy.rules: rules[0] gives secret "A", which there is none of (define it under secrets, or leave it out)`,
+		"{policy: {rules: [{name: a, commands: [b], decision: allow, secrets: [A]}]}}":                                                                `policy.rules: rules[0] grants secret "A", which does not exist (define it under secrets, or remove it from the rule)`,
 		"{secrets: [{name: A, from: env}], policy: {rules: [{name: a, commands: [b], decision: allow, secrets: [A]}]}}":                               "",
-		"{secrets: [{name: A, from: env}], policy: {rules: [{name: a, commands: [b], decision: allow, secrets: [A]}]}, profiles: {x: {secrets: []}}}": `gives secret "A"`,
+		"{secrets: [{name: A, from: env}], policy: {rules: [{name: a, commands: [b], decision: allow, secrets: [A]}]}, profiles: {x: {secrets: []}}}": `grants secret "A"`,
 	} {
 		_, err := loadNamed(t, text, Options{})
 		if got := errorText(err); want == "" && got != "" || !strings.Contains(got, want) {

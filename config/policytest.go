@@ -40,7 +40,7 @@ func ReadPolicyTests(name string, data []byte) ([]PolicyTest, error) {
 	written := false
 	for _, f := range r.fields(root, "") {
 		if f.name != "tests" {
-			r.report(f.path, f.key, wrong("a table of tests has tests only", "unknown key"))
+			r.report(f.path, f.key, wrong("the only key of a test table is tests", "unknown key"))
 			continue
 		}
 		written = true
@@ -52,7 +52,7 @@ func ReadPolicyTests(name string, data []byte) ([]PolicyTest, error) {
 		}
 	}
 	if len(tests) == 0 && (len(r.problems) == 0 || !written) {
-		r.report("tests", root, wrong("write tests: [{script: git status, decision: allow}]", "there are none"))
+		r.report("tests", root, wrong("write tests: [{script: git status, decision: allow}]", "there are no tests"))
 	}
 	if len(r.problems) > 0 {
 		return nil, r.problems.tidy()
@@ -93,7 +93,7 @@ func (r *reader) policyTestField(test *PolicyTest, f field) {
 		}
 	case "dir":
 		if !path.IsAbs(*text) {
-			r.report(f.path, f.value, wrong("it is a path inside the container, such as /work/sub", "%s is not absolute", said(*text)))
+			r.report(f.path, f.value, wrong("write a path in the container, such as /work/sub", "%s is not absolute", said(*text)))
 		}
 	case "rule":
 		test.Rule = text

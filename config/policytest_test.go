@@ -33,15 +33,15 @@ tests:
 
 func TestBadPolicyTests(t *testing.T) {
 	for file, want := range map[string]string{
-		"":                           "t.yaml:1: tests: there are none (write tests: [{script: git status, decision: allow}])",
-		"tests: []":                  "t.yaml:1: tests: there are none (write tests: [{script: git status, decision: allow}])",
-		"- a":                        "t.yaml:1: must be a mapping, not a list (`belljar config schema` says what it is)\nt.yaml:1: tests: there are none (write tests: [{script: git status, decision: allow}])",
-		"tests: a":                   "t.yaml:1: tests: must be a list, not a string (`belljar config schema` says what it is)",
-		"tests:\n- a":                "t.yaml:2: tests[0]: must be a mapping, not a string (`belljar config schema` says what it is)",
+		"":                           "t.yaml:1: tests: there are no tests (write tests: [{script: git status, decision: allow}])",
+		"tests: []":                  "t.yaml:1: tests: there are no tests (write tests: [{script: git status, decision: allow}])",
+		"- a":                        "t.yaml:1: must be a mapping, not a list (`belljar config schema` describes it)\nt.yaml:1: tests: there are no tests (write tests: [{script: git status, decision: allow}])",
+		"tests: a":                   "t.yaml:1: tests: must be a list, not a string (`belljar config schema` describes it)",
+		"tests:\n- a":                "t.yaml:2: tests[0]: must be a mapping, not a string (`belljar config schema` describes it)",
 		"tests:\n- {script: ls}":     "t.yaml:2: tests[0]: the decision is missing (write {script: git status, decision: allow})",
 		"tests:\n- {decision: deny}": "t.yaml:2: tests[0]: the script is missing (write {script: git status, decision: allow})",
-		"test:\n- {}\n":              "t.yaml:1: test: unknown key (a table of tests has tests only)\nt.yaml:1: tests: there are none (write tests: [{script: git status, decision: allow}])",
-		"tests:\n- {script: ls\n":    "t.yaml:1: did not find expected ',' or '}' (look at the indentation, colons and quotes there)",
+		"test:\n- {}\n":              "t.yaml:1: test: unknown key (the only key of a test table is tests)\nt.yaml:1: tests: there are no tests (write tests: [{script: git status, decision: allow}])",
+		"tests:\n- {script: ls\n":    "t.yaml:1: did not find expected ',' or '}' (check the indentation, colons and quotes there)",
 		"tests: [{script: ls, decision: allow}]\n---\na: b": "t.yaml:2: a second YAML document (keep one document in the file)",
 		"tests:\n- {script: ls, decision: allow, rules: a}": "t.yaml:2: tests[0].rules: unknown key (a test has script, decision, rule and dir)",
 		"tests:\n- {script: ls, decision: Allow}":           `t.yaml:2: tests[0].decision: the value is not a decision (write allow, ask or deny)`,
@@ -49,8 +49,8 @@ func TestBadPolicyTests(t *testing.T) {
 		"tests:\n- {script: ls, script: id, decision: ask}": "t.yaml:2: tests[0].script: duplicate key, first on line 2 (remove one of them)",
 		"tests:\n- {script: ' ', decision: ask}":            "t.yaml:2: tests[0].script: is empty (write one such as git status)",
 		"tests:\n- {script: 5, decision: ask}":              "t.yaml:2: tests[0].script: must be a string, not a number (write it in quotes)",
-		"tests:\n- {script: ls, decision: ask, dir: sub}":   `t.yaml:2: tests[0].dir: the value is not absolute (it is a path inside the container, such as /work/sub)`,
-		"tests:\n- &a {script: ls, decision: ask}\n- *a":    "t.yaml:3: aliases are not read (write the value out)",
+		"tests:\n- {script: ls, decision: ask, dir: sub}":   `t.yaml:2: tests[0].dir: the value is not absolute (write a path in the container, such as /work/sub)`,
+		"tests:\n- &a {script: ls, decision: ask}\n- *a":    "t.yaml:3: YAML aliases are not supported (write the value out)",
 		"tests: []\ntests: []":                              "t.yaml:2: tests: duplicate key, first on line 1 (remove one of them)",
 	} {
 		if _, err := ReadPolicyTests("t.yaml", []byte(file)); err == nil || err.Error() != want {

@@ -21,7 +21,7 @@ func load(t *testing.T, text string, o Options) (*Config, error) {
 }
 
 // noRoot is what a root is told.
-const noRoot = "give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image, as `belljar images build debian --packages` does"
+const noRoot = "use a UID above 0, such as 65534:65534, because root in a container can more easily become root on the host; if you need root to install packages, build an image: belljar images build debian --packages"
 
 func TestBadFiles(t *testing.T) {
 	for _, test := range []struct{ name, file, want string }{
@@ -30,7 +30,7 @@ func TestBadFiles(t *testing.T) {
 		{"key of a group at the top", "memory: 1g", "1: memory: unknown key (did you mean limits.memory?)"},
 		{"unknown key like no other", "foo: blue", "1: foo: unknown key (`belljar config schema` lists the keys)"},
 		{"key in another case", "Timeout: 30s", "1: Timeout: unknown key (did you mean timeout?)"},
-		{"key with a dot", "limits.memory: 1g", `1: "limits.memory": a key with a dot (write the group, and below it the key)`},
+		{"key with a dot", "limits.memory: 1g", `1: "limits.memory": a key cannot contain a dot (write the group, and below it the key)`},
 		{"key that is shown quoted", `"a\e[31m": 1`, "1: \"…\": unknown key (`belljar config schema` lists the keys)"},
 		{"merge key", "<<: {timeout: 3s}", "1: \"<<\": unknown key (`belljar config schema` lists the keys)"},
 		{"duplicate key", "timeout: 3s\n\ntimeout: 4s", "3: timeout: duplicate key, first on line 1 (remove one of them)"},
@@ -47,55 +47,55 @@ func TestBadFiles(t *testing.T) {
 		{"short idle time", "idle_timeout: 1ms", "1: idle_timeout: 1ms is too short (at least 1s, or 0 for none)"},
 		{"zero timeout", "timeout: 0s", "1: timeout: 0s is too short (at least 1s)"},
 
-		{"list for a string", "image: [a]", "1: image: must be a string, not a list (`belljar config schema` says what it is)"},
+		{"list for a string", "image: [a]", "1: image: must be a string, not a list (`belljar config schema` describes it)"},
 		{"number for a string", "image: 5", "1: image: must be a string, not a number (write one such as belljar/base)"},
 		{"string for a number", `limits: {pids: "128"}`, "1: limits.pids: must be a number, not a string (write one such as 128)"},
-		{"string for a list", "env: {allow: CI}", "1: env.allow: must be a list, not a string (`belljar config schema` says what it is)"},
-		{"string for a group", "limits: 5g", "1: limits: must be a mapping, not a string (`belljar config schema` says what it is)"},
+		{"string for a list", "env: {allow: CI}", "1: env.allow: must be a list, not a string (`belljar config schema` describes it)"},
+		{"string for a group", "limits: 5g", "1: limits: must be a mapping, not a string (`belljar config schema` describes it)"},
 		{"no value", "timeout:", "1: timeout: has no value (give it a value, or remove the key)"},
-		{"list at the top", "- a", "1: must be a mapping, not a list (`belljar config schema` says what it is)"},
+		{"list at the top", "- a", "1: must be a mapping, not a list (`belljar config schema` describes it)"},
 		{"another tag", "timeout: !me 3s", `1: timeout: must be a string, not a value with a tag (write one such as 10m)`},
 
 		{"version", "version: 2", "1: version: 2 is out of range (write 1)"},
-		{"pull policy", "pull: allways", `1: pull: the value is not one of its values (write always, missing, never)`},
+		{"pull policy", "pull: allways", `1: pull: the value is not valid (write one of always, missing, never)`},
 		{"least memory", "limits: {memory: 5MiB}", "1: limits.memory: 5MiB is too small (at least 6MiB)"},
 		{"least pids", "limits: {pids: 3}", "1: limits.pids: 3 is out of range (from 4 to 4194304)"},
 		{"no processor", "limits: {cpus: 0}", "1: limits.cpus: 0 is out of range (from 0.01 to 4096)"},
 		{"processors, not a number", "limits: {cpus: .nan}", `1: limits.cpus: ".nan" is not a number (write a number such as 1 or 0.5)`},
 		{"root", "user: 0:5", `1: user: the value is root (` + noRoot + `)`},
-		{"tmpfs", "tmpfs: [/var/tmp, \"/etc/x\", var]", "1: tmpfs[1]: the value cannot be a directory in memory (choose one such as /var/tmp)\n1: tmpfs[2]: the value cannot be a directory in memory (write a path inside the container alone, such as /var/tmp: its size is limits.tmp)"},
+		{"tmpfs", "tmpfs: [/var/tmp, \"/etc/x\", var]", "1: tmpfs[1]: the value cannot be a tmpfs (choose one such as /var/tmp)\n1: tmpfs[2]: the value cannot be a tmpfs (write only a path in the container, such as /var/tmp; limits.tmp is its size)"},
 		{"root by name", "user: root:staff", `1: user: the value is root (` + noRoot + `)`},
-		{"no user", "user: a b", `1: user: the value is neither UID:GID nor names (write UID:GID in numbers, such as 65534:65534, or names that the image has, such as nobody or nobody:staff)`},
-		{"user of too many parts", "user: a:b:c", `1: user: the value is neither UID:GID nor names (write UID:GID in numbers, such as 65534:65534, or names that the image has, such as nobody or nobody:staff)`},
-		{"relative workdir", "workdir: work", `1: workdir: the value is not absolute (it is a path inside the container, such as /work)`},
-		{"workdir of the kernel", "workdir: /work/../proc/self/fd/8", `1: workdir: the value is in the kernel's own file systems (choose one such as /work)`},
-		{"host network", "network: host", `1: network: the value shares a namespace with others (use none, bridge or a network of the engine's)`},
-		{"container's network", "network: container:x", `1: network: the value shares a namespace with others (use none, bridge or a network of the engine's)`},
+		{"no user", "user: a b", `1: user: the value is neither UID:GID nor names (write UID:GID in numbers, such as 65534:65534, or names of the image, such as nobody or nobody:staff)`},
+		{"user of too many parts", "user: a:b:c", `1: user: the value is neither UID:GID nor names (write UID:GID in numbers, such as 65534:65534, or names of the image, such as nobody or nobody:staff)`},
+		{"relative workdir", "workdir: work", `1: workdir: the value is not absolute (write a path in the container, such as /work)`},
+		{"workdir of the kernel", "workdir: /work/../proc/self/fd/8", `1: workdir: the value is in a file system of the kernel (choose one such as /work)`},
+		{"host network", "network: host", `1: network: the value shares the namespace of the host or of a container (use none, bridge or a network of the engine)`},
+		{"container's network", "network: container:x", `1: network: the value shares the namespace of the host or of a container (use none, bridge or a network of the engine)`},
 		{"variable without a value", "env:\n  set: [A=1, B]", `2: env.set[1]: the value is not NAME=value (write NAME=value, where NAME is letters, digits and _)`},
 		{"variable with a NUL", `env: {set: ["A=\0"]}`, `1: env.set[0]: the value is not NAME=value (write NAME=value, where NAME is letters, digits and _)`},
-		{"variables as a mapping", "env: {set: {A: 1}}", "1: env.set: must be a list, not a mapping (`belljar config schema` says what it is)"},
+		{"variables as a mapping", "env: {set: {A: 1}}", "1: env.set: must be a list, not a mapping (`belljar config schema` describes it)"},
 		{"socket's address", "serve: {listen: unix://run/x}", `1: serve.listen: the value is not a socket's address (write unix:// and an absolute path)`},
 
-		{"home", "mounts: {allow: [{source: ~/x}]}", `1: mounts.allow[0].source: the value begins with ~, which is not expanded (write the whole path)`},
+		{"home", "mounts: {allow: [{source: ~/x}]}", `1: mounts.allow[0].source: the value begins with ~, which belljar does not expand (write the whole path)`},
 		{"everything", "mounts: {allow: [{source: /}]}", `1: mounts.allow[0]: the source / allows the whole host (name the directories that commands need)`},
 		{"mount without a source", "mounts: {allow: [{mode: ro}]}", "1: mounts.allow[0]: the source is missing (write {source: ./, target: /work, mode: ro})"},
 		{"mount of an unknown mode", "mounts: {allow: [{source: ., mode: w}]}", `1: mounts.allow[0].mode: the value is not a mode (write ro or rw)`},
 		{"mount with an unknown key", "mounts: {allow: [{source: ., readonly: true}]}", "1: mounts.allow[0].readonly: unknown key (a mount has source, target and mode)"},
 
-		{"list without an end", "env: {allow: [" + strings.Repeat("A,", 101) + "]}", "1: env.allow: 101 are too many (at most 100)"},
+		{"list without an end", "env: {allow: [" + strings.Repeat("A,", 101) + "]}", "1: env.allow: 101 items are too many (at most 100)"},
 		{"default profile", "profiles: {default: {}}", "1: profiles.default: the default profile is the top level (set its keys at the top level)"},
-		{"profile's name", "profiles:\n  Build: {}", "2: profiles.Build: not a profile's name (use a-z, 0-9, - and _)"},
-		{"profile's name with a dot", "profiles: {a.b: {}}", `1: profiles."a.b": not a profile's name (use a-z, 0-9, - and _)`},
+		{"profile's name", "profiles:\n  Build: {}", "2: profiles.Build: this is not a valid profile name (use a-z, 0-9, - and _)"},
+		{"profile's name with a dot", "profiles: {a.b: {}}", `1: profiles."a.b": this is not a valid profile name (use a-z, 0-9, - and _)`},
 		{"profile with a global key", "profiles: {a: {queue: {length: 3}}}", "1: profiles.a.queue: a profile cannot set this key (set it at the top level)"},
 		{"profile's value", "profiles:\n  a:\n    limits:\n      tmp: 1", "4: profiles.a.limits.tmp: 1 has no unit (write 1MiB)"},
 
-		{"view's mode", "view: {mode: both}", `1: view.mode: the value is not one of its values (write none, separate, merged)`},
+		{"view's mode", "view: {mode: both}", `1: view.mode: the value is not valid (write one of none, separate, merged)`},
 		{"view without a unit", "view:\n  bytes: 100000", "2: view.bytes: 100000 has no unit (write 100000B)"},
 		{"view of a book", "view: {bytes: 1GiB}", "1: view.bytes: 1GiB is too large (at most 64MiB)"},
 		{"view of no line", "view: {lines: 0}", "1: view.lines: 0 is out of range (from 1 to 1000000)"},
 		{"view of a word a line", "view: {line_chars: 5}", "1: view.line_chars: 5 is out of range (from 16 to 1000000)"},
-		{"charset", "view: {charset: latin-9000}", `1: view.charset: the value is not a known charset (write one as IANA names it, such as iso-8859-1 or shift_jis)`},
-		{"charset that is refused everywhere", "view: {charset: iso-2022-kr}", `1: view.charset: the value is not a known charset (write one as IANA names it, such as iso-8859-1 or shift_jis)`},
+		{"charset", "view: {charset: latin-9000}", `1: view.charset: the value is not a known charset (write an IANA name, such as iso-8859-1 or shift_jis)`},
+		{"charset that is refused everywhere", "view: {charset: iso-2022-kr}", `1: view.charset: the value is not a known charset (write an IANA name, such as iso-8859-1 or shift_jis)`},
 		{"live views in a hurry", "view: {every: 99ms}", "1: view.every: 99ms is too short (at least 100ms)"},
 		{"live views by a number", "view: {every: 1}", "1: view.every: 1 has no unit (write 1s)"},
 		{"key of a view", "view: {line_char: 5}", "1: view.line_char: unknown key (did you mean view.line_chars?)"},
@@ -103,19 +103,19 @@ func TestBadFiles(t *testing.T) {
 		{"spool of everything", "spool: {total: 17TiB}", "1: spool.total: 17TiB is too large (at most 16TiB)"},
 		{"spool for ever", "spool: {age: 721h}", "1: spool.age: 721h is too long (at most 720h)"},
 		{"spool for a moment", "spool: {age: 5ms}", "1: spool.age: 5ms is too short (at least 1s, or 0 for none)"},
-		{"spool's failure", "spool: {on_error: stop}", `1: spool.on_error: the value is not one of its values (write continue, end)`},
+		{"spool's failure", "spool: {on_error: stop}", `1: spool.on_error: the value is not valid (write one of continue, end)`},
 		{"spool of a profile", "profiles: {a: {spool: {age: 0}}}", "1: profiles.a.spool: a profile cannot set this key (set it at the top level)"},
 		{"summaries of all", "summarize: {over: 100B}", "1: summarize.over: 100B is too small (at least 1KiB)"},
 		{"patience", "summarize: {timeout: 11m}", "1: summarize.timeout: 11m is too long (at most 10m)"},
 
-		{"timeout over the most", "timeout: 2h", "1: timeout: timeout 2h is over max_timeout 1h (raise the one or lower the other)"},
-		{"most under the default", "timeout: 3s\nidle_timeout: 0\nmax_timeout: 2s", "3: max_timeout: timeout 3s is over max_timeout 2s (raise the one or lower the other)"},
-		{"profile over the most", "profiles:\n  a:\n    timeout: 2h", "3: profiles.a.timeout: profiles.a.timeout 2h is over max_timeout 1h (raise the one or lower the other)"},
-		{"pool", "pool: {min: 9}", "1: pool.min: pool.min 9 is over pool.max 8 (raise the one or lower the other)"},
+		{"timeout over the most", "timeout: 2h", "1: timeout: timeout 2h is more than max_timeout 1h (raise the limit or lower the value)"},
+		{"most under the default", "timeout: 3s\nidle_timeout: 0\nmax_timeout: 2s", "3: max_timeout: timeout 3s is more than max_timeout 2s (raise the limit or lower the value)"},
+		{"profile over the most", "profiles:\n  a:\n    timeout: 2h", "3: profiles.a.timeout: profiles.a.timeout 2h is more than max_timeout 1h (raise the limit or lower the value)"},
+		{"pool", "pool: {min: 9}", "1: pool.min: pool.min 9 is more than pool.max 8 (raise the limit or lower the value)"},
 
 		{"second document", "timeout: 3s\n---\ntimeout: 4s", "2: a second YAML document (keep one document in the file)"},
-		{"alias", "image: &a x\nworkdir: *a", "2: aliases are not read (write the value out)"},
-		{"syntax", "timeout: 3s\nimage: [", "2: did not find expected node content (look at the indentation, colons and quotes there)"},
+		{"alias", "image: &a x\nworkdir: *a", "2: YAML aliases are not supported (write the value out)"},
+		{"syntax", "timeout: 3s\nimage: [", "2: did not find expected node content (check the indentation, colons and quotes there)"},
 
 		{"all at once, by line", "user: root\nlimits: {memory: 1}\ntiemout: 3s",
 			`1: user: the value is root (` + noRoot + `)
@@ -141,11 +141,11 @@ func TestBadEnvironmentAndFlags(t *testing.T) {
 		Flags: map[string]string{"limits.pids": "many", "nothing": "1"},
 	})
 	want := `--pids-limit: limits.pids: "many" is not a number (write a whole number, at least 4)
-BELLJAR_ENV_ALLOW: env.allow: must be a list, not a string (` + "`belljar config schema`" + ` says what it is)
-BELLJAR_FOO: no key of sandbox.yaml has that variable (unset it; ` + "`belljar config schema`" + ` lists the keys, and BELLJAR_LIMITS_MEMORY sets limits.memory)
-BELLJAR_LIMITS_MEMROY: no key of sandbox.yaml has that variable (did you mean BELLJAR_LIMITS_MEMORY?)
+BELLJAR_ENV_ALLOW: env.allow: must be a list, not a string (` + "`belljar config schema`" + ` describes it)
+BELLJAR_FOO: this variable sets no key of sandbox.yaml (unset it; ` + "`belljar config schema`" + ` lists the keys, and for example BELLJAR_LIMITS_MEMORY sets limits.memory)
+BELLJAR_LIMITS_MEMROY: this variable sets no key of sandbox.yaml (did you mean BELLJAR_LIMITS_MEMORY?)
 BELLJAR_TIMEOUT: timeout: 30 has no unit (write 30s)
-BELLJAR_TIMOUT: no key of sandbox.yaml has that variable (did you mean BELLJAR_TIMEOUT?)
+BELLJAR_TIMOUT: this variable sets no key of sandbox.yaml (did you mean BELLJAR_TIMEOUT?)
 flag: nothing: no key has that name`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
@@ -169,7 +169,7 @@ func TestSecretsVariable(t *testing.T) {
 
 func TestLongFile(t *testing.T) {
 	_, err := load(t, strings.Repeat("#", maxFile+1), Options{})
-	if err == nil || !strings.Contains(err.Error(), "sandbox.yaml: over 1 MiB") {
+	if err == nil || !strings.Contains(err.Error(), "sandbox.yaml: larger than 1 MiB") {
 		t.Error(err)
 	}
 }
@@ -186,7 +186,7 @@ func TestSourceThatLeadsOutOfAWritableFolder(t *testing.T) {
 	text := "profiles: {a: {mounts: {allow: [{source: " + dir + "/out, mode: rw}]}}}\nmounts: {allow: [{source: " + dir + "/out/link}]}"
 	_, err := load(t, text, Options{Path: fileName})
 	problems, ok := errors.AsType[Problems](err)
-	if !ok || len(problems) != 1 || !strings.Contains(err.Error(), "sandbox.yaml:2: mounts.allow: source ") || !strings.Contains(err.Error(), `by a link to "/usr"`) {
+	if !ok || len(problems) != 1 || !strings.Contains(err.Error(), "sandbox.yaml:2: mounts.allow: source ") || !strings.Contains(err.Error(), `is a link to "/usr"`) {
 		t.Error(err)
 	}
 }

@@ -56,12 +56,12 @@ profiles:
 
 func TestBadProgram(t *testing.T) {
 	for command, want := range map[string]string{
-		"sum":             "named.yaml:1: summarize.command: must be a list, not a string (`belljar config schema` says what it is)",
+		"sum":             "named.yaml:1: summarize.command: must be a list, not a string (`belljar config schema` describes it)",
 		"[./sum]":         `named.yaml:1: summarize.command[0]: the value is not a program (write its absolute path, or the name of one in PATH)`,
 		"[~/sum]":         `named.yaml:1: summarize.command[0]: the value is not a program (write its absolute path, or the name of one in PATH)`,
 		`[""]`:            `named.yaml:1: summarize.command[0]: the value is not a program (write its absolute path, or the name of one in PATH)`,
 		`[sum, "a\0b"]`:   `named.yaml:1: summarize.command[1]: has a NUL byte (remove it)`,
-		"[sum, {a: b}]":   "named.yaml:1: summarize.command[1]: must be a string, not a mapping (`belljar config schema` says what it is)",
+		"[sum, {a: b}]":   "named.yaml:1: summarize.command[1]: must be a string, not a mapping (`belljar config schema` describes it)",
 		"[head, -n, 100]": "named.yaml:1: summarize.command[2]: must be a string, not a number (write it in quotes)",
 	} {
 		if _, err := loadNamed(t, "summarize: {command: "+command+"}", Options{}); err == nil || err.Error() != want {
@@ -70,8 +70,8 @@ func TestBadProgram(t *testing.T) {
 	}
 }
 
-const refused = "is about this host, which a file found in the working directory may not change" +
-	" (put it into belljar/sandbox.yaml of your XDG config folder or of /etc, or name this file with --config or BELLJAR_CONFIG)"
+const refused = "concerns this host, so a file found in the working directory cannot set it" +
+	" (set it in ~/.config/belljar/sandbox.yaml or /etc/belljar/sandbox.yaml, or trust this file by naming it with --config or BELLJAR_CONFIG)"
 
 // A file that lies in the working directory may be a stranger's: belljar in a
 // clone of a repository must not run what the repository says, nor remove what
@@ -81,13 +81,13 @@ func TestWorkingDirectoryIsAStrangers(t *testing.T) {
 		"summarize: {command: [touch, /tmp/x]}":                         "sandbox.yaml:1: summarize.command: " + refused,
 		"\nsummarize:\n  command:\n    - touch":                         "sandbox.yaml:4: summarize.command: " + refused,
 		"profiles: {a: {summarize: {command: [touch]}}}":                "sandbox.yaml:1: profiles.a.summarize.command: " + refused,
-		"summarize: {command: []}\nprofiles: {a: {summarize: 0}}":       "sandbox.yaml:2: profiles.a.summarize: must be a mapping, not a number (`belljar config schema` says what it is)",
-		"summarize.command: [touch]":                                    `sandbox.yaml:1: "summarize.command": a key with a dot (write the group, and below it the key)`,
+		"summarize: {command: []}\nprofiles: {a: {summarize: 0}}":       "sandbox.yaml:2: profiles.a.summarize: must be a mapping, not a number (`belljar config schema` describes it)",
+		"summarize.command: [touch]":                                    `sandbox.yaml:1: "summarize.command": a key cannot contain a dot (write the group, and below it the key)`,
 		"summarize: {command: [], command: [touch]}":                    "sandbox.yaml:1: summarize.command: duplicate key, first on line 1 (remove one of them)",
 		"profiles: {default: {summarize: {command: [touch]}}}":          "sandbox.yaml:1: profiles.default: the default profile is the top level (set its keys at the top level)",
 		"profiles: {a: {<<: {summarize: {command: [touch]}}}}":          `sandbox.yaml:1: profiles.a."<<": unknown key (` + "`belljar config schema`" + ` lists the keys)`,
-		"env: {allow: &a [touch]}\nsummarize: {command: *a}":            "sandbox.yaml:2: aliases are not read (write the value out)",
-		"summarize: {command: touch}":                                   "sandbox.yaml:1: summarize.command: must be a list, not a string (`belljar config schema` says what it is)",
+		"env: {allow: &a [touch]}\nsummarize: {command: *a}":            "sandbox.yaml:2: YAML aliases are not supported (write the value out)",
+		"summarize: {command: touch}":                                   "sandbox.yaml:1: summarize.command: must be a list, not a string (`belljar config schema` describes it)",
 		"summarize: {command: [], over: 1MiB, timeout: 1s}\nversion: 1": "",
 		"spool: {age: 2h}":                                              "sandbox.yaml:1: spool.age: " + refused,
 		"spool: {total: 1MiB}":                                          "sandbox.yaml:1: spool.total: " + refused,

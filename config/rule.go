@@ -53,19 +53,19 @@ var commandRules = kind{
 	schema: map[string]any{"type": "array", "items": map[string]any{
 		"type": "object", "additionalProperties": false, "required": []string{"name", "commands", "decision"},
 		"properties": map[string]any{
-			"name":          map[string]any{"type": "string", "minLength": 1, "description": "Names the rule where it decides."},
-			"commands":      someStrings("Programs, or their first words, such as \"git status\"; * stands for a whole word."),
-			"args":          stringsOf("Globs for the words that follow. A rule that allows or asks needs each word to be like one, one that denies any."),
-			"deny":          stringsOf("Options that the rule denies, however abbreviated or clustered."),
+			"name":          map[string]any{"type": "string", "minLength": 1, "description": "Name of the rule, shown with its decisions."},
+			"commands":      someStrings("Programs, or a program and its first words, such as \"git status\"; * stands for a whole word."),
+			"args":          stringsOf("Globs for the words that follow. A rule that allows or asks matches if every word matches a glob; a rule that denies, if any word does."),
+			"deny":          stringsOf("Options that the rule denies, also abbreviated or combined."),
 			"decision":      map[string]any{"type": "string", "enum": decisions},
 			"reason":        map[string]any{"type": "string", "description": "Shown to the caller; one line."},
-			"allow_unknown": map[string]any{"type": "boolean", "default": false, "description": "Allow words that only the run reveals, after those of commands."},
+			"allow_unknown": map[string]any{"type": "boolean", "default": false, "description": "Allow words that are known only when the script runs, after those of commands."},
 			"allow": map[string]any{"type": "array", "items": map[string]any{"type": "string", "enum": []string{policy.Runs, policy.Writes, policy.Reads}},
-				"description": "runs: also what cannot be judged, such as hooks; writes: any file; reads: nothing but reading."},
-			"writes":  stringsOf("Files that these commands may write. A relative glob is relative to where the script starts."),
-			"env":     stringsOf("Variables that may be set for these commands."),
+				"description": "runs: also programs that cannot be judged, such as hooks; writes: any file; reads: only reading."},
+			"writes":  stringsOf("Files that these commands can write. A relative glob is relative to the directory where the script starts."),
+			"env":     stringsOf("Variables that the script can set for these commands."),
 			"grant":   grantSchema(),
-			"secrets": stringsOf("Secrets that a script is given, if the rules of all its commands give them."),
+			"secrets": stringsOf("Secrets that a script gets, if the rules of all its commands grant them."),
 		},
 	}},
 	list: func(r *reader, name string, items []*yaml.Node) any {
@@ -114,7 +114,7 @@ func (r *reader) rule(n *yaml.Node, name string) (commandRule, bool) {
 		}
 	}
 	if rule.Name == "" {
-		r.report(name+".name", n, wrong("messages name the rule by it", "is empty"))
+		r.report(name+".name", n, wrong("write a name; messages use it", "is empty"))
 	}
 	for _, err := range rule.Check() {
 		field, what, _ := strings.Cut(err.Error(), ": ")

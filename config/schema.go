@@ -19,7 +19,7 @@ func Schema() []byte {
 	withoutDefaults(profile)
 	schema["properties"].(object)[profilesKey] = object{
 		"type":                 "object",
-		"description":          "Profiles by name. Each overrides single keys of the top level.",
+		"description":          "Profiles by name. Each overrides keys of the top level.",
 		"propertyNames":        object{"pattern": profileName.String(), "not": object{"const": "default"}},
 		"additionalProperties": profile,
 	}

@@ -92,7 +92,7 @@ func (f *found) read() error {
 		return unreadable(f.shown, err)
 	}
 	if len(f.data) > maxFile {
-		return &Problem{Place: f.shown, Message: "over 1 MiB", Hint: "no configuration is that long: is it the right file?"}
+		return &Problem{Place: f.shown, Message: "larger than 1 MiB", Hint: "check that it is the right file"}
 	}
 	return nil
 }
@@ -117,8 +117,8 @@ func (f *found) open() (opened *os.File, err error) {
 	}
 	about, lstatErr := root.Lstat(filepath.Base(f.path))
 	if lstatErr == nil && about.Mode()&fs.ModeSymlink != 0 {
-		return nil, &Problem{Place: f.shown, Message: "is a link that leads out of the working directory, or nowhere",
-			Hint: "name the file that is meant with --config or BELLJAR_CONFIG, or remove the link"}
+		return nil, &Problem{Place: f.shown, Message: "is a link to a file outside the working directory, or to no file",
+			Hint: "name the file itself with --config or BELLJAR_CONFIG, or remove the link"}
 	}
 	return nil, unreadable(f.shown, err)
 }

@@ -19,9 +19,9 @@ var secrets = kind{
 	schema: map[string]any{"type": "array", "items": map[string]any{
 		"type": "object", "additionalProperties": false, "required": []string{"name", "from"},
 		"properties": map[string]any{
-			"name":     map[string]any{"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "description": "The variable that commands get, and the name by which rules grant it."},
-			"from":     map[string]any{"type": "string", "enum": secretSources, "description": "env: belljar's own environment; file: what is in a file; command: what a program on this host writes to stdout within 10s."},
-			"variable": map[string]any{"type": "string", "description": "With env, if it is not called as the secret is."},
+			"name":     map[string]any{"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$", "description": "Name of the variable that commands get, and the name that rules grant it by."},
+			"from":     map[string]any{"type": "string", "enum": secretSources, "description": "env: a variable of belljar's own environment; file: the content of a file; command: what a program on this host prints within 10s."},
+			"variable": map[string]any{"type": "string", "description": "With env: the name of the variable, if it differs from the secret's name."},
 			"file":     map[string]any{"type": "string", "pattern": "^/", "description": "With file: its absolute path. No command may mount it."},
 			"command":  map[string]any{"type": "array", "items": map[string]any{"type": "string"}, "minItems": 1, "description": "With command: the program, by its absolute path or from PATH, and its arguments. It runs in / with PATH, HOME and LANG."},
 		},
@@ -33,7 +33,7 @@ var secrets = kind{
 			item := fmt.Sprintf("%s[%d]", name, i)
 			s, ok := r.secret(n, item)
 			if first, taken := lines[s.Name]; ok && taken {
-				r.report(item+".name", n, wrong("remove one of them", "%q is the secret on line %d, too", s.Name, first))
+				r.report(item+".name", n, wrong("remove one of them", "%q is also the secret on line %d", s.Name, first))
 			}
 			lines[s.Name] = n.Line
 			list = append(list, s)
@@ -150,7 +150,7 @@ func (s settings) checkSecrets() Problems {
 	for _, kv := range set {
 		name, _, _ := strings.Cut(kv, "=")
 		if slices.ContainsFunc(list, func(s sandbox.Secret) bool { return s.Name == name }) {
-			report(env, "remove it there, or give the secret another name", "sets %s for every command, which is one of %s", name, all.key)
+			report(env, "remove it there, or give the secret another name", "sets %s for every command, but it is one of %s", name, all.key)
 		}
 	}
 	rules := s.value("policy.rules")
@@ -158,11 +158,11 @@ func (s settings) checkSecrets() Problems {
 	for i, rule := range own {
 		for _, name := range rule.Grant.Secrets {
 			if known := func(s sandbox.Secret) bool { return s.Name == name }; names.CheckSecret(name) == nil && !slices.ContainsFunc(list, known) {
-				report(rules, "define it under secrets, or leave it out", "rules[%d] gives secret %q, which there is none of", i, name)
+				report(rules, "define it under secrets, or remove it from the rule", "rules[%d] grants secret %q, which does not exist", i, name)
 			}
 		}
 		if rules.stranger && len(list) > 0 && len(rule.Grant.Secrets) > 0 {
-			report(rules, "name this file with --config or BELLJAR_CONFIG, if it may", "rules[%d] gives secrets, which a file found in the working directory may not", i)
+			report(rules, "if you trust this file, name it with --config or BELLJAR_CONFIG", "rules[%d] grants secrets, which a file found in the working directory cannot do", i)
 		}
 	}
 	return problems

@@ -51,26 +51,26 @@ func TestBadSecrets(t *testing.T) {
 		missing = " is missing (write {name: API_KEY, from: env}, {name: API_KEY, from: file, file: /path} or {name: API_KEY, from: command, command: [PROGRAM, ARG]})"
 	)
 	for secret, want := range map[string]string{
-		"API_KEY":                                       at + ": must be a mapping, not a string (`belljar config schema` says what it is)",
+		"API_KEY":                                       at + ": must be a mapping, not a string (`belljar config schema` describes it)",
 		"{from: env}":                                   at + ": the name" + missing,
 		"{name: A}":                                     at + ": the from" + missing,
 		"{name: A, from: file}":                         at + ": the file" + missing,
 		"{name: A, from: command}":                      at + ": the command" + missing,
 		"{name: A, from: vault}":                        at + `.from: the value is not a source (write env, file, command)`,
-		"{name: A, from: [env]}":                        at + ".from: must be a string, not a list (`belljar config schema` says what it is)",
-		"{name: a-b, from: env}":                        at + `.name: the value cannot be a secret's name (use letters, digits and _, and none that shells set or act on themselves, such as UID or BASH_ENV)`,
-		"{name: BASH_ENV, from: env}":                   at + `.name: the value cannot be a secret's name (use letters, digits and _, and none that shells set or act on themselves, such as UID or BASH_ENV)`,
+		"{name: A, from: [env]}":                        at + ".from: must be a string, not a list (`belljar config schema` describes it)",
+		"{name: a-b, from: env}":                        at + `.name: the value cannot be a secret's name (use letters, digits and _, but not a name that shells set or use themselves, such as UID or BASH_ENV)`,
+		"{name: BASH_ENV, from: env}":                   at + `.name: the value cannot be a secret's name (use letters, digits and _, but not a name that shells set or use themselves, such as UID or BASH_ENV)`,
 		"{name: A, from: env, variable: a=b}":           at + `.variable: the value is not a variable's name (write its name alone)`,
 		"{name: A, from: env, file: /a}":                at + ".file: goes with from: file (remove it)",
 		"{name: A, from: file, file: /a, command: [a]}": at + ".command: goes with from: command (remove it)",
 		"{name: A, from: file, file: a}":                at + `.file: the value is not absolute (write its whole path)`,
 		"{name: A, from: file, file: ~/a}":              at + `.file: the value is not absolute (write its whole path)`,
 		"{name: A, from: command, command: []}":         at + ".command: is empty (write [PROGRAM, ARG])",
-		"{name: A, from: command, command: a}":          at + ".command: must be a list, not a string (`belljar config schema` says what it is)",
+		"{name: A, from: command, command: a}":          at + ".command: must be a list, not a string (`belljar config schema` describes it)",
 		"{name: A, from: command, command: [./a, b]}":   at + `.command[0]: the value is not a program (write its absolute path, or the name of one in PATH)`,
 		"{name: A, from: env, value: b}":                at + ".value: unknown key (a secret has name, from, variable, file and command)",
-		"{name: A, from: env}, {name: A, from: env}":    `named.yaml:1: secrets[1].name: "A" is the secret on line 1, too (remove one of them)`,
-		"{name: LANG, from: env}":                       "env.set: sets LANG for every command, which is one of secrets (remove it there, or give the secret another name)",
+		"{name: A, from: env}, {name: A, from: env}":    `named.yaml:1: secrets[1].name: "A" is also the secret on line 1 (remove one of them)`,
+		"{name: LANG, from: env}":                       "env.set: sets LANG for every command, but it is one of secrets (remove it there, or give the secret another name)",
 	} {
 		if _, err := loadNamed(t, "secrets: ["+secret+"]", Options{}); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s:\n got %v\nwant %s", secret, err, want)
@@ -93,7 +93,7 @@ func TestStrangersDefineNoSecrets(t *testing.T) {
 	}
 	const rules = "policy: {rules: [{name: a, commands: [b], decision: allow, secrets: [A]}]}"
 	own := Options{Env: []string{"BELLJAR_SECRETS=[{name: A, from: env}]"}}
-	if _, err := load(t, rules, own); err == nil || !strings.Contains(err.Error(), "sandbox.yaml:1: policy.rules: rules[0] gives secrets, which a file found in the working directory may not") {
+	if _, err := load(t, rules, own); err == nil || !strings.Contains(err.Error(), "sandbox.yaml:1: policy.rules: rules[0] grants secrets, which a file found in the working directory cannot do") {
 		t.Errorf("gives away: %v", err)
 	}
 	if _, err := loadNamed(t, rules, own); err != nil {

@@ -8,7 +8,7 @@ import (
 	"belljar/policy"
 )
 
-const trustIt = "name this file with --config or BELLJAR_CONFIG, if it may"
+const trustIt = "if you trust this file, name it with --config or BELLJAR_CONFIG"
 
 // bound says what of a value is not for a stranger's file in that directory to
 // say, and which item of a list it is. Nothing is "".
@@ -25,7 +25,7 @@ func (s sources) bounded(profile string, from layer) Problems {
 		}
 		if item, what := k.found(v.data, s.strangersDir); what != "" {
 			problems = append(problems, &Problem{Place: v.place, Line: v.line, Key: v.key + item,
-				Message: what + ", which a file found in the working directory may not allow", Hint: trustIt})
+				Message: what + ", which a file found in the working directory cannot allow", Hint: trustIt})
 		}
 	}
 	return append(problems, s.checkTargets(profile, from)...)
@@ -35,7 +35,7 @@ func (s sources) bounded(profile string, from layer) Problems {
 func upTo[T cmp.Ordered](most T, text string) bound {
 	return func(data any, _ string) (item, what string) {
 		if n, ok := data.(T); ok && n > most {
-			return "", "is over " + text
+			return "", "is more than " + text
 		}
 		return "", ""
 	}
@@ -65,7 +65,7 @@ func belowItself(data any, dir string) (item, what string) {
 	rules, _ := data.([]mountRule)
 	for i, rule := range rules {
 		if !policy.Within(dir, rule.Source) {
-			return fmt.Sprintf("[%d].source", i), "is outside of the file's own directory"
+			return fmt.Sprintf("[%d].source", i), "is outside the directory of this file"
 		}
 	}
 	return "", ""

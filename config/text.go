@@ -32,8 +32,8 @@ func pattern(re, what, hint string) kind {
 var (
 	// Package images knows what a reference is; here it only is not garbage.
 	reference   = pattern(`[A-Za-z0-9][A-Za-z0-9._/:@-]*`, "an image reference", "write one such as belljar/base or debian:12")
-	runtime     = pattern(`[A-Za-z0-9][A-Za-z0-9_.-]*`, "a runtime's name", "write the name the engine knows it by, such as runsc")
-	networkName = pattern(`[A-Za-z0-9][A-Za-z0-9_.-]*`, "a network's name", "use none, bridge or a network of the engine's")
+	runtime     = pattern(`[A-Za-z0-9][A-Za-z0-9_.-]*`, "a runtime's name", "write its name in the engine, such as runsc")
+	networkName = pattern(`[A-Za-z0-9][A-Za-z0-9_.-]*`, "a network's name", "use none, bridge or a network of the engine")
 )
 
 var network = func() kind {
@@ -41,7 +41,7 @@ var network = func() kind {
 	k.schema = map[string]any{"type": "string", "pattern": k.schema["pattern"], "not": map[string]any{"const": "host"}}
 	k.scalar = func(text, dir string) (any, *Problem) {
 		if text == "host" || strings.HasPrefix(text, "container:") {
-			return nil, wrong("use none, bridge or a network of the engine's", "%s shares a namespace with others", said(text))
+			return nil, wrong("use none, bridge or a network of the engine", "%s shares the namespace of the host or of a container", said(text))
 		}
 		return networkName.scalar(text, dir)
 	}
@@ -53,11 +53,11 @@ var workdir = kind{
 	tags:   []string{tagString},
 	scalar: func(text, _ string) (any, *Problem) {
 		if !path.IsAbs(text) || strings.ContainsRune(text, 0) {
-			return nil, wrong("it is a path inside the container, such as /work", "%s is not absolute", said(text))
+			return nil, wrong("write a path in the container, such as /work", "%s is not absolute", said(text))
 		}
 		inKernel := func(dir string) bool { return policy.Within(dir, text) }
 		if slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, inKernel) {
-			return nil, wrong("choose one such as /work", "%s is in the kernel's own file systems", said(text))
+			return nil, wrong("choose one such as /work", "%s is in a file system of the kernel", said(text))
 		}
 		return path.Clean(text), nil
 	},
@@ -85,7 +85,7 @@ var charset = kind{
 	tags:   []string{tagString},
 	scalar: func(text, _ string) (any, *Problem) {
 		if !view.KnownCharset(text) {
-			return nil, wrong("write one as IANA names it, such as iso-8859-1 or shift_jis", "%s is not a known charset", said(text))
+			return nil, wrong("write an IANA name, such as iso-8859-1 or shift_jis", "%s is not a known charset", said(text))
 		}
 		return text, nil
 	},
@@ -93,7 +93,7 @@ var charset = kind{
 
 // address is a URL of one of the schemes.
 func address(schemes ...string) kind {
-	hint := "write one such as unix:///run/belljar/belljar.sock; known are " + strings.Join(schemes, ", ")
+	hint := "write one such as unix:///run/belljar/belljar.sock; supported are " + strings.Join(schemes, ", ")
 	return kind{
 		schema: map[string]any{"type": "string", "pattern": `^(` + strings.Join(schemes, "|") + `)://.+$`},
 		tags:   []string{tagString},
@@ -105,7 +105,7 @@ func address(schemes ...string) kind {
 			case u.Scheme == "unix" && (u.Host != "" || !path.IsAbs(u.Path)):
 				return nil, wrong("write unix:// and an absolute path", "%s is not a socket's address", said(text))
 			case u.Scheme != "unix" && u.Host == "":
-				return nil, wrong(hint, "%s names no host", said(text))
+				return nil, wrong(hint, "%s has no host", said(text))
 			}
 			return text, nil
 		},
@@ -141,7 +141,7 @@ func hostPath(text, dir string) (string, *Problem) {
 	case text == "" || strings.ContainsRune(text, 0):
 		return "", wrong("write a path", "%s is not a path", said(text))
 	case strings.HasPrefix(text, "~"):
-		return "", wrong("write the whole path", "%s begins with ~, which is not expanded", said(text))
+		return "", wrong("write the whole path", "%s begins with ~, which belljar does not expand", said(text))
 	case filepath.IsAbs(text):
 		return filepath.Clean(text), nil
 	}

@@ -23,7 +23,7 @@ func unknownVariables(env map[string]string, merged map[string]settings) (proble
 		if !strings.HasPrefix(name, "BELLJAR_") || env[name] == "" || slices.Contains(names, name) || isService(name) || isSecrets(name, merged) {
 			continue
 		}
-		p := wrong("unset it; `belljar config schema` lists the keys, and BELLJAR_LIMITS_MEMORY sets limits.memory", "no key of sandbox.yaml has that variable")
+		p := wrong("unset it; `belljar config schema` lists the keys, and for example BELLJAR_LIMITS_MEMORY sets limits.memory", "this variable sets no key of sandbox.yaml")
 		if nearest := nearestVariable(names, name); nearest != "" {
 			p.Hint = "did you mean " + nearest + "?"
 		}

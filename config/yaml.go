@@ -50,7 +50,7 @@ func (r *reader) is(n *yaml.Node, want yaml.Kind, name, wanted string) bool {
 	case n.Kind == want:
 		return true
 	case n.Kind != yaml.AliasNode:
-		r.report(name, n, wrong("`belljar config schema` says what it is", "must be %s, not %s", wanted, describe(n)))
+		r.report(name, n, wrong("`belljar config schema` describes it", "must be %s, not %s", wanted, describe(n)))
 	}
 	return false
 }
@@ -60,7 +60,7 @@ const maxItems = 100
 
 func (r *reader) isShort(n *yaml.Node, items int, name string) bool {
 	if items > maxItems {
-		r.report(name, n, wrong(fmt.Sprintf("at most %d", maxItems), "%d are too many", items))
+		r.report(name, n, wrong(fmt.Sprintf("at most %d", maxItems), "%d items are too many", items))
 	}
 	return items <= maxItems
 }
@@ -82,7 +82,7 @@ func describe(n *yaml.Node) string {
 // refuseAliases looks everywhere: a few aliases of aliases are gigabytes.
 func (r *reader) refuseAliases(n *yaml.Node) {
 	if n.Kind == yaml.AliasNode {
-		r.report("", n, wrong("write the value out", "aliases are not read"))
+		r.report("", n, wrong("write the value out", "YAML aliases are not supported"))
 	}
 	for _, child := range n.Content {
 		r.refuseAliases(child)
@@ -112,13 +112,13 @@ func parse(data []byte) (*yaml.Node, *Problem) {
 }
 
 func syntaxProblem(err error) *Problem {
-	p := wrong("look at the indentation, colons and quotes there", "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+	p := wrong("check the indentation, colons and quotes there", "%s", strings.TrimPrefix(err.Error(), "yaml: "))
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		p.Line, _ = strconv.Atoi(m[1])
 		p.Message = strings.TrimPrefix(err.Error(), m[0])
 	}
 	if strings.Contains(p.Message, "anchor '") { // it names that
-		p.Message = "an alias or an anchor that cannot be read"
+		p.Message = "a YAML alias or anchor, which is not supported"
 	}
 	return p
 }

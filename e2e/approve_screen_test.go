@@ -14,8 +14,8 @@ func TestApproveOneAtATime(t *testing.T) {
 	needEngine(t)
 	script := `"$0" "$@" 'seq 41 42' & "$0" "$@" 'seq 61 62' 2>/dev/tty & wait`
 	a := sitDownTo(t, exec.Command("sh", "-c", script, binary, "run", "--config", asking(t, "1m")))
-	a.sees("may it run?")
-	a.sees("\r\nbelljar: another command's question comes after the one at this terminal\r\n")
+	a.sees("allow it?")
+	a.sees("\r\nbelljar: another belljar is asking at this terminal; the next question follows when it is answered\r\n")
 	first, second := "42", "62"
 	a.mu.Lock()
 	text := a.all.String()
@@ -23,7 +23,7 @@ func TestApproveOneAtATime(t *testing.T) {
 	if strings.Contains(text, "seq 61 62") {
 		first, second = second, first
 	}
-	if strings.Count(text, "may it run?") != 1 || strings.Contains(text, "seq 4") == strings.Contains(text, "seq 6") {
+	if strings.Count(text, "allow it?") != 1 || strings.Contains(text, "seq 4") == strings.Contains(text, "seq 6") {
 		t.Errorf("two questions at once: %q", text)
 	}
 	a.types("n\r")
@@ -50,7 +50,7 @@ func TestApproveNobodyHasTurn(t *testing.T) {
 	a.ends(0)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if text := a.all.String(); strings.Contains(text, "may it run?") {
+	if text := a.all.String(); strings.Contains(text, "allow it?") {
 		t.Errorf("%q", text)
 	}
 }
@@ -62,9 +62,9 @@ func TestApproveResetsTheTerminal(t *testing.T) {
 	const reset = "\x1b[0m\x0f\x1b(B\x1b[?7h"
 	a := sitDownTo(t, exec.Command("sh", "-c", `printf '\033[8m\016\033(0\033[?7l\033]0;'; exec "$0" "$@"`, binary, "run", "--config", asking(t, "1m"), "git push"))
 	a.sees("\x1b\\" + reset + "belljar: the command policy wants")
-	a.sees(reset + "belljar: may it run?")
+	a.sees(reset + "belljar: allow it?")
 	a.types("?\r")
-	a.sees(reset + "belljar: may it run?")
+	a.sees(reset + "belljar: allow it?")
 	a.types("n\r")
 	a.ends(exitDenied)
 }
@@ -90,7 +90,7 @@ func TestApproveAlwaysIsNotOffered(t *testing.T) {
 	needEngine(t)
 	session := fmt.Sprintf("e2e-%d", time.Now().UnixNano())
 	a := sitDown(t, "run", "--session", session, "--config", asking(t, "1m"), "/opt/"+strings.Repeat("a", 60)+"/seq 1")
-	a.sees("always is  not offered: a name is longer than 60 bytes")
+	a.sees("always is  not available: a name is longer than 60 bytes")
 	a.sees(prompt)
 	a.types("a\r")
 	a.sees(prompt)

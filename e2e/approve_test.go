@@ -31,18 +31,18 @@ func asking(t *testing.T, timeout string) string {
 	return file
 }
 
-const prompt = "may it run? [y]es, this once; [N]o ("
+const prompt = "allow it? [y]es, once; [N]o ("
 
 func TestApproveOnce(t *testing.T) {
 	needEngine(t)
 	a := sitDown(t, "run", "--config", asking(t, "1m"), "--description", "release\n1.2 \x1b[2J\u202e", "echo begin; seq -s \u200b 4")
-	a.sees("belljar: the command policy wants your approval of this:")
+	a.sees("belljar: the policy requires your approval for this command:")
 	a.sees("1 | echo begin; seq -s \\u200b 4\r\n        ^ ")
 	a.sees("            ^^^^^^^^^^^^^^^")
 	a.sees("because    rule \"count\" at 1:13: it counts")
 	a.sees("runs       echo, seq")
 	a.sees("in         /work")
-	a.sees("meant for  release\r\n             1.2 \\x1b[2J\\u202e")
+	a.sees("purpose  release\r\n             1.2 \\x1b[2J\\u202e")
 	a.sees(prompt)
 	a.types("what?\r") // which is no answer
 	a.sees(prompt)
@@ -137,7 +137,7 @@ func TestApproveAlways(t *testing.T) {
 		a.keeps = true
 		return a
 	}
-	const prompt = "may it run? [y]es, this once; [a]lways in this session; [N]o ("
+	const prompt = "allow it? [y]es, once; [a]lways in this session; [N]o ("
 	a := run("seq 2")
 	a.sees("always is  seq by rule \"count\", until the session ends")
 	a.sees(prompt)
@@ -154,7 +154,7 @@ func TestApproveAlways(t *testing.T) {
 
 	for _, script := range []string{"seq 2; date", "seq 2; $X"} {
 		a = run(script)
-		a.sees("may it run?")
+		a.sees("allow it?")
 		a.types("n\r")
 		a.ends(exitDenied)
 	}
@@ -170,7 +170,7 @@ func TestApproveAlways(t *testing.T) {
 func TestApproveWithNobody(t *testing.T) {
 	needEngine(t)
 	config := asking(t, "10m")
-	const want = "belljar: the command policy wants an approval, and nobody is there to ask: rule \"push\" at 1:1, \"git push\": it publishes (run it in the foreground of a terminal, with stderr on it, or add --yes"
+	const want = "belljar: the command policy wants an approval, and no one is available to ask: rule \"push\" at 1:1, \"git push\": it publishes (run it in the foreground of a terminal, with stderr on it, or add --yes"
 	t.Run("no terminal", func(t *testing.T) {
 		cmd := exec.Command(binary, "run", "--config", config, "git push")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -206,7 +206,7 @@ func TestApproveIsStopped(t *testing.T) {
 	config := asking(t, "1m")
 	for _, test := range []struct{ then, sees, types, status string }{
 		{"fg", prompt, "y\r", "status 0"},
-		{"bg; wait", "nobody is there to ask", "", "status 126"},
+		{"bg; wait", "no one is available to ask", "", "status 126"},
 	} {
 		t.Run(test.then, func(t *testing.T) {
 			script := `"$0" "$@"; echo stopped; sleep 0.2; ` + test.then + `; echo "status $?"`

@@ -39,6 +39,6 @@ func TestForgedLabels(t *testing.T) {
 		t.Errorf("ps: %s", row)
 	}
 	if tool(t, "docker", "inspect", "--format", "{{.State.Running}}", id) != "true" {
-		t.Error("it is gone")
+		t.Error("the file is gone")
 	}
 }

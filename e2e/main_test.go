@@ -89,7 +89,7 @@ func containers(filters ...string) string {
 // is. Other packages' tests may run beside these. Sessions outlive their belljar.
 func orphans() string {
 	out, _ := exec.Command("docker", "ps", "-a", "--filter", "label=dev.belljar.managed=true", "--format",
-		`{{.ID}}|{{.State}}|{{.Label "dev.belljar.session"}}|{{.Label "dev.belljar.process"}}`).Output() // without an engine there are none
+		`{{.ID}}|{{.State}}|{{.Label "dev.belljar.session"}}|{{.Label "dev.belljar.process"}}`).Output() // without an engine there are no tests
 	var left []string
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Split(strings.TrimSpace(line), "|")

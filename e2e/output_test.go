@@ -224,7 +224,7 @@ func TestOutputFileThatCannotBeMade(t *testing.T) {
 	p := begun(t, func(*exec.Cmd) {}, "--output-file", "/nonexistent/file", "true")
 	r := p.report(t)
 	r.ended(t, 125, "invalid_command")
-	if !strings.Contains(p.stderr.String(), "--output-file: name a file that can be written") || r.Container.ID != "" || made(p) {
+	if !strings.Contains(p.stderr.String(), "--output-file: name a writable file") || r.Container.ID != "" || made(p) {
 		t.Errorf("%q, %s", &p.stderr, r.json)
 	}
 	p = begun(t, func(*exec.Cmd) {}, "true")

@@ -119,7 +119,7 @@ func (open opener) metadata(name string) ([]byte, error) {
 	}
 	defer f.Close()
 	if f.Size() > maxMetadata {
-		return nil, fmt.Errorf("its file %.256q has more than %d MiB", name, maxMetadata>>20)
+		return nil, fmt.Errorf("its file %.256q is larger than %d MiB", name, maxMetadata>>20)
 	}
 	return io.ReadAll(f)
 }
@@ -141,10 +141,10 @@ func readManifest(open opener) ([]described, error) {
 		return nil, fmt.Errorf("reading manifest.json: %w", err)
 	}
 	if len(images) == 0 {
-		return nil, errors.New("it holds no image")
+		return nil, errors.New("it contains no image")
 	}
 	if len(images) > maxImages {
-		return nil, fmt.Errorf("it holds more than %d images", maxImages)
+		return nil, fmt.Errorf("it contains more than %d images", maxImages)
 	}
 	names := 0
 	for _, image := range images {

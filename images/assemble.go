@@ -21,7 +21,7 @@ type assembled struct {
 // in. Its ID is the configuration's own, unless a layer lost something.
 func (l *layers) assemble(ctx context.Context, config []byte, files []string) (v1.Image, error) {
 	if len(files) > maxLayers {
-		return nil, errBeyond{fmt.Errorf("it has an image of %d layers, over the limit of %d", len(files), maxLayers)}
+		return nil, errBeyond{fmt.Errorf("it has an image of %d layers, more than the limit of %d", len(files), maxLayers)}
 	}
 	var said struct {
 		RootFS v1.RootFS `json:"rootfs"`
@@ -30,7 +30,7 @@ func (l *layers) assemble(ctx context.Context, config []byte, files []string) (v
 		return nil, fmt.Errorf("reading its configuration: %w", err)
 	}
 	if len(said.RootFS.DiffIDs) != len(files) {
-		return nil, fmt.Errorf("it has %d layers, and its configuration %d", len(files), len(said.RootFS.DiffIDs))
+		return nil, fmt.Errorf("it has %d layers, but its configuration lists %d", len(files), len(said.RootFS.DiffIDs))
 	}
 	image := assembled{config: config}
 	changed, chain := false, ""
@@ -40,7 +40,7 @@ func (l *layers) assemble(ctx context.Context, config []byte, files []string) (v
 			return nil, err
 		}
 		if want := said.RootFS.DiffIDs[i]; layer.diffID != want {
-			return nil, fmt.Errorf("its layer %.256q is %s, and the diffID of its configuration is %s", file, layer.diffID, want)
+			return nil, fmt.Errorf("its layer %.256q has the digest %s, but its configuration says %s", file, layer.diffID, want)
 		}
 		chain += layer.hash.Hex
 		if err := l.store(chain, layer.size); err != nil {

@@ -69,7 +69,7 @@ func findBusybox(paths []string) (string, []byte, error) {
 			found = fmt.Errorf("reading %q: %w", path, err)
 		}
 	}
-	return "", nil, refuse(found, busyboxHint, "building %q takes a static busybox, and none is at %s", Base, strings.Join(paths, " or "))
+	return "", nil, refuse(found, busyboxHint, "building %q needs a static busybox, and there is none at %s", Base, strings.Join(paths, " or "))
 }
 
 // checkStatic refuses a program that asks for a loader, which an image of one

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/docker/go-units"
+	"belljar/sandbox"
 )
 
 // bounds are how much of an import is read. A zip bomb is small; what it
@@ -43,7 +43,7 @@ func damaged(err error) error {
 	if _, ok := errors.AsType[errBeyond](err); ok {
 		return err
 	}
-	return fmt.Errorf("it is no tar, or a damaged one: %w", err)
+	return fmt.Errorf("it is not a tar, or a damaged one: %w", err)
 }
 
 // meter counts the bytes read from a file and those that come of them.
@@ -93,7 +93,7 @@ func (m *meter) check(out int64) error {
 	}
 	switch {
 	case out > m.bytes:
-		return errBeyond{fmt.Errorf("it unpacks to more than the %s that belljar imports", units.BytesSize(float64(m.bytes)))}
+		return errBeyond{fmt.Errorf("it unpacks to more than %s, the most that belljar imports", sandbox.FormatSize(m.bytes))}
 	case out-m.grace > m.ratio*in:
 		return errBeyond{fmt.Errorf("it unpacks to more than %d times its size, as a decompression bomb does", m.ratio)}
 	}

@@ -45,7 +45,7 @@ func (c *cleaner) drop(kind string, h *tar.Header) {
 func (c *cleaner) report(w io.Writer) {
 	for _, kind := range slices.Sorted(maps.Keys(c.dropped)) {
 		d := c.dropped[kind]
-		fmt.Fprintf(w, "Left out %s of the image: %d, such as at %.256q\n", kind, d.count, d.first)
+		fmt.Fprintf(w, "Left out %s of the image: %d, such as in %.256q\n", kind, d.count, d.first)
 	}
 }
 
@@ -100,7 +100,7 @@ func (c *cleaner) keep(h *tar.Header) (kept *tar.Header, same bool, err error) {
 		return nil, false, nil
 	case tar.TypeChar, tar.TypeBlock:
 		if !usualDevice(h) {
-			return nil, false, fmt.Errorf("its member %.256q is a device node, which no container gets: make the tar without it, with `tar --exclude`", h.Name)
+			return nil, false, fmt.Errorf("its member %.256q is a device node, which containers do not get: make the tar without it, with `tar --exclude`", h.Name)
 		}
 		c.drop(dropDevices, h)
 		return nil, false, nil
@@ -174,13 +174,13 @@ func checkMember(h *tar.Header) error {
 	}
 	switch {
 	case climbs(h.Name) || h.Typeflag == tar.TypeLink && climbs(h.Linkname):
-		return fmt.Errorf("its member %.256q climbs out with \"..\"", h.Name)
+		return fmt.Errorf("its member %.256q leads out of the archive with \"..\"", h.Name)
 	case len(h.Name) > maxPath || len(h.Linkname) > maxPath || longPart(h.Name):
-		return fmt.Errorf("its member %.256q has a longer name than Linux knows", h.Name)
+		return fmt.Errorf("its member %.256q has a name that is too long for Linux", h.Name)
 	case extra > maxPAX:
 		return fmt.Errorf("its member %.256q has more than %d KiB of extra records", h.Name, maxPAX>>10)
 	case h.Uid < 0 || h.Uid > maxID || h.Gid < 0 || h.Gid > maxID:
-		return fmt.Errorf("its member %.256q belongs to user %d:%d, which there is not", h.Name, h.Uid, h.Gid)
+		return fmt.Errorf("its member %.256q belongs to user %d:%d, which is not a valid user", h.Name, h.Uid, h.Gid)
 	}
 	return nil
 }

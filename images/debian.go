@@ -67,7 +67,7 @@ func (s *Store) BuildDebian(ctx context.Context, d Debian) (sandbox.Image, error
 
 func (d Debian) check() error {
 	if !suiteName.MatchString(d.Suite) {
-		return refuse(nil, "name a release, such as bookworm", "suite %.256q is no suite of Debian's", d.Suite)
+		return refuse(nil, "name a release, such as bookworm", "suite %.256q is not a suite of Debian", d.Suite)
 	}
 	for _, name := range d.Packages {
 		if !packageName.MatchString(name) {
@@ -105,7 +105,7 @@ func (d Debian) explain(err error) error {
 	if noRelease.MatchString(failed.said) {
 		return refuse(nil, "name a release with --suite, such as bookworm", "Debian's archive has no suite %q", d.Suite)
 	}
-	return refuse(quoted{failed}, "check the network and the suite; it takes root, and Debian's archive", "building Debian %s", d.Suite)
+	return refuse(quoted{failed}, "check the network and the suite; this needs root and access to Debian's archive", "building Debian %s", d.Suite)
 }
 
 var (
@@ -137,10 +137,10 @@ func (d Debian) steps(tree string) ([][]string, error) {
 	}
 	tool, err := exec.LookPath("debootstrap")
 	if err != nil {
-		return nil, refuse(nil, "install it: apt-get install -y mmdebstrap", "building Debian takes mmdebstrap or debootstrap, and neither is here")
+		return nil, refuse(nil, "install it: apt-get install -y mmdebstrap", "building Debian needs mmdebstrap or debootstrap, and neither is installed")
 	}
 	if os.Geteuid() != 0 {
-		return nil, refuse(nil, "run it as root, or install mmdebstrap, which can do without", "debootstrap takes root")
+		return nil, refuse(nil, "run it as root, or install mmdebstrap, which does not need root", "debootstrap needs root")
 	}
 	return [][]string{
 		append(append([]string{tool}, options...), d.Suite, tree),

@@ -14,7 +14,7 @@ import (
 )
 
 // errBrokenAnswer marks an engine's answer that ended before its time.
-var errBrokenAnswer = errors.New("the engine's answer broke off")
+var errBrokenAnswer = errors.New("the engine's answer is incomplete")
 
 // refuse is an image error.
 func refuse(err error, hint, format string, args ...any) error {

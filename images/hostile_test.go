@@ -150,7 +150,7 @@ func TestImportRefusesBombs(t *testing.T) {
 	packed := gzipped(t, zeros)
 	image := packedLayer(t, zeros, packed)
 	thrice := packedLayer(t, zeros, bytes.Repeat(gzipped(t, zeros[:size/40]), 40))
-	const ratio, damaged = "more than 100 times its size", "no tar"
+	const ratio, damaged = "more than 100 times its size", "not a tar"
 	for kind, c := range map[string]struct{ file, say string }{
 		"gzip":                 {tempFile(t, packed), ratio},
 		"gzip of many members": {tempFile(t, bytes.Repeat(gzipped(t, make([]byte, size/40)), 40)), ratio},
@@ -191,9 +191,9 @@ func TestImportBounds(t *testing.T) {
 		file []byte
 		say  string
 	}{
-		"bytes":          {members(t, shell(64<<10)), "more than the 64KiB"},
-		"bytes, packed":  {gzipped(t, members(t, shell(64<<10))), "more than the 64KiB"},
-		"bytes behind":   {append(members(t, shell(0)), make([]byte, 64<<10)...), "more than the 64KiB"},
+		"bytes":          {members(t, shell(64<<10)), "more than 64 KiB"},
+		"bytes, packed":  {gzipped(t, members(t, shell(64<<10))), "more than 64 KiB"},
+		"bytes behind":   {append(members(t, shell(0)), make([]byte, 64<<10)...), "more than 64 KiB"},
 		"members":        {members(t, many...), "more members"},
 		"members, twice": {twice, "more members"},
 	} {
@@ -254,14 +254,14 @@ func TestImportRefusesWhatNoRootMayHold(t *testing.T) {
 		"memory as null":  {tar.Header{Name: "dev/null", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 1}, "is a device"},
 		"null elsewhere":  {tar.Header{Name: "./tmp/null", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3}, "is a device"},
 		"overlay's":       {tar.Header{Name: "etc", Typeflag: tar.TypeChar}, "is a device"},
-		"long path":       {tar.Header{Name: long}, "longer name"},
-		"long part":       {tar.Header{Name: strings.Repeat("x", 256)}, "longer name"},
-		"long target":     {tar.Header{Name: "l", Typeflag: tar.TypeSymlink, Linkname: long}, "longer name"},
-		"longest":         {tar.Header{Name: strings.Repeat("d/", 300<<10)}, "longer name"},
+		"long path":       {tar.Header{Name: long}, "too long for Linux"},
+		"long part":       {tar.Header{Name: strings.Repeat("x", 256)}, "too long for Linux"},
+		"long target":     {tar.Header{Name: "l", Typeflag: tar.TypeSymlink, Linkname: long}, "too long for Linux"},
+		"longest":         {tar.Header{Name: strings.Repeat("d/", 300<<10)}, "too long for Linux"},
 		"extra records":   {tar.Header{Name: "f", PAXRecords: pax}, "extra records"},
 		"user -1":         {tar.Header{Name: "f", Uid: 1<<32 - 1}, "belongs to user 4294967295"},
-		"climbing":        {tar.Header{Name: "a/../../f"}, `climbs out with ".."`},
-		"climbing link":   {tar.Header{Name: "l", Typeflag: tar.TypeLink, Linkname: "../../etc/shadow"}, `climbs out with ".."`},
+		"climbing":        {tar.Header{Name: "a/../../f"}, `leads out of the archive with ".."`},
+		"climbing link":   {tar.Header{Name: "l", Typeflag: tar.TypeLink, Linkname: "../../etc/shadow"}, `leads out of the archive with ".."`},
 		"type of its own": {tar.Header{Name: "f", Typeflag: 'Z'}, "unknown type"},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -288,16 +288,16 @@ func TestImportRefusesHostileArchives(t *testing.T) {
 	loop := members(t, tar.Header{Name: "manifest.json", Size: 0}, tar.Header{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "a"})
 	loop = append(tarOf(t, "manifest.json", `[{"Config":"a","RepoTags":["x:1"],"Layers":["a"]}]`)[:1024], loop[512:]...)
 	for kind, c := range map[string]struct{ file, say string }{
-		"manifest":      {tempFile(t, tarOf(t, "manifest.json", big)), "more than 4 MiB"},
-		"configuration": {tempFile(t, tarOf(t, "manifest.json", `[{"Config":"c","Layers":[]}]`, "c", big)), "more than 4 MiB"},
+		"manifest":      {tempFile(t, tarOf(t, "manifest.json", big)), "larger than 4 MiB"},
+		"configuration": {tempFile(t, tarOf(t, "manifest.json", `[{"Config":"c","Layers":[]}]`, "c", big)), "larger than 4 MiB"},
 		"many images":   {tempFile(t, tarOf(t, "manifest.json", "["+strings.Repeat("{},", maxImages)+"{}]")), "more than 256 images"},
 		"link to self":  {tempFile(t, loop), `"a" is not found`},
-		"index":         {tempFile(t, tarOf(t, "index.json", big)), "more than 4 MiB"},
+		"index":         {tempFile(t, tarOf(t, "index.json", big)), "larger than 4 MiB"},
 		"indexes":       {tempFile(t, fanOut(t)), "more than 256 images"},
-		"FIFO":          {fifo, "no regular file"},
-		"device":        {"/dev/zero", "no regular file"},
-		"link outside":  {out, "no OCI layout"},
-		"FIFO inside":   {blocking, "no regular file"},
+		"FIFO":          {fifo, "not a regular file"},
+		"device":        {"/dev/zero", "not a regular file"},
+		"link outside":  {out, "not an OCI layout"},
+		"FIFO inside":   {blocking, "not a regular file"},
 	} {
 		t.Run(kind, func(t *testing.T) { refuses(t, &Store{}, c.file, c.say) })
 	}
@@ -371,7 +371,7 @@ func TestImportLeavesOutPrivileges(t *testing.T) {
 			if want := "755 /bin/su\n755 /bin/ping\n755 /bin/linked\n2775 8\n"; err != nil || string(out) != want {
 				t.Errorf("got %q, %v; want %q", out, err, want)
 			}
-			for _, want := range []string{"device nodes", `1, such as at "dev/null"`, "FIFOs", "extended attributes", "setuid and setgid bits", `3, such as at "bin/su"`} {
+			for _, want := range []string{"device nodes", `1, such as in "dev/null"`, "FIFOs", "extended attributes", "setuid and setgid bits", `3, such as in "bin/su"`} {
 				if !strings.Contains(said.String(), want) {
 					t.Errorf("%q does not say %q", said.String(), want)
 				}
@@ -433,8 +433,8 @@ func TestImportRefusesRepetition(t *testing.T) {
 		return tempFile(t, tarOf(t, "manifest.json", string(manifest), "c", string(config), "l", string(layer)))
 	}
 	for name, test := range map[string]struct{ file, want string }{
-		"layers": {archive(10_000, 1), "10000 layers, over the limit of 127"},
-		"bytes":  {archive(20, 1), "the engine would unpack more than the 16MiB"},
+		"layers": {archive(10_000, 1), "10000 layers, more than the limit of 127"},
+		"bytes":  {archive(20, 1), "the engine would unpack more than 16 MiB"},
 		"names":  {archive(1, 257), "more than 256 names"},
 	} {
 		t.Run(name, func(t *testing.T) {

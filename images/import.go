@@ -96,7 +96,7 @@ func (l *layers) openKind(ctx context.Context, held contents, plain *source, tag
 	case held.shell:
 		return l.openTree(ctx, plain, tag)
 	default:
-		return nil, errors.New("it has no manifest.json, no index.json and no bin/sh: neither an image nor a root file system")
+		return nil, errors.New("it is neither an image nor a root file system: it has no manifest.json, no index.json and no bin/sh")
 	}
 }
 
@@ -110,7 +110,7 @@ func (l *layers) openArchive(ctx context.Context, tag reference.NamedTagged) (ta
 		return named(image, err, tag)
 	}
 	if tag != nil {
-		return nil, fmt.Errorf("it holds %d images, and one name is no name for all: import it without --tag", len(all))
+		return nil, fmt.Errorf("it contains %d images, and --tag names only one: import it without --tag", len(all))
 	}
 	images := tagged{}
 	for _, described := range all {
@@ -167,7 +167,7 @@ func named(image v1.Image, err error, tag reference.NamedTagged) (tagged, error)
 		return nil, err
 	}
 	if tag == nil {
-		return nil, errors.New("it says no name for its image: give one with --tag")
+		return nil, errors.New("its image has no name: choose one with --tag")
 	}
 	images := tagged{}
 	return images, images.add(tag, image)

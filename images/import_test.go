@@ -155,7 +155,7 @@ func TestImportArchiveKeepsItsNames(t *testing.T) {
 		t.Errorf("ID %s, want %s, %v", ids[one], want, err)
 	}
 	_, err = store.Import(t.Context(), file, "x")
-	wantCause(t, err, sandbox.CauseImage, "holds 2 images", "without --tag")
+	wantCause(t, err, sandbox.CauseImage, "contains 2 images", "without --tag")
 }
 
 func TestImportRefuses(t *testing.T) {
@@ -167,18 +167,18 @@ func TestImportRefuses(t *testing.T) {
 	}{
 		"nothing":           {filepath.Join(t.TempDir(), "none"), "x", "no such file"},
 		"empty":             {tempFile(t, nil), "x", "neither an image nor"},
-		"text":              {tempFile(t, []byte(strings.Repeat("hello\n", 500))), "x", "no tar"},
+		"text":              {tempFile(t, []byte(strings.Repeat("hello\n", 500))), "x", "not a tar"},
 		"sources":           {tempFile(t, tarOf(t, "main.go", "package main")), "x", "no bin/sh"},
 		"truncated tree":    {tempFile(t, tree[:1000]), "x", "damaged"},
 		"truncated gzip":    {tempFile(t, gzipped(t, tree)[:40]), "x", "unexpected EOF"},
 		"truncated archive": {tempFile(t, archive[:1500]), "", "reading"},
 		"xz":                {tempFile(t, []byte("\xfd7zXZ\x00more")), "x", "unxz"},
 		"bzip2":             {tempFile(t, []byte("BZh91AY")), "x", "bunzip2"},
-		"climbing":          {tempFile(t, dirty), "x", `climbs out with ".."`},
+		"climbing":          {tempFile(t, dirty), "x", `leads out of the archive with ".."`},
 		"no name":           {tempFile(t, tree), "", "--tag"},
 		"bad name":          {tempFile(t, tree), "A B", `"A B"`},
 		"digest as name":    {tempFile(t, tree), "x@sha256:" + strings.Repeat("a", 64), "digest"},
-		"plain directory":   {t.TempDir(), "x", "no OCI layout"},
+		"plain directory":   {t.TempDir(), "x", "not an OCI layout"},
 		"other platforms":   {layoutOf(t, "linux/s390x", "windows/amd64"), "x", `"linux/s390x" "windows/amd64"`},
 		"bad manifest":      {tempFile(t, tarOf(t, "manifest.json", `{"no":"list"}`)), "", "manifest.json"},
 		"no images":         {tempFile(t, tarOf(t, "manifest.json", `[]`)), "", "no image"},
@@ -219,7 +219,7 @@ func TestImportOfALayerThatIsNotItsDigest(t *testing.T) {
 	store, docker := realEngine(t)
 	archive := archiveOf(t, map[string]v1.Image{uniqueName(t, docker): smallImage(t, "honest")})
 	_, err := store.Import(t.Context(), tempFile(t, bytes.ReplaceAll(archive, []byte("honest"), []byte("forged"))), "")
-	wantCause(t, err, sandbox.CauseImage, "diffID")
+	wantCause(t, err, sandbox.CauseImage, "but its configuration says")
 }
 
 func TestCancelledImport(t *testing.T) {

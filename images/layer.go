@@ -12,11 +12,12 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/docker/go-units"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"belljar/sandbox"
 )
 
 // imageOf is an image of one layer for this machine's architecture, without
@@ -124,7 +125,7 @@ func (l *layers) store(chain string, size int64) error {
 		l.stored += size
 	}
 	if l.stored > l.bytes {
-		return errBeyond{fmt.Errorf("the engine would unpack more than the %s that belljar imports", units.BytesSize(float64(l.bytes)))}
+		return errBeyond{fmt.Errorf("the engine would unpack more than %s, the most that belljar imports", sandbox.FormatSize(l.bytes))}
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ const (
 func (l *layers) openLayout(ctx context.Context, tag reference.NamedTagged) (tagged, error) {
 	content, err := l.open.metadata("index.json")
 	if err != nil {
-		return nil, fmt.Errorf("it is no OCI layout: %w", err)
+		return nil, fmt.Errorf("it is not an OCI layout: %w", err)
 	}
 	images := catalog{open: l.open}
 	if err := images.add(content, maxIndexes); err != nil {
@@ -92,7 +92,7 @@ type catalog struct {
 // add reads an index and the indexes it holds.
 func (c *catalog) add(index []byte, depth int) error {
 	if depth == 0 {
-		return errors.New("its indexes are nested too deep")
+		return errors.New("its indexes are nested too deeply")
 	}
 	manifest, err := v1.ParseIndexManifest(bytes.NewReader(index))
 	if err != nil {
@@ -158,7 +158,7 @@ func choose(found []candidate) (candidate, error) {
 		}
 	}
 	if others == nil {
-		return candidate{}, errors.New("it holds no image")
+		return candidate{}, errors.New("it contains no image")
 	}
 	slices.Sort(others)
 	return candidate{}, fmt.Errorf("it has no image for %s, only for %q", want, slices.Compact(others))

@@ -43,7 +43,7 @@ func (s *Store) load(ctx context.Context, source string, images tagged) ([]sandb
 	archive.Close()
 	// Where the archive cannot be read, the engine only sees it end early.
 	if unread := <-written; unread != nil && !errors.Is(unread, io.ErrClosedPipe) {
-		return nil, refuse(quoted{unread}, "the file may be damaged: fetch or save it again", "reading %q", source)
+		return nil, refuse(quoted{unread}, "the file may be damaged: download or save it again", "reading %q", source)
 	}
 	switch {
 	case err == nil:

@@ -57,8 +57,8 @@ func digestOf(name string, ref reference.Reference, found image.InspectResponse)
 			slices.Contains(found.RepoDigests, named.Name()+"@"+want) {
 			return want, nil
 		}
-		return "", refuse(nil, "fetch it again with `belljar images pull "+familiar(ref)+"`",
-			"the engine answers for image %q with one of other digests: %.256q", name, found.RepoDigests)
+		return "", refuse(nil, "pull it again with `belljar images pull "+familiar(ref)+"`",
+			"the engine returned another image for %q, with the digests %.256q", name, found.RepoDigests)
 	}
 	for _, repository := range []string{reference.FamiliarName(named), named.Name()} {
 		if digest := digestIn(found.RepoDigests, repository); digest != "" {
@@ -70,13 +70,13 @@ func digestOf(name string, ref reference.Reference, found image.InspectResponse)
 
 func envNames(image string, env []string) ([]string, error) {
 	if len(env) > maxEnv {
-		return nil, unusable(image, "sets %d variables, over the limit of %d", len(env), maxEnv)
+		return nil, unusable(image, "sets %d variables, more than the limit of %d", len(env), maxEnv)
 	}
 	names := make([]string, len(env))
 	for i, entry := range env {
 		names[i], _, _ = strings.Cut(entry, "=")
 		if !plain(names[i], maxEnvName) {
-			return nil, unusable(image, "sets a variable with the unusable name %.256q", names[i])
+			return nil, unusable(image, "sets a variable with the invalid name %.256q", names[i])
 		}
 	}
 	slices.Sort(names)
@@ -85,7 +85,7 @@ func envNames(image string, env []string) ([]string, error) {
 
 func volumes(image string, declared map[string]struct{}) ([]string, error) {
 	if len(declared) > maxVolumes {
-		return nil, unusable(image, "declares %d volumes, over the limit of %d", len(declared), maxVolumes)
+		return nil, unusable(image, "declares %d volumes, more than the limit of %d", len(declared), maxVolumes)
 	}
 	paths := make([]string, 0, len(declared))
 	for volume := range declared {

@@ -27,14 +27,14 @@ func (s *Store) pull(ctx context.Context, ref reference.Reference) error {
 		return fmt.Errorf("pulling image %q: %w", familiar(ref), err)
 	}
 	// The engine asks without credentials, so docker's own pull may succeed.
-	byHand := "check the name; if the registry wants a login, `docker pull " + familiar(ref) + "` uses docker's; or " +
+	byHand := "check the name; if the registry requires a login, `docker pull " + familiar(ref) + "` uses docker's login; or " +
 		"`belljar images import FILE --tag NAME`, or `belljar images build base`"
 	switch {
 	case cerrdefs.IsNotFound(err) || hasCode(err, http.StatusNotFound):
 		return refuse(quoted{err}, byHand, "image %q is not in its registry, or is private", familiar(ref))
 	case cerrdefs.IsUnauthorized(err) || hasCode(err, http.StatusUnauthorized),
 		cerrdefs.IsPermissionDenied(err) || hasCode(err, http.StatusForbidden):
-		return refuse(quoted{err}, byHand, "the registry of image %q wants a login", familiar(ref))
+		return refuse(quoted{err}, byHand, "the registry of image %q requires a login", familiar(ref))
 	default:
 		offline := "check the network and the registry; without one, `belljar images import FILE --tag " + familiar(ref) + "` or `belljar images build base`"
 		return refuse(quoted{err}, offline, "image %q cannot be pulled", familiar(ref))

@@ -60,14 +60,14 @@ func (s *Store) Pull(ctx context.Context, name string) (sandbox.Image, error) {
 func (s *Store) obtain(ctx context.Context, ref reference.Reference, pull sandbox.PullPolicy) error {
 	switch {
 	case pull == sandbox.PullNever:
-		return refuse(nil, howToGet(ref), "image %q is not here, and the pull policy is %q", familiar(ref), pull)
+		return refuse(nil, howToGet(ref), "image %q is not present, and the pull policy is %q", familiar(ref), pull)
 	case familiar(ref) == Base:
 		_, err := s.BuildBase(ctx)
 		return err
 	case inRegistry(ref):
 		return s.pull(ctx, ref)
 	default:
-		return refuse(nil, howToGet(ref), "image %q is not here, and no registry has it", familiar(ref))
+		return refuse(nil, howToGet(ref), "image %q is not present, and no registry has it", familiar(ref))
 	}
 }
 
@@ -90,7 +90,7 @@ func parseTag(name string) (reference.NamedTagged, error) {
 	}
 	tagged, ok := ref.(reference.NamedTagged)
 	if _, digested := ref.(reference.Digested); !ok || digested {
-		return nil, refuse(nil, "write NAME or NAME:TAG", "image name %q has a digest, which cannot be chosen", name)
+		return nil, refuse(nil, "write NAME or NAME:TAG", "image name %q has a digest, but an image's digest cannot be chosen", name)
 	}
 	return tagged, nil
 }
@@ -126,13 +126,13 @@ func howToGet(ref reference.Reference) string {
 	name := familiar(ref)
 	switch {
 	case name == Base:
-		return "make it with `belljar images build base`"
+		return "build it with `belljar images build base`"
 	case strings.HasPrefix(name, "belljar/debian:"):
-		return "make it with `belljar images build debian --tag " + name + "`"
+		return "build it with `belljar images build debian --tag " + name + "`"
 	case inRegistry(ref):
 		return "get it with `belljar images pull " + name + "` or, from a file, `belljar images import FILE --tag " + name +
-			"`; or make one here with `belljar images build base` or `belljar images build debian`"
+			"`; or build an image on this machine with `belljar images build base` or `belljar images build debian`"
 	default:
-		return "`belljar images ls` shows what is here; get others with `belljar images pull REF`, `belljar images import FILE --tag REF` or `belljar images build base`"
+		return "`belljar images ls` lists the images; get others with `belljar images pull REF`, `belljar images import FILE --tag REF` or `belljar images build base`"
 	}
 }

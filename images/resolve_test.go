@@ -73,7 +73,7 @@ func TestPullFailures(t *testing.T) {
 		{"unauthorised", &fakeEngine{answer: `{"errorDetail":{"code":401,"message":"x"},"error":"x"}`}, sandbox.CauseImage, "login"},
 		{"refused", &fakeEngine{err: cerrdefs.ErrNotFound}, sandbox.CauseImage, "docker pull alpine:latest"},
 		{"in the stream", &fakeEngine{answer: `{"status":"Pulling"}{"errorDetail":{"message":"no \u001b[2Jroute"},"error":"x"}`}, sandbox.CauseImage, "no  [2Jroute"},
-		{"broken stream", &fakeEngine{answer: `{"status":"Pulling"}{"sta`}, sandbox.CauseEngine, "broke off"},
+		{"broken stream", &fakeEngine{answer: `{"status":"Pulling"}{"sta`}, sandbox.CauseEngine, "is incomplete"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := (&Store{Client: c.engine}).Resolve(t.Context(), "alpine", sandbox.PullAlways)
@@ -184,5 +184,5 @@ func TestDigestThatWasAskedForIsChecked(t *testing.T) {
 		"docker.io/library/x@" + want: {ID: "sha256:id", Os: "linux", RepoDigests: []string{"x@" + other, "y@" + want}},
 	}}
 	_, err := (&Store{Client: engine}).Resolve(t.Context(), "x@"+want, "")
-	wantCause(t, err, sandbox.CauseImage, "other digests")
+	wantCause(t, err, sandbox.CauseImage, "returned another image")
 }

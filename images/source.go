@@ -66,7 +66,7 @@ func openRegular(open func(flags int) (*os.File, error)) (*os.File, int64, error
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file: save it to one first")
+		err = errors.New("it is not a regular file: save it to one first")
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
@@ -78,10 +78,10 @@ func openRegular(open func(flags int) (*os.File, error)) (*os.File, int64, error
 func newSpool() (*os.File, error) {
 	f, err := os.CreateTemp("", "belljar-")
 	if err != nil {
-		return nil, fmt.Errorf("making a temporary file: %w", err)
+		return nil, fmt.Errorf("creating a temporary file: %w", err)
 	}
 	if err := os.Remove(f.Name()); err != nil {
-		return nil, errors.Join(fmt.Errorf("unlinking a temporary file: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("removing a temporary file: %w", err), f.Close())
 	}
 	return f, nil
 }

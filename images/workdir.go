@@ -22,7 +22,7 @@ func newWorkdir() (*workdir, error) {
 	sweepWorkdirs()
 	path, err := os.MkdirTemp("", workdirs)
 	if err != nil {
-		return nil, fmt.Errorf("making a build directory: %w", err)
+		return nil, fmt.Errorf("creating a build directory: %w", err)
 	}
 	w := &workdir{path: path}
 	if w.lock, err = os.Open(path); err == nil {

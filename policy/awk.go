@@ -21,7 +21,7 @@ func awk(c *call) {
 	}
 	for _, file := range p.operands[1:] {
 		if file.connects() {
-			c.opaque("may open a connection, as gawk does for a file below /inet (begin its name with ./)", file, 0)
+			c.opaque("may open a network connection, as gawk does for files below /inet (write ./ before the name)", file, 0)
 		}
 	}
 	program := p.operands[0]
@@ -48,10 +48,10 @@ func (c *call) awkOptions(words []word) {
 			}
 		case w.static && (len(w.text) == 2 || strings.HasPrefix(w.text, "--")):
 			if i+1 < len(words) && (strings.HasPrefix(w.text, "--") || !words[i+1].mayBeOption()) {
-				c.unknown("whether the word after "+quoteShort(w.text)+" is its value or the program", w)
+				c.unknown("whether the word after "+quoteShort(w.text)+" is its value or the awk program", w)
 			}
 		default:
-			c.unknown("what "+quoteShort(w.text)+" is to each awk", w)
+			c.unknown("what "+quoteShort(w.text)+" means in each awk version", w)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (a *awkScan) sign(rest string) string {
 	case strings.IndexByte("+-*%^=<?:$", c) >= 0:
 		return a.pass(1, awkSign)
 	}
-	return "has " + quoteShort(rest[:1]) + ", which is not looked into"
+	return "has " + quoteShort(rest[:1]) + ", which cannot be judged"
 }
 
 func (a *awkScan) pass(n int, kind awkKind) string {
@@ -110,11 +110,11 @@ func (a *awkScan) newline() string {
 		a.before = awkStart
 	case awkValue, awkText, awkWord:
 		if len(a.parens) > 0 || a.before == awkWord && a.word != "else" && a.word != "do" && !awkAlone[a.word] {
-			return "has a newline where awks differ"
+			return "has a newline that awk versions read differently"
 		}
 		a.before, a.printing = awkStart, false
 	default:
-		return "has a newline where awks differ"
+		return "has a newline that awk versions read differently"
 	}
 	return ""
 }
@@ -122,7 +122,7 @@ func (a *awkScan) newline() string {
 func (a *awkScan) comment() string {
 	comment, _, _ := strings.Cut(a.text[a.at:], "\n")
 	if strings.HasSuffix(comment, "\\") {
-		return "has a comment that may go on in the next line"
+		return "has a comment that may continue on the next line"
 	}
 	a.at += len(comment)
 	return ""
@@ -198,7 +198,7 @@ func (a *awkScan) slash() string {
 		a.at, a.before = end+1, awkText
 		return ""
 	}
-	return "has a slash that may divide or begin a pattern"
+	return "has a slash that may be a division or begin a pattern"
 }
 
 // quoted passes a string.
@@ -207,10 +207,10 @@ func (a *awkScan) quoted() string {
 		switch a.text[i] {
 		case '\\':
 			if i++; strings.HasPrefix(a.text[i:], "\n") {
-				return "has a string that goes on in the next line"
+				return "has a string that continues on the next line"
 			}
 		case '\n':
-			return "has a string that goes on in the next line"
+			return "has a string that continues on the next line"
 		case '"':
 			return a.pass(i+1-a.at, awkText)
 		}
@@ -239,7 +239,7 @@ func init() {
 		awkDoes[name] = "calls " + name
 	}
 	for _, name := range strings.Fields("ARGV ARGC SYMTAB FUNCTAB switch case default namespace") {
-		awkDoes[name] = "has " + name + ", which is not looked into"
+		awkDoes[name] = "has " + name + ", which cannot be judged"
 	}
 }
 
@@ -255,13 +255,13 @@ func (a *awkScan) name() string {
 	a.at, a.before = end, awkValue
 	if c := a.word[0]; c == '.' || '0' <= c && c <= '9' {
 		if !awkNumber.MatchString(a.word) {
-			return "has a number that awks take differently"
+			return "has a number that awk versions read differently"
 		}
 		return ""
 	}
 	switch {
 	case strings.Contains(a.word, "."):
-		return "has a name that awks take differently"
+		return "has a name that awk versions read differently"
 	case awkDoes[a.word] != "":
 		return awkDoes[a.word]
 	case a.word == "print" || a.word == "printf":

@@ -134,7 +134,7 @@ func declares(c *call) {
 // static up to the value.
 func (s *script) exports(variant string, words []word, at Span) {
 	if variant != "export" && variant != "readonly" && variant != "local" {
-		s.hidden("what "+variant+" makes of a variable", at)
+		s.hidden("what "+variant+" does with a variable", at)
 		return
 	}
 	for i, w := range words {
@@ -159,7 +159,7 @@ func (s *script) exported(name string, at Span) {
 	}
 	s.assigned(name, at)
 	s.j.ruled = true
-	s.j.add(CommandVerdict{Decision: p.rules.Default, Reason: "it sets " + quoteShort(name) + " for all commands, which is not allowed (env)", Span: at})
+	s.j.add(CommandVerdict{Decision: p.rules.Default, Reason: "it sets " + quoteShort(name) + " for all commands, which no rule allows (env)", Span: at})
 }
 
 // unset takes functions away too, in bash where no variable has the name.
@@ -256,7 +256,7 @@ func testCommand(c *call) {
 		case w.is("-v") || w.is("-R"):
 			next := c.words[1+i:]
 			if len(next) < 2 || !next[1].static || !isName(next[1].text) {
-				c.s.hidden("a test of a variable's subscript, which bash evaluates", c.span())
+				c.s.hidden("a test of an array subscript, which bash evaluates", c.span())
 			}
 		case w.static || w.tame || w.number:
 		case w.splits || w.globs:

@@ -67,7 +67,7 @@ func readTools() CommandRule {
 		Name:     "read-tools",
 		Decision: Allow,
 		Allow:    []string{Reads},
-		Reason:   "it only prints what there is",
+		Reason:   "it only prints",
 		Commands: append(readCommandNames(), strings.Fields(`tar unzip xz bzip2 zstd zstdcat tee yq bat batcat eza exa fd fdfind ag zgrep less more
 			ss lsof ip ifconfig arp route mount top dmesg sysctl stty tput lsb_release getconf iconv shfmt bc nm objdump
 			dpkg dpkg-query rpm`)...),
@@ -76,7 +76,7 @@ func readTools() CommandRule {
 
 // tellVersions are the words that many programs have for their version.
 func tellVersions() CommandRule {
-	return CommandRule{Name: "versions", Decision: Allow, Allow: []string{Reads}, Reason: "it only tells its version", Commands: versionCommands()}
+	return CommandRule{Name: "versions", Decision: Allow, Allow: []string{Reads}, Reason: "it only prints its version", Commands: versionCommands()}
 }
 
 func gitReads() CommandRule {

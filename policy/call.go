@@ -124,7 +124,7 @@ func (c *call) judge() *ruleMatch {
 			row(c) // it may be that, or anything
 			c.wrapper = false
 		case builtins[name.text] != nil && !c.byShell: // `env jobs -x id` may be a script that has a shell do so
-			c.opaque("is a program by a builtin's name", name, 1)
+			c.opaque("is a program with the name of a shell builtin", name, 1)
 		}
 	}
 	return c.decide()
@@ -178,7 +178,7 @@ func (c *call) decide() *ruleMatch {
 	if len(found) > 1 {
 		c.s.j.unknown = append(c.s.j.unknown, Unknown{What: "which rule matches", Span: c.span()})
 		if verdict.Decision == Deny && !decided {
-			verdict.Rule, verdict.Reason = "", "unknown until it runs: which rule matches "+quoteShort(c.words[0].text)
+			verdict.Rule, verdict.Reason = "", "known only when it runs: which rule matches "+quoteShort(c.words[0].text)
 		}
 	}
 	verdict.Program = c.words[0].text
@@ -210,7 +210,7 @@ func (c *call) ask(m *ruleMatch) CommandVerdict {
 	} else {
 		v.Decision, v.Rule, v.Reason = m.Decision, m.Name, m.Reason
 		if flag := m.denies(c); flag != "" {
-			v.Decision, v.Reason = Deny, "the rule denies "+flag
+			v.Decision, v.Reason = Deny, "the rule denies option "+flag
 		}
 		if v.Reason == "" {
 			v.Reason = fmt.Sprintf("rule %q says %s", m.Name, v.Decision)

@@ -11,7 +11,7 @@ import (
 // not judged.
 func (r Rules) JudgeScript(script, dir string) Verdict {
 	if r.Commands == nil {
-		return Verdict{Decision: Allow, Reason: "there is no command policy, so scripts are not judged"}
+		return Verdict{Decision: Allow, Reason: "there is no command policy, so every script is allowed"}
 	}
 	return r.Commands.Judge(script, dir)
 }

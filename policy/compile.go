@@ -98,14 +98,14 @@ func (r CommandRule) Check() (wrong []error) {
 	for _, command := range r.Commands {
 		words := strings.Fields(command)
 		if len(words) == 0 {
-			bad("commands: %q names nothing", command)
+			bad("commands: %q has no program", command)
 		}
 		for _, word := range words {
 			if strings.Contains(word, "*") && word != "*" {
 				bad("commands: %q: * stands for a whole word", command)
 			}
 			if strings.ContainsAny(word, "'\"`$\\;&|<>") {
-				bad("commands: %q: write words as they are, without quoting", command)
+				bad("commands: %q: write words without quotes", command)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func (r CommandRule) Check() (wrong []error) {
 		if !isName(name) {
 			bad("secrets: %q: write a variable's name, such as API_KEY", name)
 		} else if slices.Contains(r.Grant.Secrets[:i], name) {
-			bad("secrets: %q is there twice", name)
+			bad("secrets: %q is listed twice", name)
 		}
 	}
 	return append(wrong, checkLists(r.Writes, r.Env)...)

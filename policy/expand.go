@@ -12,13 +12,13 @@ import (
 func (s *script) param(p *syntax.ParamExp, quoted bool) word {
 	w := word{splits: !quoted}
 	if p.Param == nil || p.Flags != nil || p.NestedParam != nil || len(p.Modifiers) > 0 || p.Width || p.IsSet {
-		s.deny("an expansion of another shell", s.spanOf(p))
+		s.deny("an expansion that POSIX sh does not have", s.spanOf(p))
 		return w
 	}
 	// Within double quotes the parser takes '$(id)' for quoted, and shells run
 	// it; on a double quote and a backslash there they differ among themselves.
 	if quoted && strings.ContainsAny(s.source(p), "'\"\\") {
-		s.deny("quotes within a quoted expansion, which readers take differently", s.spanOf(p))
+		s.deny("quotes in a quoted expansion, which shells read differently", s.spanOf(p))
 	}
 	name := p.Param.Value
 	if p.Excl { // ${!x}: the value names what is evaluated (GHSA-g8r9-g2v8-jv6f)
@@ -95,7 +95,7 @@ func (s *script) arithm(x syntax.ArithmExpr) {
 			s.operand(x)
 		}
 	default:
-		s.deny("a kind of arithmetic that is not known here", s.spanOf(x))
+		s.deny("an unsupported kind of arithmetic", s.spanOf(x))
 	}
 }
 
@@ -124,7 +124,7 @@ func (s *script) operand(w *syntax.Word) {
 			return
 		}
 	}
-	s.hidden("arithmetic on what is not surely a number, which bash evaluates", s.spanOf(w))
+	s.hidden("arithmetic on a value that may not be a number, which bash evaluates", s.spanOf(w))
 }
 
 func isHex(text string) bool {
@@ -146,7 +146,7 @@ func (s *script) testExpr(x syntax.TestExpr) {
 		s.testExpr(x.X)
 		if name, ok := x.X.(*syntax.Word); x.Op == syntax.TsVarSet || x.Op == syntax.TsRefVar {
 			if !ok || !isName(name.Lit()) {
-				s.hidden("a test of a variable's subscript, which bash evaluates", s.spanOf(x))
+				s.hidden("a test of an array subscript, which bash evaluates", s.spanOf(x))
 			}
 		}
 	case *syntax.BinaryTest:
@@ -161,7 +161,7 @@ func (s *script) testExpr(x syntax.TestExpr) {
 			}
 		}
 	default:
-		s.deny("a kind of test that is not known here", s.spanOf(x))
+		s.deny("an unsupported kind of test", s.spanOf(x))
 	}
 }
 

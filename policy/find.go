@@ -44,7 +44,7 @@ func (f *findReader) word(w word) {
 	case !w.static && !f.began && (!w.mayBeOption() || harmlessGlob(w)):
 		f.roots = append(f.roots, w)
 	case !w.static:
-		f.unknown("a word that find may take for -exec", w)
+		f.unknown("a word that find may read as -exec", w)
 	case !f.began && !strings.HasPrefix(w.text, "-") && w.text != "!" && w.text != "(":
 		f.roots = append(f.roots, w)
 	case strings.HasPrefix(w.text, "-O") && isDigits(w.text[2:]):
@@ -95,7 +95,7 @@ func (f *findReader) value(w word) {
 	case (w.splits || w.globs) && !harmlessGlob(w):
 		f.unknown("a word that may become several (quote it)", w)
 	case f.lacks && w.mayBeOption() && !harmlessGlob(w):
-		f.unknown("a word that find takes for an action if the pattern before it matches nothing (quote it)", w)
+		f.unknown("a word that find reads as an action if the pattern before it matches nothing (quote it)", w)
 	}
 	f.lacks = f.lacks || w.globs
 }

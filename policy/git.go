@@ -106,7 +106,7 @@ func git(c *call) {
 	case sub.text == "help" && slices.ContainsFunc(p.operands[1:], func(w word) bool {
 		return !w.static || strings.Trim(w.text, gitNames) != "" || w.text[:1] != "-" && !c.piped
 	}):
-		c.opaque("shows a page, which on a terminal may run commands", sub, 2) // and man takes what has a slash for a file
+		c.opaque("shows a manual page, and a pager can run commands on a terminal", sub, 2) // and man takes what has a slash for a file
 	case grammar != nil:
 		c.parse(p.operands[1:], grammar)
 	case list != nil && c.gitList(p.operands[1:], list.options, list.words):

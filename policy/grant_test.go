@@ -107,20 +107,20 @@ func TestGrantJSON(t *testing.T) {
 
 func TestGrantsAreChecked(t *testing.T) {
 	for want, g := range map[string]Grant{
-		"grant.timeout: 1ms is too short: write at least 1s":              {Timeout: time.Millisecond},
-		"grant.timeout: -1s is too short: write at least 1s":              {Timeout: -time.Second},
-		"grant.idle_timeout: 999ms is too short: write at least 1s":       {IdleTimeout: 999 * time.Millisecond},
-		"grant.limits.memory: 5 is below the least of 6291456 bytes":      {Limits: sandbox.Limits{Memory: 5}},
-		"grant.limits.cpus: -1 is below the least of 0.01":                {Limits: sandbox.Limits{CPUs: -1}},
-		"grant.limits.pids: 3 is below the least of 4":                    {Limits: sandbox.Limits{Pids: 3}},
-		"grant.limits.output: 1 is below the least of 1024 bytes":         {Limits: sandbox.Limits{Output: 1}},
-		"grant.limits.tmp: 1 is below the least of 65536 bytes":           {Limits: sandbox.Limits{Tmp: 1}},
-		"grant.limits.files: 15 is below the least of 16":                 {Limits: sandbox.Limits{Files: 15}},
-		`grant.network: "host": a rule can only take it away: write none`: {Network: "host"},
-		`grant.mounts: "rw": write ro or none`:                            {Mounts: "rw"},
-		`secrets: "": write a variable's name, such as API_KEY`:           {Secrets: []string{""}},
-		`secrets: "A B": write a variable's name, such as API_KEY`:        {Secrets: []string{"A", "A B"}},
-		`secrets: "A" is there twice`:                                     {Secrets: []string{"A", "B", "A"}},
+		"grant.timeout: 1ms is too short: write 1s or more":                     {Timeout: time.Millisecond},
+		"grant.timeout: -1s is too short: write 1s or more":                     {Timeout: -time.Second},
+		"grant.idle_timeout: 999ms is too short: write 1s or more":              {IdleTimeout: 999 * time.Millisecond},
+		"grant.limits.memory: 5 bytes is below the minimum of 6 MiB":            {Limits: sandbox.Limits{Memory: 5}},
+		"grant.limits.cpus: -1 is below the minimum of 0.01":                    {Limits: sandbox.Limits{CPUs: -1}},
+		"grant.limits.pids: 3 is below the minimum of 4":                        {Limits: sandbox.Limits{Pids: 3}},
+		"grant.limits.output: 1 byte is below the minimum of 1 KiB":             {Limits: sandbox.Limits{Output: 1}},
+		"grant.limits.tmp: 1 byte is below the minimum of 64 KiB":               {Limits: sandbox.Limits{Tmp: 1}},
+		"grant.limits.files: 15 is below the minimum of 16":                     {Limits: sandbox.Limits{Files: 15}},
+		`grant.network: "host": a rule can only remove the network: write none`: {Network: "host"},
+		`grant.mounts: "rw": write ro or none`:                                  {Mounts: "rw"},
+		`secrets: "": write a variable's name, such as API_KEY`:                 {Secrets: []string{""}},
+		`secrets: "A B": write a variable's name, such as API_KEY`:              {Secrets: []string{"A", "A B"}},
+		`secrets: "A" is listed twice`:                                          {Secrets: []string{"A", "B", "A"}},
 	} {
 		_, err := CommandRules{Rules: []CommandRule{granting("r", Allow, "x", g)}}.Compile()
 		if err == nil || !strings.Contains(err.Error(), `rule "r": `+want) {

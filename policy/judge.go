@@ -131,12 +131,12 @@ func (j *judge) verdict() Verdict {
 		}
 	}
 	if len(j.commands) == 0 {
-		v.Reason = "it runs nothing that a rule decides on"
+		v.Reason = "no rule applies to it"
 	}
 	// What only moves within the shell, such as cd, is no reason to allow.
 	if d := j.policy.rules.Default; !j.ruled && d < v.Decision {
 		v.Decision, v.Rule, v.Span = d, "", j.span(0, len(j.src))
-		v.Reason = "it runs nothing that a rule decides on, and the default is " + d.String()
+		v.Reason = "no rule applies to it, and the default is " + d.String()
 	}
 	if v.Decision > Deny {
 		v.Grant, v.Withheld = j.granted.Grant, j.granted.withheld()

@@ -15,7 +15,7 @@ func regexEnd(text string, i int, delimiter byte) (end int, what string) {
 			end++
 		}
 		if end >= len(text) || text[end] == '\n' {
-			return end, "a regular expression that goes on in the next line"
+			return end, "a regular expression that continues on the next line"
 		}
 	}
 	if end >= len(text) {
@@ -23,7 +23,7 @@ func regexEnd(text string, i int, delimiter byte) (end int, what string) {
 	}
 	for reading := range brackets(1 << 3) {
 		if reading.open(text[i:end]) {
-			return end, "a delimiter in brackets, which programs take differently (write it as \\" + string(delimiter) + ")"
+			return end, "a delimiter in brackets, which programs read differently (write it as \\" + string(delimiter) + ")"
 		}
 	}
 	return end, ""

@@ -54,19 +54,19 @@ func checkPaths(m sandbox.Mount) *refusal {
 	if path.IsAbs(m.Source) && path.IsAbs(m.Target) {
 		return nil
 	}
-	return &refusal{`rule "absolute paths only"`, "write both paths whole"}
+	return &refusal{`rule "absolute paths only"`, "write both paths in full, beginning with /"}
 }
 
 func (r Rules) checkSource(m sandbox.Mount) *refusal {
 	for _, p := range slices.Concat([]string{"/"}, hostPaths, r.Protected) {
 		// Everything is below "/" and nothing holds it but itself.
 		if Within(m.Source, p) || p != "/" && Within(p, m.Source) {
-			return &refusal{fmt.Sprintf("rule %q", "protected path "+p), "mount a directory that neither is, holds nor is inside it"}
+			return &refusal{fmt.Sprintf("rule %q", "protected path "+p), "mount a directory that does not overlap with this path"}
 		}
 	}
 	for _, p := range r.Fixed {
 		if Within(p, m.Source) || m.Writable && Within(m.Source, p) {
-			return &refusal{fmt.Sprintf("rule %q", "belljar's configuration "+p), "mount a directory without it, or its directory read-only, or keep the configuration elsewhere"}
+			return &refusal{fmt.Sprintf("rule %q", "belljar's configuration "+p), "mount a directory that does not contain it, or mount its directory read-only, or move the configuration"}
 		}
 	}
 	return nil
@@ -82,7 +82,7 @@ func checkTarget(m sandbox.Mount) *refusal {
 // checkAllowed looks for a rule that covers m. Where none does, it names the
 // one that came closest.
 func (r Rules) checkAllowed(m sandbox.Mount) *refusal {
-	no := &refusal{"no rule in mounts.allow", "allow the source in sandbox.yaml under mounts.allow"}
+	no := &refusal{"no rule in mounts.allow", "add the source to mounts.allow in sandbox.yaml"}
 	closest := 0
 	for i, rule := range r.Mounts {
 		switch {

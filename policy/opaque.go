@@ -19,7 +19,7 @@ var opaqueRows = []opaqueRow{
 		pytest py.test jest vitest mocha tsc eslint prettier phpunit rspec ansible ansible-playbook terraform vagrant packer pre-commit
 		husky nx turbo gulp grunt webpack vite rollup esbuild babel gcc g++ cc c++ clang clang++ tcc ld as ar gdb lldb run-parts cron crontab at batch systemctl service
 		golangci-lint staticcheck black ruff mypy flake8 pylint isort clang-format shfmt buf protoc wire swc`},
-	{"can run commands and write files from within", `vi vim vim.basic vim.tiny nvim view rvim rview ex ed red nano pico emacs emacsclient mg joe micro kak helix hx
+	{"can run commands and write files interactively", `vi vim vim.basic vim.tiny nvim view rvim rview ex ed red nano pico emacs emacsclient mg joe micro kak helix hx
 		less more most pg man info screen tmux byobu mutt mail mailx ftp tftp telnet psql mysql mariadb sqlite3 redis-cli mongo mongosh irssi lynx w3m links elinks
 		top htop btop iftop nmap tcpdump tshark wireshark msfconsole dialog whiptail zathura pdftex latex pdflatex xelatex lualatex tex
 		dmesg journalctl loginctl lftp nethack aspell cowsay cowthink lolcat figlet tig lazygit gitk ranger mc nnn vifm fzf`},

@@ -204,7 +204,7 @@ func TestLookAlikes(t *testing.T) {
 		"\u0435cho a":        "no rule matches \"\u0435cho\" (\"\\u0435cho\"), and the default is deny",
 		"ls; \uff4c\uff53 a": "no rule matches \"\uff4c\uff53\" (\"\\uff4c\\uff53\"), and the default is deny",
 		"git st\u0430tus":    "no rule matches \"git\" \"st\u0430tus\" (\"st\\u0430tus\"), and the default is deny",
-		"sort --\u0430bc f":  "\"sort\" option \"--\u0430bc\" (\"--\\u0430bc\"), which rule \"read-files\" does not allow (it has no allow_unknown)",
+		"sort --\u0430bc f":  "\"sort\" option \"--\u0430bc\" (\"--\\u0430bc\"), which rule \"read-files\" does not allow (add allow_unknown)",
 		"cat a > d\u043enn":  "a redirection writes \"d\u043enn\" (\"d\\u043enn\"), which no path rule allows",
 		"echo \u0435cho":     "it only reads and prints",
 		"prog donn\u00e9es":  "no rule matches \"prog\", and the default is deny",

@@ -231,7 +231,7 @@ func (row optionRow) archive(c *call, p *parsed, words []word) {
 		}
 		for _, o := range p.options {
 			if o.name == "file" && mayBeElsewhere(o.value) {
-				c.opaque("runs rsh for an archive elsewhere", o.value, 0) // tar(1), --force-local
+				c.opaque("runs rsh for an archive on another host", o.value, 0) // tar(1), --force-local
 			}
 			switch o.name {
 			case "create", "append", "update", "concatenate":

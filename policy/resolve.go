@@ -80,7 +80,7 @@ func (s *script) part(r *resolver, part syntax.WordPart, first, quoted bool) {
 	switch part := part.(type) {
 	case *syntax.Lit:
 		if !quoted && (strings.Contains(part.Value, "<(") || strings.Contains(part.Value, ">(")) {
-			s.unsure("a process substitution that only some shells see", s.spanOf(part)) // busybox does in ${x:-<(id)}
+			s.unsure("a process substitution, which only some shells have", s.spanOf(part)) // busybox does in ${x:-<(id)}
 		}
 		s.literal(r, part.Value, first, quoted)
 	case *syntax.SglQuoted:
@@ -118,7 +118,7 @@ func (s *script) part(r *resolver, part syntax.WordPart, first, quoted bool) {
 		s.hidden("an extended pattern", s.spanOf(part))
 		r.take(word{splits: true}, first)
 	default:
-		s.deny("a kind of word that is not known here", s.spanOf(part))
+		s.deny("an unsupported kind of word", s.spanOf(part))
 		r.unknown()
 	}
 }
@@ -128,7 +128,7 @@ func (s *script) part(r *resolver, part syntax.WordPart, first, quoted bool) {
 func (s *script) backquotes(c *syntax.CmdSubst) {
 	inner := s.source(c)
 	if inner = inner[1:max(len(inner)-1, 1)]; strings.ContainsAny(inner, "`\\#") || strings.Contains(inner, "<<") {
-		s.deny("backquotes around what readers take differently (write $(…))", s.spanOf(c))
+		s.deny("backquotes around text that shells read differently (write $(…))", s.spanOf(c))
 	}
 }
 

@@ -59,7 +59,7 @@ func (s *script) judgeText(in where) where {
 	}
 	if err != nil {
 		at, what := parseError(err)
-		if what = "the script does not parse: " + what; s.onlyBash || !s.parsesAs(s.other()) {
+		if what = "the script has a syntax error: " + what; s.onlyBash || !s.parsesAs(s.other()) {
 			s.deny(what, s.span(at, at+1))
 		} else {
 			s.unsure(what, s.span(at, at+1))
@@ -72,15 +72,15 @@ func (s *script) judgeText(in where) where {
 		return lostWhere
 	}
 	if at := splitComment(file, s.text); at >= 0 {
-		s.deny("a comment ends in a backslash, which readers take differently", s.span(at, at+1))
+		s.deny("a comment ends in a backslash, which shells read differently", s.span(at, at+1))
 		return lostWhere
 	}
 	if at := hereDocAfter(file, s.text); at >= 0 {
-		s.deny("a here-document of a substitution stands after it, which readers take differently (end the line before the bracket)", s.span(at, at+1))
+		s.deny("a here-document in a substitution continues after it, which shells read differently (end the line before the closing bracket)", s.span(at, at+1))
 		return lostWhere
 	}
 	if at := joinedDollar(file, s.text); at >= 0 {
-		s.deny("a dollar sign goes on in the next line, which readers take differently", s.span(at, at+1))
+		s.deny("a dollar sign before a line end, which shells read differently", s.span(at, at+1))
 		return lostWhere
 	}
 	if inner := s.unwrapped(); inner != nil {
@@ -108,7 +108,7 @@ func parseError(err error) (at int, what string) {
 	case errors.As(err, &bad):
 		return int(bad.Pos.Offset()), oneLine(bad.Text)
 	case errors.As(err, &other):
-		return int(other.Pos.Offset()), "not every sh has " + oneLine(other.Feature)
+		return int(other.Pos.Offset()), "some shells do not have " + oneLine(other.Feature)
 	}
 	return 0, oneLine(err.Error())
 }
@@ -159,7 +159,7 @@ func (s *script) hidden(what string, at Span) {
 	s.j.ruled = true
 	s.j.granted.narrow(s.j.policy.least.Grant)
 	s.j.granted.share(nil)
-	s.j.add(CommandVerdict{Decision: s.j.policy.worst, Reason: "unknown until it runs: " + what, Span: at})
+	s.j.add(CommandVerdict{Decision: s.j.policy.worst, Reason: "known only when it runs: " + what, Span: at})
 }
 
 // enter counts a step, and is false past a limit.

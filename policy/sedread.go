@@ -18,7 +18,7 @@ type sedReader struct {
 func (r *sedReader) read(script string) {
 	for _, line := range sedLines(script) {
 		if trailingBackslashes(line)%2 == 1 {
-			r.what = "a script that goes on in the next -e or -f"
+			r.what = "a script that continues in the next -e or -f"
 		}
 		r.text, r.at = line, 0
 		for r.more() {
@@ -76,7 +76,7 @@ func (r *sedReader) rest(what string) string {
 	rest := r.text[r.at:]
 	r.at = len(r.text)
 	if strings.Contains(rest, "\n") {
-		r.what = what + " that goes on in the next line"
+		r.what = what + " that continues on the next line"
 	}
 	return rest
 }
@@ -163,7 +163,7 @@ func (r *sedReader) label() {
 	}
 	after := strings.TrimLeft(r.text[r.at:], "}")
 	if strings.Contains(after, "\n") || after != "" && strings.IndexByte(" \t;", after[0]) < 0 {
-		r.what = "a label that seds end differently"
+		r.what = "a label that sed versions end differently"
 	}
 }
 
@@ -182,7 +182,7 @@ func (r *sedReader) fileName() string {
 func (r *sedReader) addedText() {
 	r.skip(" \t")
 	if strings.TrimLeft(strings.TrimPrefix(r.text[r.at:], "\\"), " \t\n") == "" {
-		r.what = "a text that is not in the same -e"
+		r.what = "a text that is in another -e"
 	}
 	r.at = len(r.text)
 }

@@ -56,7 +56,7 @@ func (c *call) askEnv(m *ruleMatch, v *CommandVerdict) {
 			}
 		}
 		if d < v.Decision {
-			v.Decision, v.Reason = d, fmt.Sprintf("it sets %s, which is not allowed (env)", quoteShort(name))
+			v.Decision, v.Reason = d, fmt.Sprintf("it sets %s, which no rule allows (env)", quoteShort(name))
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (c *call) askUse(m *ruleMatch, u use, base Decision) (Decision, string) {
 	if m == nil {
 		switch {
 		case u.kind == useUnknown: // no more than what "runs" could be
-			return p.rules.Default, "unknown until it runs: " + u.what
+			return p.rules.Default, "known only when it runs: " + u.what
 		case u.kind == useWrites && c.s.mayWrite(c.in, u.file, nil):
 			return base, ""
 		case u.kind == useWrites && len(p.rules.Writes) > 0:
@@ -103,7 +103,7 @@ func (c *call) askUse(m *ruleMatch, u use, base Decision) (Decision, string) {
 	case useWrites:
 		unbound := len(p.rules.Writes)+len(m.Writes) == 0
 		allowed = named && unbound || slices.Contains(m.Allow, Writes) || c.s.mayWrite(c.in, u.file, m)
-		add = "path for that under writes, and no allow: [writes]"
+		add = "a path to its writes, or allow: [writes]"
 	}
 	if allowed {
 		return base, ""
@@ -112,7 +112,7 @@ func (c *call) askUse(m *ruleMatch, u use, base Decision) (Decision, string) {
 	if m.leavesToAsk(p) {
 		d = min(base, Ask)
 	}
-	return d, fmt.Sprintf("%s %s, which rule %q does not allow (it has no %s)", program, u.what, m.Name, add)
+	return d, fmt.Sprintf("%s %s, which rule %q does not allow (add %s)", program, u.what, m.Name, add)
 }
 
 // leavesToAsk tells whether the rule is on nothing but reading, so that a person

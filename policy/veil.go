@@ -23,7 +23,7 @@ func odd(text string) string {
 	case r == utf8.RuneError && size == 1:
 		return "the script is not UTF-8"
 	case isControl(r) && r != '\n' && r != '\t', unicode.Is(unicode.Bidi_Control, r):
-		return fmt.Sprintf("the script holds the control character %U", r)
+		return fmt.Sprintf("the script contains the control character %U", r)
 	}
 	return ""
 }

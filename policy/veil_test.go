@@ -53,7 +53,7 @@ func TestOddBytes(t *testing.T) {
 
 // What is denied is shown as it was given.
 func TestOddSpan(t *testing.T) {
-	if v := bundled(t, "readonly", ShellPOSIX).Judge("ls 'a\xffb'\nls \x1b", ""); v.Reason != "the script holds the control character U+001B" || v.Span != (Span{Start: 12, End: 13, Line: 2, Column: 4}) {
+	if v := bundled(t, "readonly", ShellPOSIX).Judge("ls 'a\xffb'\nls \x1b", ""); v.Reason != "the script contains the control character U+001B" || v.Span != (Span{Start: 12, End: 13, Line: 2, Column: 4}) {
 		t.Errorf("%+v", v)
 	}
 }

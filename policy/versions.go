@@ -89,7 +89,7 @@ func (c *call) tellsVersion() bool {
 	case slices.Contains(phrases, strings.Join(words, "@")):
 		return true
 	case slices.ContainsFunc(phrases, begins):
-		c.opaque("may do more than tell its version", c.words[1], 1)
+		c.opaque("may do more than print its version", c.words[1], 1)
 	}
 	return false
 }

@@ -39,7 +39,7 @@ func (s *script) stmt(stmt *syntax.Stmt, in where) (ok, fail where) {
 		in = lostWhere
 	}
 	if stmt.Coprocess || stmt.Disown {
-		s.deny("an operator of another shell", s.spanOf(stmt))
+		s.deny("an operator that POSIX sh does not have", s.spanOf(stmt))
 	}
 	if call, isCall := stmt.Cmd.(*syntax.CallExpr); isCall {
 		ok, fail = s.simple(call, stmt.Redirs, in)
@@ -121,7 +121,7 @@ func (s *script) bashOnly(cmd syntax.Command, in where) (ok, fail where) {
 		}
 		s.stmt(cmd.Stmt, in)
 	default:
-		s.deny(fmt.Sprintf("a kind of command that is not known here (%T)", cmd), s.spanOf(cmd))
+		s.deny(fmt.Sprintf("an unsupported kind of command (%T)", cmd), s.spanOf(cmd))
 	}
 	return in, in
 }
@@ -131,7 +131,7 @@ func (s *script) bashOnly(cmd syntax.Command, in where) (ok, fail where) {
 // nor the bash reading has: `[[ a && id ]]` behind a $'\”.
 func (s *script) needBash(n syntax.Node) {
 	if !s.onlyBash {
-		s.unsure("only bash reads this so, and sh may be another shell", s.spanOf(n))
+		s.unsure("only bash reads this in this way, and sh may be another shell", s.spanOf(n))
 	}
 }
 
@@ -150,7 +150,7 @@ func (s *script) binary(cmd *syntax.BinaryCmd, in where) (ok, fail where) {
 		s.stmt(cmd.Y, in)
 		return in, in
 	}
-	s.deny("an operator that is not known here", s.spanOf(cmd))
+	s.deny("an unsupported operator", s.spanOf(cmd))
 	return in, in
 }
 
@@ -196,7 +196,7 @@ func (s *script) forClause(cmd *syntax.ForClause, in where) where {
 			s.arithm(x)
 		}
 	default:
-		s.deny("a kind of loop that is not known here", s.spanOf(cmd))
+		s.deny("an unsupported kind of loop", s.spanOf(cmd))
 	}
 	in = s.loopIn(in, cmd.Do)
 	s.stmts(cmd.Do, in, false)
@@ -226,12 +226,12 @@ func (s *script) function(f *syntax.FuncDecl) {
 		s.needBash(f)
 	}
 	if f.Name == nil || len(f.Names) > 0 {
-		s.deny("a function without one name", s.spanOf(f))
+		s.deny("a function that does not have one name", s.spanOf(f))
 		return
 	}
 	name := f.Name.Value
 	if s.j.policy.named[name] || builtins[name] != nil || programs[name] != nil || !isName(name) {
-		s.hidden(fmt.Sprintf("the function %s hides the program of that name", name), s.spanOf(f))
+		s.hidden(fmt.Sprintf("the function %s replaces the program of that name", name), s.spanOf(f))
 	}
 	s.stmt(f.Body, lostWhere)
 }

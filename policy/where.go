@@ -176,7 +176,7 @@ func (s *script) redirect(r *syntax.Redirect, in where, rule *ruleMatch) {
 		s.connects(r, target, rule)
 		s.writes(r, target, in, rule)
 	default:
-		s.deny("a redirection that is not known here", s.spanOf(r))
+		s.deny("an unsupported redirection", s.spanOf(r))
 	}
 }
 
@@ -187,7 +187,7 @@ func (s *script) connects(r *syntax.Redirect, target word, rule *ruleMatch) {
 	case s.lang != langBash, target.number, target.procSubst, target.static && !target.connects(), s.keepsAway(r.Word):
 	case !target.static && rule != nil && rule.AllowUnknown:
 	default:
-		s.redirected("may open a connection, as bash does for a file below /dev/tcp (begin its name with ./)", r, target, Runs, rule)
+		s.redirected("may open a network connection, as bash does for files below /dev/tcp (write ./ before the name)", r, target, Runs, rule)
 	}
 }
 
@@ -212,7 +212,7 @@ func (s *script) redirected(what string, r *syntax.Redirect, target word, use st
 		return
 	}
 	if !target.static {
-		s.j.unknown = append(s.j.unknown, Unknown{What: "where a redirection leads", Span: s.spanOf(r)})
+		s.j.unknown = append(s.j.unknown, Unknown{What: "which file a redirection writes or reads", Span: s.spanOf(r)})
 	}
 	c := CommandVerdict{Reason: "a redirection " + what + ", which no path rule allows", Span: s.spanOf(r)}
 	if use == Runs {
@@ -241,7 +241,7 @@ func (s *script) hereDoc(r *syntax.Redirect) {
 	}
 	if body := r.Hdoc; !quoted {
 		if start, end := int(body.Pos().Offset()), int(body.End().Offset()); end <= len(s.text) && start <= end && strings.Contains(s.text[start:end], "\\\n") {
-			s.deny("a here-document joins lines with a backslash, which readers take differently", s.spanOf(r))
+			s.deny("a here-document joins lines with a backslash, which shells read differently", s.spanOf(r))
 		}
 		s.parts(body.Parts, true)
 	}

@@ -29,7 +29,7 @@ func (w word) show() string {
 	if w.static {
 		return quoteShort(w.text)
 	}
-	return "a name that only the run reveals"
+	return "a name that is known only when it runs"
 }
 
 // mayBeOption tells whether one of the fields may start with a dash.

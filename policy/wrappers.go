@@ -68,7 +68,7 @@ func init() {
 				return
 			}
 			if row.skip > 0 && !row.does && len(operands) > 0 && !isCount(operands[0]) {
-				c.unknown("whether "+row.name+" takes the word for a number or a command", c.words[0])
+				c.unknown("whether "+row.name+" reads the word as a number or a command", c.words[0])
 			}
 			if unknown {
 				c.runAny(operands)
@@ -185,7 +185,7 @@ func chroot(c *call) {
 // parallel makes a shell line of its words and its input, which are unknown. A
 // rule that names it allows that, and a denial of what it names counts.
 func parallel(c *call) {
-	c.opaque("has a shell run its words and its input", c.words[0], 1)
+	c.opaque("runs its words and its input in a shell", c.words[0], 1)
 	if c.s.j.policy.rules.Default > Deny {
 		c.runAny(c.words[1:])
 	}

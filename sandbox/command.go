@@ -46,7 +46,7 @@ type Command struct {
 	// for the first, and all have the same image, limits and mounts. The first's
 	// user owns /work and what Tmpfs names; all may write to /tmp.
 	Session  string
-	Parallel bool // do not wait for the session's other parallel commands
+	Parallel bool // run at the same time as the session's other parallel commands
 
 	Profile string // "" is DefaultProfile
 	Image   string // a reference, such as "belljar/base"

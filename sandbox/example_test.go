@@ -39,7 +39,7 @@ func ExampleRun() {
 	// Output:
 	// error exited 2 <nil>
 	// 1 test failed
-	// invalid_command user "root" is root, which no command runs as
+	// invalid_command user "root" is root, and commands never run as root
 }
 
 // Events are read to their end, which is the result.

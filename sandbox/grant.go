@@ -3,7 +3,6 @@ package sandbox
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -16,16 +15,16 @@ func (g Grant) Check() (wrong []error) {
 		d    time.Duration
 	}{{"timeout", g.Timeout}, {"idle_timeout", g.IdleTimeout}} {
 		if t.d != 0 && t.d < MinTimeout {
-			bad("%s: %v is too short: write at least %v", t.name, t.d, MinTimeout)
+			bad("%s: %v is too short: write %v or more", t.name, t.d, MinTimeout)
 		}
 	}
 	for _, l := range g.Limits.each() {
 		if l.value != 0 && l.tooLow() {
-			bad("limits.%s: %s is below the least of %s%s", l.name, decimal(l.value), decimal(l.least), l.unit)
+			bad("limits.%s: %s is below the minimum of %s", l.name, l.format(l.value), l.format(l.least))
 		}
 	}
 	if g.Network != "" && g.Network != "none" {
-		bad("network: %q: a rule can only take it away: write none", g.Network)
+		bad("network: %q: a rule can only remove the network: write none", g.Network)
 	}
 	if g.Mounts != "" && g.Mounts != NoMounts && g.Mounts != ReadOnlyMounts {
 		bad("mounts: %q: write ro or none", g.Mounts)
@@ -40,29 +39,19 @@ func (g Grant) Narrows() (words []string) {
 			words = append(words, fmt.Sprintf(format, args...))
 		}
 	}
-	add(g.Timeout > 0, "timeout %v", g.Timeout)
-	add(g.IdleTimeout > 0, "idle timeout %v", g.IdleTimeout)
+	add(g.Timeout > 0, "timeout %s", FormatDuration(g.Timeout))
+	add(g.IdleTimeout > 0, "idle timeout %s", FormatDuration(g.IdleTimeout))
 	l := g.Limits
-	add(l.Memory > 0, "memory %s", size(l.Memory))
+	add(l.Memory > 0, "memory %s", FormatSize(l.Memory))
 	add(l.CPUs > 0, "cpus %s", decimal(l.CPUs))
 	add(l.Pids > 0, "pids %d", l.Pids)
-	add(l.Output > 0, "output %s", size(l.Output))
-	add(l.Tmp > 0, "tmp %s", size(l.Tmp))
+	add(l.Output > 0, "output %s", FormatSize(l.Output))
+	add(l.Tmp > 0, "tmp %s", FormatSize(l.Tmp))
 	add(l.Files > 0, "files %d", l.Files)
 	add(g.Network != "", "network %s", g.Network)
 	add(g.Mounts == ReadOnlyMounts, "mounts read-only")
 	add(g.Mounts == NoMounts, "no mounts")
 	return words
-}
-
-// size writes bytes as people do: 64MiB. Of what no unit fits, the first digits.
-func size(bytes int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
-	n := float64(bytes)
-	for n >= 1024 && len(units) > 1 {
-		n, units = n/1024, units[1:]
-	}
-	return strconv.FormatFloat(n, 'g', 4, 64) + units[0]
 }
 
 // Container is what of it a container has: the rest is the command's alone.

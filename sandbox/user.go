@@ -34,9 +34,9 @@ func (u User) same(other User) bool {
 }
 
 const (
-	rootHint = "give a UID above 0, such as 65534:65534: root of a container is a step from root of the host; install what is needed into the image, as `belljar images build debian --packages` does"
+	rootHint = "use a UID above 0, such as 65534:65534, because root in a container can more easily become root on the host; if you need root to install packages, build an image: belljar images build debian --packages"
 
-	userHint = "write UID:GID in numbers, such as 65534:65534, or names that the image has, such as nobody or nobody:staff"
+	userHint = "write UID:GID in numbers, such as 65534:65534, or names of the image, such as nobody or nobody:staff"
 
 	// maxName is the longest name of an account (useradd(8)).
 	maxName   = 32
@@ -54,7 +54,7 @@ func ParseUser(text string) (User, error) {
 	gid, okGID := parseID(second)
 	switch {
 	case IsRoot(text):
-		return User{}, Invalid(rootHint, "user %.80q is root, which no command runs as", text)
+		return User{}, Invalid(rootHint, "user %.80q is root, and commands never run as root", text)
 	case okUID && okGID:
 		return User{UID: uid, GID: gid}, nil
 	case !okUID && !isName(first) || both && !okGID && !isName(second):
@@ -71,7 +71,7 @@ func (u User) Check() error {
 		_, err := ParseUser(u.Name)
 		return err
 	case u.UID == 0:
-		return Invalid(rootHint, "user %d:%d is root, which no command runs as", u.UID, u.GID)
+		return Invalid(rootHint, "user %d:%d is root, and commands never run as root", u.UID, u.GID)
 	case u.UID < 0 || u.GID < 0:
 		return Invalid("give UID:GID with a UID above 0, such as 65534:65534", "user %d:%d is not allowed", u.UID, u.GID)
 	}

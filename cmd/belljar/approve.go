@@ -30,8 +30,8 @@ func (y byYes) Approve(_ context.Context, q sandbox.Question) (sandbox.Approval,
 type byTerminal struct{}
 
 // errNobody is why nobody is asked.
-var errNobody = &sandbox.Error{Cause: sandbox.CauseDenied, Message: "nobody is there to ask",
-	Hint: "run it in the foreground of a terminal, with stderr on it, or add --yes to approve all that the policy asks about"}
+var errNobody = &sandbox.Error{Cause: sandbox.CauseDenied, Message: "no one is available to ask",
+	Hint: "run belljar in the foreground of a terminal, without redirecting stderr, or add --yes to approve everything that the policy asks about"}
 
 // look is how often a question that waits for its answer is looked at: whether
 // it still waits, and is still in the foreground.
@@ -74,8 +74,8 @@ func (byTerminal) Approve(ctx context.Context, q sandbox.Question) (sandbox.Appr
 
 // tooNarrow is why nobody is asked at a terminal that nobody can read.
 func tooNarrow(columns int) error {
-	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("the terminal is %d columns wide, too narrow to ask there", columns),
-		Hint: fmt.Sprintf("make it %d or more, or add --yes to approve all that the policy asks about", leastColumns)}
+	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("the terminal is too narrow to ask for approval: it has %d columns", columns),
+		Hint: fmt.Sprintf("widen it to %d columns or more, or add --yes to approve everything that the policy asks about", leastColumns)}
 }
 
 // afresh ends what an earlier command's output left on: a string, hidden text and

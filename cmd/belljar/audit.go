@@ -33,33 +33,33 @@ func caller() sandbox.Caller {
 func auditCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Check the record of what was decided about commands, and how they ended",
+		Short: "Check the audit log: decisions about commands, and how commands ended",
 		Args:  cobra.NoArgs,
 	}
 	cmd.AddCommand(auditVerifyCmd(g))
 	return cmd
 }
 
-const auditVerifyHelp = `Check that the audit's records are one chain: read FILE, or the one that is
-configured (audit.file), and all that it was rotated to, and say where a record
-was changed, dropped, added or moved.
+const auditVerifyHelp = `Check that the audit log is one unbroken chain of records. The command reads FILE
+(default: audit.file) and its rotated files, and reports every record that was
+changed, removed, added or moved.
 
-Each record has the SHA-256 of the one before it, and FILE.head has that of the
-last. These hashes have no key: whoever may write all the files, as belljar's own
-user may, can make them all anew, and nothing in them shows that. Only a head
-that was noted elsewhere does: keep the one that is printed, on another machine,
-and give it to --head later.
+Each record contains the SHA-256 of the record before it, and FILE.head contains
+that of the last one. The hashes have no key: anyone who can write all the files,
+such as belljar's own user, can create a new chain that passes this check. To
+detect that, store the head that this command prints on another machine, and pass
+it to --head later.
 
-A warning is what a kill or a full disk leaves; no record is missing or changed.
+A warning reports traces of a kill or a full disk: no record is missing or changed.
 
-The exit status is 0 where the chain is whole, 1 where something was found, and
-125 where the files cannot be read.`
+The exit status is 0 if the chain is intact, 1 if something was found, and 125 if
+the files cannot be read.`
 
 func auditVerifyCmd(g *globals) *cobra.Command {
 	var format, head string
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
-		Short: "Find any edit, drop or reorder of the audit's records",
+		Short: "Detect changed, removed or reordered records in the audit log",
 		Long:  auditVerifyHelp,
 		Example: `  belljar audit verify
   belljar audit verify --head sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
@@ -70,7 +70,7 @@ func auditVerifyCmd(g *globals) *cobra.Command {
 				return err
 			}
 			if sum, err := hex.DecodeString(strings.TrimPrefix(head, "sha256:")); head != "" && (err != nil || len(sum) != 32) {
-				return usagef("--head %q is no SHA-256: give the one that an earlier verify printed", head)
+				return usagef("--head %q is not a SHA-256: use the head that an earlier verify printed", head)
 			}
 			file, err := auditFile(g, args)
 			if err != nil {
@@ -79,7 +79,7 @@ func auditVerifyCmd(g *globals) *cobra.Command {
 			return verifyAudit(cmd.OutOrStdout(), file, head, format)
 		},
 	}
-	cmd.Flags().StringVar(&head, "head", "", "a head that was noted earlier, as `SHA256`: it must be in the chain")
+	cmd.Flags().StringVar(&head, "head", "", "the `SHA256` of an earlier head: the chain must contain it")
 	formatFlag(cmd, &format)
 	return cmd
 }
@@ -147,11 +147,11 @@ func auditSummary(s audit.Summary) string {
 func checkAudit(c *config.Config) finding {
 	log := belljar.AuditLog(c)
 	if log == nil {
-		return warn("remove audit.enabled: false", "what is decided about commands is not written down")
+		return warn("remove audit.enabled: false", "decisions about commands are not recorded")
 	}
 	records, err := log.Check()
 	if err == nil {
-		return ok("%s can be written, and ends as its head says; %d records (belljar audit verify checks them all)", log.File, records)
+		return ok("%s is writable and ends with the record that its head names; %d records (belljar audit verify checks all of them)", log.File, records)
 	}
 	f := problem(err)
 	if c.Audit.OnError == sandbox.AuditContinue {

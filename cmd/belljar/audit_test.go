@@ -52,7 +52,7 @@ func TestAuditVerify(t *testing.T) {
 	if err := os.WriteFile(log.File, []byte(strings.Replace(string(text), `"description":"a"`, `"description":"b"`, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const found = "audit.jsonl:1: seq 1: it was changed: its SHA-256 is not the one that record 2 has of it\nnot ok (1 found): 3 records, seq 1 to 3, head "
+	const found = "audit.jsonl:1: seq 1: it was changed: its SHA-256 does not match record 2\nnot ok (1 found): 3 records, seq 1 to 3, head "
 	if out, err := runAudit(t); err != exitError(1) || out != found+head+"\n" { //nolint:errorlint // it is told bare
 		t.Errorf("%v, %s", err, out)
 	}

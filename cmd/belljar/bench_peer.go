@@ -29,7 +29,7 @@ type peer struct {
 func newPeer(host string, p sandbox.Profile, image sandbox.Image, count int) (*peer, error) {
 	path, err := exec.LookPath("docker")
 	if err != nil {
-		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "bench measures against the docker command, which is not there", Err: err, Hint: "install it: apt-get install -y docker-cli"}
+		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "bench needs the docker command, which is not installed", Err: err, Hint: "install it: apt-get install -y docker-cli"}
 	}
 	file, err := seccompFile()
 	if err != nil {

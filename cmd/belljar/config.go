@@ -26,7 +26,7 @@ func configCmd(g *globals) *cobra.Command {
 func configValidateCmd(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:     "validate [FILE]",
-		Short:   "Say all that is wrong with a configuration, as it would be loaded here",
+		Short:   "Report every error in a configuration",
 		Example: `  belljar config validate ./sandbox.yaml`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,7 +37,7 @@ func configValidateCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			name := cmp.Or(g.configPath, c.File, "no configuration file, so the defaults")
+			name := cmp.Or(g.configPath, c.File, "no configuration file, using the defaults")
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", view.SafeLine(name))
 			return err
 		},

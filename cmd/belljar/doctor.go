@@ -17,21 +17,21 @@ import (
 
 const doctorHelp = `Check this host, its engine and the configuration, and run one real command.
 
-Each line is one check: its verdict, its name and what was found. A warning or a
-failure is followed by what mends it.
+Each line is one check: its status, its name and what it found. A warning or a
+failure is followed by how to fix it.
 
-  ok    as it should be; what is merely worth knowing stands there, too
+  ok    nothing to fix
   warn  belljar works, but something is weaker than it could be
-  fail  commands do not run, or not as locked down and limited as they should
+  fail  commands do not run, or run with less isolation than they should have
   skip  not checked, because something else failed
 
-The exit status is 1 where a check failed, and 0 otherwise: warnings do not fail.`
+The exit status is 1 if a check failed, and 0 otherwise. Warnings are not failures.`
 
 func doctorCmd(g *globals) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check that commands can run here, and how well they are locked in",
+		Short: "Check that commands can run here, and how well they are isolated",
 		Long:  doctorHelp,
 		Example: `  belljar doctor
   belljar doctor --format json | jq '.checks[] | select(.status != "ok")'`,

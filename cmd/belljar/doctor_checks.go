@@ -115,7 +115,7 @@ func (p *patient) readConfig(g *globals) finding {
 	p.config = c
 	profiles := strings.Join(slices.Sorted(maps.Keys(c.Profiles)), ", ")
 	if c.File == "" {
-		return ok("no sandbox.yaml: the defaults, with profile %s", profiles)
+		return ok("no sandbox.yaml: using the defaults, with profile %s", profiles)
 	}
 	return ok("%s, with profiles %s", c.File, profiles)
 }
@@ -131,13 +131,13 @@ func configProblem(err error) finding {
 		bare.Hint = ""
 		return fail(problems[0].Hint, "%v", &bare)
 	}
-	return fail("mend the configuration, then run: belljar doctor", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	return fail("fix the configuration, then run: belljar doctor", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // reachEngine connects. Without a configuration it can only look where the
 // docker command would.
 func (p *patient) reachEngine(ctx context.Context) finding {
-	host, which := "", " (where docker looks: there is no configuration)"
+	host, which := "", " (docker's default, because the configuration has errors)"
 	if p.config != nil {
 		host, which = p.config.Engine.Host, ""
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker/go-units"
 	"golang.org/x/sys/unix"
 
 	"belljar/sandbox"
@@ -22,17 +21,17 @@ func checkEngineVersion(a docker.About, networks []string) finding {
 	v, known := parseVersion(engine.Version)
 	switch {
 	case !isDocker:
-		return ok("%s is not Docker's: nothing is known of it", a.Version)
+		return ok("%s is not Docker: its known vulnerabilities are not checked", a.Version)
 	case !known:
-		return ok("Docker %s: not a release, so nothing is known of it", engine.Version)
+		return ok("Docker %s is not a release: its known vulnerabilities are not checked", engine.Version)
 	}
 	var all []finding
 	if v.less(release{major: 23}) {
 		all = append(all, warn("use a newer engine, or one that your distribution still maintains",
-			"Docker %s: its makers ended 20.10 in December 2023, so only a distribution's own package gets fixes", engine.Version))
+			"Docker %s: support for 20.10 ended in December 2023; only packages of Linux distributions still get fixes", engine.Version))
 	}
 	if holes := unfixed(v, engineHoles); len(holes) > 0 && len(networks) > 0 {
-		all = append(all, warn("use Docker 26 or newer, or network: none", "Docker %s lets commands on an internal network ask the outside's name servers, unless your distribution backported the fix: %s; profiles use network %s",
+		all = append(all, warn("use Docker 26 or newer, or network: none", "Docker %s lets commands on an internal network query external DNS servers, unless your distribution backported the fix: %s; profiles use network %s",
 			engine.Version, strings.Join(holes, ", "), strings.Join(networks, ", ")))
 	}
 	if len(all) == 0 {
@@ -50,19 +49,19 @@ func checkRuntimes(a docker.About, profiles map[string]sandbox.Profile) finding 
 			continue
 		}
 		if strings.HasPrefix(runtime, "io.containerd.") {
-			all = append(all, ok("profile %q has runtime %q, which the engine does not list; containerd may know it", name, runtime))
+			all = append(all, ok("profile %q has runtime %q, which the engine does not list; containerd may have it", name, runtime))
 			continue
 		}
-		all = append(all, fail("install it and enter it under \"runtimes\" in the engine's daemon.json, or change engine.runtime in sandbox.yaml",
-			"profile %q has runtime %q, and the engine has none of that name: it has %s", name, runtime, strings.Join(a.Runtimes, ", ")))
+		all = append(all, fail("install it and add it to \"runtimes\" in the engine's daemon.json, or change engine.runtime in sandbox.yaml",
+			"profile %q has runtime %q, which the engine does not have: it has %s", name, runtime, strings.Join(a.Runtimes, ", ")))
 	}
 	others := slices.DeleteFunc(slices.Clone(a.Runtimes), func(name string) bool { return name == a.Runtime })
 	text := a.Runtime + " is the default"
 	if len(others) > 0 {
-		text += ", and there is " + strings.Join(others, ", ")
+		text += "; also available: " + strings.Join(others, ", ")
 	}
 	if !slices.ContainsFunc(a.Runtimes, ownKernel) {
-		text += "; none has a kernel of its own, as gVisor's runsc has: commands share the host's"
+		text += "; no runtime has its own kernel, as gVisor's runsc does: commands share the host's kernel"
 	}
 	return together(append(all, ok("%s", text))...)
 }
@@ -92,7 +91,7 @@ func checkRunc(a docker.About, profiles map[string]sandbox.Profile) finding {
 	runc, told := a.Component("runc")
 	v, known := parseVersion(runc.Version)
 	if !told || !known {
-		return warn("see that `runc --version` on its host says "+fixed, "the engine does not tell which runc it has (%q)", runc.Version)
+		return warn("check that `runc --version` on its host prints "+fixed, "the engine does not report its runc version (%q)", runc.Version)
 	}
 	// Debian's engines put the package's version here, others a commit.
 	name := runc.Version
@@ -100,8 +99,8 @@ func checkRunc(a docker.About, profiles map[string]sandbox.Profile) finding {
 		name += " (" + runc.Commit + ")"
 	}
 	if holes := unfixed(v, runcHoles); len(holes) > 0 {
-		return warn("upgrade runc to "+fixed+"; for a distribution's package, look the numbers up in its security tracker",
-			"runc %s has known ways out of a container, unless your distribution backported their fixes: %s", name, strings.Join(holes, ", "))
+		return warn("upgrade runc to "+fixed+"; for a package of a Linux distribution, look up the CVEs in its security tracker",
+			"runc %s has known container escapes, unless your distribution backported the fixes: %s", name, strings.Join(holes, ", "))
 	}
 	return ok("runc %s", name)
 }
@@ -119,13 +118,13 @@ func checkLimits(a docker.About) finding {
 		}
 	}
 	if len(missing) > 0 {
-		return fail("use a kernel with these control groups (on v1 it may need the boot option cgroup_enable=memory); a rootless engine needs cgroup v2 and systemd's delegation (Delegate=cpu cpuset io memory pids)",
+		return fail("use a kernel with these cgroup controllers (cgroup v1 may need the boot option cgroup_enable=memory); a rootless engine needs cgroup v2 and systemd delegation (Delegate=cpu cpuset io memory pids)",
 			"%s: the engine cannot enforce %s", cgroups, strings.Join(missing, ", "))
 	}
 	if !a.Limits.Swap {
-		return warn("boot the engine's host with swapaccount=1, use cgroup v2, or turn swap off", "%s: no limit on swap, so commands may use swap beyond limits.memory", cgroups)
+		return warn("boot the engine's host with swapaccount=1, use cgroup v2, or turn swap off", "%s: no swap limit, so commands can use swap beyond limits.memory", cgroups)
 	}
-	return ok("%s: memory, swap, CPU and pids limits; the host has %d CPUs and %s", cgroups, a.Machine.CPUs, units.BytesSize(float64(a.Machine.Memory)))
+	return ok("%s: memory, swap, CPU and pids limits; the host has %d CPUs and %s", cgroups, a.Machine.CPUs, sandbox.FormatSize(a.Machine.Memory))
 }
 
 // security finds an option of the engine's, such as "name=seccomp,profile=…".
@@ -137,9 +136,9 @@ func security(a docker.About, name string) bool {
 
 func checkSeccomp(a docker.About) finding {
 	if !security(a, "seccomp") {
-		return fail("use an engine and a kernel that have it (CONFIG_SECCOMP_FILTER)", "the engine has no seccomp: commands could make every system call")
+		return fail("use an engine and a kernel with seccomp (CONFIG_SECCOMP_FILTER)", "the engine has no seccomp: commands could make any system call")
 	}
-	return ok("the engine has it, and gets belljar's own profile for each container")
+	return ok("enabled, with belljar's own profile for each container")
 }
 
 func checkAppArmor(a docker.About) finding {
@@ -149,22 +148,22 @@ func checkAppArmor(a docker.About) finding {
 	case security(a, "selinux"):
 		return ok("SELinux confines containers")
 	}
-	return warn("where the kernel has AppArmor: apt-get install -y apparmor, boot with apparmor=1 security=apparmor, and restart the engine",
-		"neither AppArmor nor SELinux: the lock-down of user, capabilities, seccomp and read-only root holds without, but there is no second wall behind it")
+	return warn("if the kernel has AppArmor: apt-get install -y apparmor, boot with apparmor=1 security=apparmor, and restart the engine",
+		"neither AppArmor nor SELinux confines containers: user, capabilities, seccomp and the read-only root still do")
 }
 
 func checkUsers(a docker.About) finding {
 	switch {
 	case security(a, "rootless"):
-		return ok("rootless engine: root in a container is nobody on the host")
+		return ok("rootless engine: root in a container is an unprivileged user on the host")
 	case security(a, "userns"):
-		return ok("user namespaces: root in a container is nobody on the host")
+		return ok("user namespaces: root in a container is an unprivileged user on the host")
 	}
 	return ok("no user namespaces: root in a container would be root on the host; commands never run as root")
 }
 
 func checkStorage(a docker.About) finding {
-	text := a.Storage + "; it needs no quota: a container's root is read-only, and /tmp and /work are bounded, in memory"
+	text := a.Storage + "; no disk quota needed: a container's root is read-only, and /tmp and /work are in memory and limited"
 	if a.Storage == "vfs" {
 		text += "; it copies the image for each container, which is slow"
 	}
@@ -183,17 +182,17 @@ func checkWarnings(a docker.About) finding {
 		}
 	}
 	if len(exposed) > 0 {
-		return warn("take its tcp:// address out of the engine's hosts, or protect it with TLS: who reaches it is root on its host", "%s", strings.Join(exposed, "; "))
+		return warn("remove the tcp:// address from the engine's hosts, or protect it with TLS: anyone who can connect to it is root on its host", "%s", strings.Join(exposed, "; "))
 	}
 	if len(others) > 0 {
-		return ok("of no concern to belljar: %s", strings.Join(others, "; "))
+		return ok("these do not affect belljar: %s", strings.Join(others, "; "))
 	}
 	return ok("none")
 }
 
 func checkEngineDisk(a docker.About) finding {
 	if !a.Local {
-		return ok("not known: %s is on another host", a.RootDir)
+		return ok("unknown: %s is on another host", a.RootDir)
 	}
 	return checkDisk(a.RootDir, "images")
 }
@@ -207,7 +206,7 @@ const (
 func checkDisk(dir, what string) finding {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
-		return ok("not known: %s cannot be looked at from here: %v", dir, err)
+		return ok("unknown: cannot read %s: %v", dir, err)
 	}
 	return judgeDisk(dir, what, int64(fs.Bavail)*fs.Bsize)
 }
@@ -215,7 +214,7 @@ func checkDisk(dir, what string) finding {
 // checkState looks at where outputs are kept and sessions remembered.
 func checkState(dir string) finding {
 	if dir == "" {
-		return warn("set HOME or XDG_STATE_HOME", "there is no state directory: no sessions, and outputs are kept until their command ends")
+		return warn("set HOME or XDG_STATE_HOME", "there is no state directory: no sessions, and output is kept only until its command ends")
 	}
 	for { // it is made when it is needed
 		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
@@ -226,16 +225,16 @@ func checkState(dir string) finding {
 }
 
 func judgeDisk(dir, what string, free int64) finding {
-	text := fmt.Sprintf("%s free at %s (%s)", units.BytesSize(float64(free)), dir, what)
-	fix := "make room there, or set " + what + " to a directory on another disk"
+	text := fmt.Sprintf("%s free at %s (%s)", sandbox.FormatSize(free), dir, what)
+	fix := "free space there, or set " + what + " to a directory on another disk"
 	if what == "images" {
-		fix = "make room: docker system df shows what the engine keeps, docker image prune removes images without a name"
+		fix = "free space: docker system df shows what uses it, docker image prune removes untagged images"
 	}
 	switch {
 	case free < tooFullDisk:
-		return fail(fix, "%s, less than %s", text, units.BytesSize(tooFullDisk))
+		return fail(fix, "%s, less than %s", text, sandbox.FormatSize(tooFullDisk))
 	case free < littleDisk:
-		return warn(fix, "%s, less than %s", text, units.BytesSize(littleDisk))
+		return warn(fix, "%s, less than %s", text, sandbox.FormatSize(littleDisk))
 	}
 	return ok("%s", text)
 }

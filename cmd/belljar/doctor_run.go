@@ -28,7 +28,7 @@ func checkOrphans(ctx context.Context, p *patient) finding {
 		}
 	}
 	if orphans > 0 {
-		return warn("they are removed by the next belljar run", "%s without an owner", containers(orphans))
+		return warn("the next belljar run removes them", "%s left behind by a belljar that has ended", containers(orphans))
 	}
 	return ok("none; %s in use", containers(len(list)))
 }
@@ -64,7 +64,7 @@ func checkImages(ctx context.Context, p *patient) finding {
 func checkImage(ctx context.Context, store *images.Store, p sandbox.Profile) finding {
 	image, err := store.Resolve(ctx, p.Image, sandbox.PullNever)
 	if err == nil {
-		return ok("%s is here: %s", p.Image, short(image.ID))
+		return ok("%s is present: %s", p.Image, short(image.ID))
 	}
 	missing := problem(err)
 	if p.Pull == sandbox.PullNever || sandbox.CauseOf(err) != sandbox.CauseImage {
@@ -75,12 +75,12 @@ func checkImage(ctx context.Context, store *images.Store, p sandbox.Profile) fin
 		if err != nil {
 			return problem(err)
 		}
-		return ok("%s was not here, and has been built: %s", p.Image, short(image.ID))
+		return ok("%s was missing, and was built: %s", p.Image, short(image.ID))
 	}
 	if strings.HasPrefix(p.Image, "belljar/") {
 		return missing // no registry has it
 	}
-	return warn(missing.Fix, "image %q is not here: the first command has to wait until it is pulled", p.Image)
+	return warn(missing.Fix, "image %q is not present: the first command waits until it is pulled", p.Image)
 }
 
 // trialScript says who it is, leaves a process behind and ends when its stdin
@@ -173,18 +173,18 @@ func (t trial) judge(user sandbox.User) finding {
 		user = r.User // what the image makes of it
 	}
 	if r.Cause != sandbox.CauseExited || r.ExitCode != 3 {
-		return fail(reportIt, "a command that exits with 3 ended with %s, exit code %d: %s %s", r.Cause, r.ExitCode, r.Message, r.Stderr.Bytes())
+		return fail(reportIt, "a test command that exits with 3 ended with %s, exit code %d: %s %s", r.Cause, r.ExitCode, r.Message, r.Stderr.Bytes())
 	}
 	if lost := r.Evidence.OutputError; lost != "" {
-		return fail("make room in belljar's state directory, or set XDG_STATE_HOME to another that can be written", "a command's output could not be kept: %s", lost)
+		return fail("free space in belljar's state directory, or set XDG_STATE_HOME to another writable directory", "a command's output could not be kept: %s", lost)
 	}
 	if wrong := t.locked(user); len(wrong) > 0 {
-		return fail(reportIt, "the lock-down does not hold: the command had %s", strings.Join(wrong, ", "))
+		return fail(reportIt, "the test command is not locked down as it should be: it had %s", strings.Join(wrong, ", "))
 	}
 	if t.left || r.Evidence.RemoveError != "" {
-		return fail(reportIt, "the container is still there after the command's end: %s", r.Evidence.RemoveError)
+		return fail(reportIt, "the container still exists after its command ended: %s", r.Evidence.RemoveError)
 	}
-	return ok("started in %d ms, all over after %d ms; exit code, output and lock-down are right, and nothing is left",
+	return ok("started in %d ms, finished after %d ms; exit code, output and lock-down are correct, and nothing is left",
 		r.Timing.Start.Milliseconds(), (r.Timing.Total - t.asked).Milliseconds())
 }
 
@@ -222,16 +222,16 @@ func (t trial) judgeList() finding {
 	r := t.result
 	if r.Evidence.ListError != "" {
 		if ownKernel(r.Container.Runtime) {
-			return warn("use another runtime where that matters", "what a command leaves running is not known: %s", r.Evidence.ListError)
+			return warn("use another runtime if you need that list", "cannot list the processes that a command leaves running: %s", r.Evidence.ListError)
 		}
-		return warn(ps, "what a command leaves running is not known: %s", r.Evidence.ListError)
+		return warn(ps, "cannot list the processes that a command leaves running: %s", r.Evidence.ListError)
 	}
 	seen := slices.ContainsFunc(r.Lingering, func(p sandbox.Process) bool { return strings.Contains(p.Command, "sleep 100") })
 	switch {
 	case !seen:
-		return fail(reportIt, "a command left a process running, and it was not seen")
+		return fail(reportIt, "a command left a process running, and belljar did not list it")
 	case t.top != nil:
-		return ok("what a command leaves running is seen in the kernel; the engine cannot list it: %v", t.top)
+		return ok("belljar lists the processes that a command leaves running; the engine cannot: %v", t.top)
 	}
-	return ok("what a command leaves running is seen, and the engine can list it, too")
+	return ok("belljar lists the processes that a command leaves running, and so can the engine")
 }

@@ -149,9 +149,9 @@ func TestEngineChecks(t *testing.T) {
 		{"old engine with a network", engine("24.0.9"), version("lan"), verdictWarn, "CVE-2024-29018"},
 		{"old engine without a network", engine("24.0.9"), version(), verdictOK, "24.0.9"},
 		{"engine without a number", engine("library-import"), version("lan"), verdictOK, "not a release"},
-		{"podman", func(a *docker.About) { a.Components = []docker.Component{{Name: "Podman Engine", Version: "4.3"}} }, version("lan"), verdictOK, "not Docker's"},
+		{"podman", func(a *docker.About) { a.Components = []docker.Component{{Name: "Podman Engine", Version: "4.3"}} }, version("lan"), verdictOK, "is not Docker:"},
 
-		{"runtimes", nil, runtimes("", "runsc"), verdictOK, "runc is the default, and there is runsc"},
+		{"runtimes", nil, runtimes("", "runsc"), verdictOK, "runc is the default; also available: runsc"},
 		{"no hard tier", func(a *docker.About) { a.Runtimes = []string{"runc"} }, runtimes(""), verdictOK, "commands share the host's"},
 		{"missing runtime", nil, runtimes("", "crun"), verdictFail, `profile "p1" has runtime "crun"`},
 		{"unlisted shim", nil, runtimes("io.containerd.runsc.v1"), verdictOK, "does not list"},
@@ -161,7 +161,7 @@ func TestEngineChecks(t *testing.T) {
 		{"old runc, by name", runc("1.1.12"), runcOf("runsc", "runc"), verdictWarn, "CVE-2025-31133"},
 		{"old runc, no configuration", runc("1.1.12"), runcOf(), verdictWarn, "CVE-2025-31133"},
 		{"old runc, unused", runc("1.1.12"), runcOf("runsc"), verdictOK, "no profile uses it"},
-		{"secretive engine", runc("unknown"), runcOf(""), verdictWarn, "does not tell"},
+		{"secretive engine", runc("unknown"), runcOf(""), verdictWarn, "does not report"},
 
 		{"limits", nil, checkLimits, verdictOK, "cgroup v2"},
 		{"no swap limit", func(a *docker.About) { a.Limits.Swap = false }, checkLimits, verdictWarn, "swap"},
@@ -171,7 +171,7 @@ func TestEngineChecks(t *testing.T) {
 		{"no seccomp", func(a *docker.About) { a.Security = []string{"name=seccomped"} }, checkSeccomp, verdictFail, "no seccomp"},
 		{"AppArmor", nil, checkAppArmor, verdictOK, "AppArmor confines"},
 		{"SELinux", func(a *docker.About) { a.Security = []string{"name=selinux"} }, checkAppArmor, verdictOK, "SELinux confines"},
-		{"neither", func(a *docker.About) { a.Security = nil }, checkAppArmor, verdictWarn, "no second wall"},
+		{"neither", func(a *docker.About) { a.Security = nil }, checkAppArmor, verdictWarn, "neither AppArmor nor SELinux"},
 		{"rootless", func(a *docker.About) { a.Security = []string{"name=rootless"} }, checkUsers, verdictOK, "rootless"},
 		{"storage", nil, checkStorage, verdictOK, "overlay2"},
 
@@ -226,7 +226,7 @@ func TestProblem(t *testing.T) {
 func TestConfigProblem(t *testing.T) {
 	one := &config.Problem{Place: "sandbox.yaml", Line: 2, Key: "timeout", Message: "30 has no unit", Hint: "write 30s"}
 	two := &config.Problem{Place: "sandbox.yaml", Line: 3, Key: "foo", Message: "unknown key"}
-	const mend = "mend the configuration, then run: belljar doctor"
+	const mend = "fix the configuration, then run: belljar doctor"
 	for _, test := range []struct {
 		err       error
 		text, fix string
@@ -270,8 +270,8 @@ func TestTrial(t *testing.T) {
 		want   verdict
 		says   string
 	}{
-		{"good", func(*trial) {}, judge, verdictOK, "are right"},
-		{"by name", func(t *trial) { t.result.User = sandbox.User{UID: 65534, GID: 65534, Name: "nobody"} }, byName, verdictOK, "are right"},
+		{"good", func(*trial) {}, judge, verdictOK, "are correct"},
+		{"by name", func(t *trial) { t.result.User = sandbox.User{UID: 65534, GID: 65534, Name: "nobody"} }, byName, verdictOK, "are correct"},
 		{"by a name of another", func(t *trial) { t.result.User = sandbox.User{UID: 1000, GID: 50, Name: "nobody"} }, byName, verdictFail, "Uid"},
 		{"error", func(t *trial) { t.err = errors.New("lost") }, judge, verdictFail, "lost"},
 		{"exit code", func(t *trial) { t.result.ExitCode = 0 }, judge, verdictFail, "exit code 0"},
@@ -280,12 +280,12 @@ func TestTrial(t *testing.T) {
 		{"no seccomp", func(t *trial) { stdout(t, "Seccomp: 2", "Seccomp: 0") }, judge, verdictFail, `Seccomp "0"`},
 		{"gVisor has no seccomp to show", func(t *trial) { stdout(t, "Seccomp: 2", "Seccomp: 0"); t.result.Container.Runtime = "runsc" }, judge, verdictOK, ""},
 		{"no output", func(t *trial) { t.result.Stdout.Head = nil }, judge, verdictFail, `CapEff "" instead of`},
-		{"container left", func(t *trial) { t.left = true }, judge, verdictFail, "still there"},
+		{"container left", func(t *trial) { t.left = true }, judge, verdictFail, "still exists"},
 
-		{"listed", func(*trial) {}, trial.judgeList, verdictOK, "the engine can list it, too"},
+		{"listed", func(*trial) {}, trial.judgeList, verdictOK, "so can the engine"},
 		{"no ps, but the kernel", func(t *trial) { t.top = errors.New("no ps") }, trial.judgeList, verdictOK, "no ps"},
-		{"no ps", func(t *trial) { t.result.Evidence.ListError = "no ps" }, trial.judgeList, verdictWarn, "not known: no ps"},
-		{"not seen", func(t *trial) { t.result.Lingering = nil }, trial.judgeList, verdictFail, "not seen"},
+		{"no ps", func(t *trial) { t.result.Evidence.ListError = "no ps" }, trial.judgeList, verdictWarn, "leaves running: no ps"},
+		{"did not list it", func(t *trial) { t.result.Lingering = nil }, trial.judgeList, verdictFail, "did not list it"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			trial := goodTrial()

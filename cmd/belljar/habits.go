@@ -14,15 +14,15 @@ import (
 // habits say of flags that docker run has, and belljar has not, what to do instead.
 var habits = map[string]string{
 	"rm":             "leave it out: the container is always removed; --session NAME keeps one",
-	"d":              "leave it out: with --session NAME a command can leave processes running, such as: belljar run --session dev 'server >log 2>&1 &'",
-	"name":           "containers have no names; --session NAME keeps one to come back to",
-	"p":              "no port is published; with --session NAME, a further command in the session reaches the server",
+	"d":              "leave it out: with --session NAME a command can leave processes in the background, such as: belljar run --session dev 'server >log 2>&1 &'",
+	"name":           "containers have no names; --session NAME keeps one for later commands",
+	"p":              "ports are never published; with --session NAME, later commands in the session can reach the server",
 	"gpus":           "containers get no devices",
 	"privileged":     "leave it out: the lock-down is the same for every command",
 	"cap-add":        "leave it out: commands have no capabilities",
 	"cap-drop":       "leave it out: all capabilities are dropped",
 	"security-opt":   "leave it out: seccomp and no-new-privileges are always on",
-	"read-only":      "leave it out: the root is always read-only, and /tmp and /work can be written",
+	"read-only":      "leave it out: the root is always read-only, and /tmp and /work are writable",
 	"entrypoint":     "leave it out: an image's entrypoint is never run; write the program as COMMAND",
 	"volumes-from":   "name the directories: -v SOURCE:TARGET",
 	"init":           "leave it out: an init always runs",
@@ -30,18 +30,18 @@ var habits = map[string]string{
 	"ulimit":         "set limits.files in sandbox.yaml for open files",
 	"memory-swap":    "--memory is memory and swap together",
 	"shm-size":       "set limits.tmp in sandbox.yaml",
-	"hostname":       "leave it out: it cannot be set",
-	"label":          "leave it out: --description TEXT says in the audit what the command is for",
+	"hostname":       "leave it out: the hostname cannot be set",
+	"label":          "leave it out: --description TEXT records in the audit log what the command is for",
 	"platform":       "pull an image for this host: belljar images pull",
 	"dns":            "leave it out: the network is none unless --network says otherwise",
 	"add-host":       "leave it out: the network is none unless --network says otherwise",
-	"detach-keys":    "leave it out: no key detaches",
+	"detach-keys":    "leave it out: there are no detach keys",
 	"stop-timeout":   "use --timeout",
 	"group-add":      "write the group as --user UID:GID or NAME:GROUP",
 	"sig-proxy":      "leave it out: the first Ctrl-C cancels, the second kills",
-	"cgroupns":       "leave it out: namespaces are never the host's",
-	"ipc":            "leave it out: namespaces are never the host's",
-	"stop-signal":    "leave it out: what is to end is killed",
+	"cgroupns":       "leave it out: a container never gets a namespace of the host",
+	"ipc":            "leave it out: a container never gets a namespace of the host",
+	"stop-signal":    "leave it out: commands are ended with SIGKILL",
 	"log-driver":     "leave it out: belljar logs ID shows the output",
 	"no-healthcheck": "leave it out: an image's health check never runs",
 }
@@ -83,5 +83,5 @@ func meantImage(args []string, r *sandbox.Result, isHere func(image string) bool
 	if !slices.Contains(imageNames, args[0]) && !tagged.MatchString(args[0]) && !isHere(args[0]) {
 		return ""
 	}
-	return "there is no program " + script(args[:1]) + "; did you mean the image? belljar run --image " + quote(args[0], false) + " -- " + cut(script(args[1:]), 100)
+	return "there is no program " + script(args[:1]) + "; if it is the image, write: belljar run --image " + quote(args[0], false) + " -- " + cut(script(args[1:]), 100)
 }

@@ -15,8 +15,8 @@ import (
 
 func TestDockerHabits(t *testing.T) {
 	for arg, want := range map[string]string{
-		"--rm": "always removed", "-d": "--session NAME", "--detach": "--session NAME", "--name=x": "--session NAME", "-p80:80": "no port is published",
-		"--publish=80:80": "no port is published", "--gpus=all": "no devices", "--privileged": "lock-down", "--cap-add=ALL": "no capabilities",
+		"--rm": "always removed", "-d": "--session NAME", "--detach": "--session NAME", "--name=x": "--session NAME", "-p80:80": "ports are never published",
+		"--publish=80:80": "ports are never published", "--gpus=all": "no devices", "--privileged": "lock-down", "--cap-add=ALL": "no capabilities",
 		"--entrypoint=sh": "COMMAND", "--volumes-from=x": "-v SOURCE:TARGET", "--no-such-flag": "see belljar run --help", "-it": "",
 	} {
 		root := rootCmd()

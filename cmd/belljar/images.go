@@ -13,12 +13,12 @@ import (
 func imagesCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "images",
-		Short: "List, fetch, build and import the images commands run in",
-		Long: `List, fetch, build and import the images that commands run in.
+		Short: "List, pull, build and import images",
+		Long: `List, pull, build and import the images that commands run in.
 
-Images live in the engine, beside those of docker. Names under belljar/ are
-made on this machine and never pulled; belljar/base, the default, is made when
-it is first needed.`,
+Images are stored in the engine, together with those of docker. Images whose names
+begin with belljar/ are built on this machine and never pulled. belljar/base, the
+default, is built when it is first needed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -29,11 +29,10 @@ it is first needed.`,
 func imagesPullCmd(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "pull REF",
-		Short: "Fetch an image from its registry",
-		Long: `Fetch an image from its registry, even where an older one is here.
+		Short: "Pull an image from its registry",
+		Long: `Pull an image from its registry, even if an older one is present.
 
-The engine asks the registry without a login. For a private image use
-` + "`docker pull`" + `, which takes its own, and then run with --pull missing.`,
+The engine contacts the registry without a login. For a private image use` + "`docker pull`" + `, which uses docker's login, and then run with --pull missing.`,
 		Example: `  belljar images pull python:3.13-slim
   belljar images pull registry.example/tools@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`,
 		Args: cobra.ExactArgs(1),
@@ -60,9 +59,9 @@ func imagesBuildBaseCmd(g *globals) *cobra.Command {
 		Use:   "base",
 		Short: "Build " + images.Base + " from this machine's busybox",
 		Long: `Build ` + images.Base + `, the default image: a static busybox (2 MB), /tmp and
-/work. It takes the package busybox-static. Building it again gives the same ID.
-An applet that crashes is left out, such as the wget of Debian 12: for HTTP build a
-Debian with curl.`,
+/work. It needs the package busybox-static. Building it again gives the same ID.
+Applets that crash are left out, such as wget of Debian 12: for HTTP, build a Debian
+image with curl.`,
 		Example: `  apt-get install -y busybox-static
   belljar images build base`,
 		Args: cobra.NoArgs,
@@ -78,8 +77,8 @@ func imagesBuildDebianCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "debian",
 		Short: "Build a Debian image with the packages you name",
-		Long: `Build an image of Debian's required packages and those you name, from Debian's
-archive. It takes root, mmdebstrap or debootstrap, and about a minute.`,
+		Long: `Build an image of Debian's required packages and those that you name, from Debian's
+archive. This needs root and mmdebstrap or debootstrap, and takes about a minute.`,
 		Example: `  belljar images build debian --packages python3,git
   belljar images build debian --suite trixie --packages gcc,make --tag belljar/debian:build
   belljar run --image belljar/debian 'python3 --version'`,
@@ -102,19 +101,19 @@ func imagesImportCmd(g *globals) *cobra.Command {
 		Short: "Load an image from a file",
 		Long: `Load an image from a file or directory:
 
-  - an archive of ` + "`docker save`" + `; its images keep their names without --tag
-  - an OCI layout, as a directory or a tar; of several platforms this machine's
+  - an archive of ` + "`docker save`" + `; without --tag, its images keep their names
+  - an OCI layout, as a directory or a tar; if it has several platforms, the one
+    of this machine
   - a tar of a root file system
 
 A tar may be compressed with gzip or zstd. All but the first need --tag.
 
-The file is read through before anything of it is loaded. It may unpack to 16 GiB
-and 500,000 members, and to 100 times its size: more is refused as a decompression
-bomb. Refused are also device nodes, but for those of debootstrap, which are left
-out. Left out, with a notice, are setuid and setgid bits of files, extended
-attributes such as file capabilities, and FIFOs: an image that has some gets
-another ID than docker would give it. To load what is refused, docker load checks
-nothing.`,
+belljar reads the whole file before it loads anything. The file can unpack to at
+most 16 GiB, 500,000 members and 100 times its size: more is refused as a
+decompression bomb. Device nodes are refused, except those of debootstrap, which
+are left out. Setuid and setgid bits, extended attributes such as file
+capabilities, and FIFOs are left out, with a notice: such an image gets a different
+ID than docker would give it. docker load makes none of these checks.`,
 		Example: `  docker save alpine:3 | gzip > alpine.tar.gz && belljar images import alpine.tar.gz
   belljar images import ./oci-layout --tag tools:1
   belljar images import rootfs.tar.zst --tag belljar/custom`,

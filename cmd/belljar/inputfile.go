@@ -58,7 +58,7 @@ func readOpened(ctx context.Context, file *os.File, most int64, wait bool) (text
 	}
 	switch {
 	case ctx.Err() != nil:
-		return nil, &sandbox.Error{Cause: sandbox.CauseCanceled, Message: fmt.Sprintf("canceled while %q was read", file.Name())}
+		return nil, &sandbox.Error{Cause: sandbox.CauseCanceled, Message: fmt.Sprintf("canceled while reading %q", file.Name())}
 	case err != nil:
 		return nil, err
 	case int64(len(text)) > most:

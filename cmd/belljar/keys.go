@@ -75,7 +75,7 @@ func openTerminal() (*os.File, error) {
 
 // unlockable is why nobody is asked where another could be asked at once.
 func unlockable(err error) error {
-	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: "nobody can be asked at a terminal that is not ours to lock", Err: err, Hint: errNobody.Hint}
+	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: "cannot ask for approval: the terminal belongs to another user", Err: err, Hint: errNobody.Hint}
 }
 
 // lock waits until nobody else asks at the terminal.
@@ -96,7 +96,7 @@ func lock(ctx context.Context, tty *os.File) error {
 		select {
 		case <-ctx.Done():
 		case <-tell: // the other may be stopped, and forgotten
-			fmt.Fprintln(os.Stderr, "\nbelljar: another command's question comes after the one at this terminal")
+			fmt.Fprintln(os.Stderr, "\nbelljar: another belljar is asking at this terminal; the next question follows when it is answered")
 		case <-time.After(look):
 		}
 	}
@@ -133,11 +133,11 @@ func (k *keys) flush() {
 // before answers something else.
 func (k *keys) ask(ctx context.Context, deadline time.Time, always bool) (string, error) {
 	k.flush()
-	choice := "[y]es, this once; [N]o"
+	choice := "[y]es, once; [N]o"
 	if always {
-		choice = "[y]es, this once; [a]lways in this session; [N]o"
+		choice = "[y]es, once; [a]lways in this session; [N]o"
 	}
-	fmt.Fprintf(os.Stderr, "%sbelljar: may it run? %s (%v left): ", afresh(), choice, time.Until(deadline).Round(time.Second))
+	fmt.Fprintf(os.Stderr, "%sbelljar: allow it? %s (%s left): ", afresh(), choice, sandbox.FormatDuration(time.Until(deadline).Round(time.Second)))
 	var typed []byte
 	for len(typed) < 256 {
 		k.tty.SetReadDeadline(time.Now().Add(look))

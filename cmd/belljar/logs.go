@@ -19,19 +19,18 @@ import (
 	"golang.org/x/term"
 )
 
-const logsHelp = `Print what a command wrote, while it runs or afterwards, until it expires
+const logsHelp = `Print a command's output, while it runs or afterwards, until the output expires
 (spool.age and spool.total in sandbox.yaml). Without an ID, list the commands
 whose output is kept.
 
 The command's stdout goes to stdout and its stderr to stderr, byte for byte and
-in order of arrival. On a terminal, what it would act on is made visible: pipe
-into cat to have it raw. What is not kept, of a command that wrote more than
-limits.output, is told on stderr.
+in order of arrival. On a terminal, control characters are made visible: pipe the
+output into cat to get the original bytes. If a command wrote more than
+limits.output, a message on stderr says which bytes are missing.
 
---offset counts the bytes of the stream that is asked for, or those of both, and
-with --follow new output is printed as it comes.
+--offset counts the bytes of the chosen stream, or of both streams together.
 
-Of an ID the first 8 characters are enough, or as many as no other begins with.`
+The first 8 characters of an ID are enough, or more if several IDs begin with them.`
 
 const logsExamples = `  belljar logs
   belljar logs 01KAJ2M4T5R7ZQ --stderr
@@ -47,7 +46,7 @@ func logsCmd(g *globals) *cobra.Command {
 	f := &logsFlags{}
 	cmd := &cobra.Command{
 		Use:     "logs [ID]",
-		Short:   "Print what a command wrote, or list what is kept",
+		Short:   "Print a command's output, or list the commands whose output is kept",
 		Long:    logsHelp,
 		Example: logsExamples,
 		Args:    cobra.MaximumNArgs(1),
@@ -58,7 +57,7 @@ func logsCmd(g *globals) *cobra.Command {
 			}
 			if len(args) == 0 {
 				if f.stdout || f.stderr || f.follow || f.offset != 0 {
-					return usagef("--stdout, --stderr, --offset and --follow are for one command's output: name its ID")
+					return usagef("--stdout, --stderr, --offset and --follow need the ID of a command")
 				}
 				return listLogs(cmd, logs, f)
 			}
@@ -75,10 +74,10 @@ func logsCmd(g *globals) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.stdout, "stdout", false, "only what went to stdout")
-	flags.BoolVar(&f.stderr, "stderr", false, "only what went to stderr")
-	flags.Int64Var(&f.offset, "offset", 0, "begin at byte `N`")
-	flags.BoolVarP(&f.follow, "follow", "f", false, "wait for more until the command ends")
+	flags.BoolVar(&f.stdout, "stdout", false, "print stdout only")
+	flags.BoolVar(&f.stderr, "stderr", false, "print stderr only")
+	flags.Int64Var(&f.offset, "offset", 0, "start at byte `N`")
+	flags.BoolVarP(&f.follow, "follow", "f", false, "print new output until the command ends")
 	formatFlag(cmd, &f.format)
 	cmd.MarkFlagsMutuallyExclusive("stdout", "stderr")
 	return cmd
@@ -91,7 +90,7 @@ func newLogs(g *globals) (sandbox.Logs, error) {
 		return nil, err
 	}
 	if c.StateDir == "" {
-		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "there is no directory where outputs are kept", Hint: "set HOME or XDG_STATE_HOME"}
+		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "there is no state directory, so no output is kept", Hint: "set HOME or XDG_STATE_HOME"}
 	}
 	logs := &local.Local{Spool: c.Spool, StateDir: c.StateDir}
 	logs.SweepLogs(context.Background()) // none may have since some expired; what stays is not shown
@@ -125,7 +124,7 @@ func wholeID(ctx context.Context, logs sandbox.Logs, given string) (string, erro
 	case len(found) > most:
 		found = append(found[:most], "…")
 	}
-	return "", &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("several commands' IDs begin with %q", given), Hint: "write more of one of " + strings.Join(found, ", ")}
+	return "", &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("several command IDs begin with %q", given), Hint: "write more characters, to choose one of " + strings.Join(found, ", ")}
 }
 
 func completeLogs(g *globals, args []string) (ids []string) {
@@ -198,7 +197,7 @@ func (f *logsFlags) which() sandbox.Stream {
 // print prints one output as far as there is any, or to its end.
 func (f *logsFlags) print(ctx context.Context, logs sandbox.Logs, id string, stdout, stderr io.Writer) error {
 	if f.format != "text" {
-		return usagef("--format is for the list: leave the ID or --format out")
+		return usagef("--format applies to the list of commands: leave out the ID or --format")
 	}
 	r, err := logs.ReadLog(ctx, id, f.which(), f.offset)
 	if err != nil {
@@ -221,7 +220,7 @@ func (f *logsFlags) print(ctx context.Context, logs sandbox.Logs, id string, std
 			return errors.Join(flushAll(to), err)
 		}
 		if c.Missed > 0 {
-			tell(stderr, fmt.Sprintf("%d bytes before offset %d are not kept", c.Missed, c.Offset))
+			tell(stderr, fmt.Sprintf("%d bytes before offset %d are missing: they were not kept", c.Missed, c.Offset))
 		}
 		if len(c.Data) == 0 {
 			continue

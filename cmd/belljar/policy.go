@@ -15,22 +15,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const policyHelp = `Say what the command policy makes of a script, without running it.
+const policyHelp = `Show what the command policy decides about a script, without running it.
 
-The container is the boundary, the policy is the guide: it knows the text of a
-script, not what the image calls ls nor what a repository's settings run. What
-it cannot know is denied. policy.* of sandbox.yaml has the rules, and the script
-starts in the profile's working directory; --set judges by a bundled set alone.
+The rules are policy.* of sandbox.yaml, and the script starts in the profile's
+working directory. With --set, only the rules of a bundled set apply.
 
-Where the default is allow, rules that deny are advice only: a program that no
-rule names may start one that is denied. Use default deny or ask to hold scripts
-to the rules.`
+The container is the boundary; the policy is a guide. It knows only the text of the
+script, not what the image calls ls or what a repository's settings run. It denies
+what it cannot know. With default: allow, rules that deny are advice only: a program
+that no rule names can start one that is denied. Use default: deny or default: ask
+to enforce the rules.`
 
 // exitAsk is that of a script which needs an approval.
 const exitAsk = 3
 
 func policyCmd(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "policy", Short: "Judge a script by the command policy", Long: policyHelp, Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "policy", Short: "Show what the command policy decides about a script", Long: policyHelp, Args: cobra.NoArgs}
 	cmd.AddCommand(policyCheckCmd(g), policyExplainCmd(g), policyTestCmd(g))
 	return cmd
 }
@@ -39,7 +39,7 @@ func policyCheckCmd(g *globals) *cobra.Command {
 	f := &policyFlags{}
 	cmd := &cobra.Command{
 		Use:   "check [flags] [--] SCRIPT",
-		Short: "Say in one line whether a script may run",
+		Short: "Print one line: whether a script is allowed to run",
 		Long: policyHelp + `
 
 The exit status is 0 for allow, 126 for deny and 3 for ask.`,
@@ -71,10 +71,10 @@ func policyExplainCmd(g *globals) *cobra.Command {
 	f := &policyFlags{}
 	cmd := &cobra.Command{
 		Use:   "explain [flags] [--] SCRIPT",
-		Short: "Show what in a script was decided on, and why",
+		Short: "Show the decision, the part of the script that caused it, and the reason",
 		Long: policyHelp + `
 
-The exit status is 0, whatever was decided: check has one for each decision.`,
+The exit status is 0 for every decision. check has a status for each decision.`,
 		Example: `  belljar policy explain --set build 'make && git push'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, v, err := f.judge(g, args)
@@ -94,8 +94,8 @@ type policyFlags struct{ profile, set, dir, format string }
 
 func (f *policyFlags) add(cmd *cobra.Command, g *globals) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "judge by the policy of `PROFILE` of sandbox.yaml")
-	flags.StringVar(&f.set, "set", "", "judge by the bundled set `NAME` instead: "+strings.Join(policy.Sets(), ", "))
+	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "use the policy of this `PROFILE` of sandbox.yaml")
+	flags.StringVar(&f.set, "set", "", "use the bundled set `NAME` instead: "+strings.Join(policy.Sets(), ", "))
 	formatFlag(cmd, &f.format)
 	completeProfile(cmd, g)
 	cmd.RegisterFlagCompletionFunc("set", cobra.FixedCompletions(policy.Sets(), cobra.ShellCompDirectiveNoFileComp))
@@ -103,7 +103,7 @@ func (f *policyFlags) add(cmd *cobra.Command, g *globals) {
 
 // addDir adds --dir to who judges one script.
 func (f *policyFlags) addDir(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.dir, "dir", "", "where the script starts: `DIR` in the container, or in the profile's working directory, such as sub")
+	cmd.Flags().StringVar(&f.dir, "dir", "", "where the script starts: a `DIR` in the container, absolute or relative to the profile's working directory")
 	cmd.RegisterFlagCompletionFunc("dir", cobra.NoFileCompletions) // it is in the container
 }
 
@@ -117,7 +117,7 @@ func (f *policyFlags) judge(g *globals, args []string) (string, policy.Verdict, 
 		return "", none, usagef("give a script, such as: belljar policy check 'git status'")
 	}
 	if f.dir != "" && !path.IsAbs(f.dir) && !filepath.IsLocal(f.dir) { // as run says
-		return "", none, usagef("--dir %q leaves the workspace: name a directory in it, such as sub", f.dir)
+		return "", none, usagef("--dir %q leads out of the working directory: name a directory in it, such as sub", f.dir)
 	}
 	judge, err := f.judging(g)
 	if err != nil {
@@ -131,14 +131,14 @@ func (f *policyFlags) judge(g *globals, args []string) (string, policy.Verdict, 
 func (f *policyFlags) judging(g *globals) (func(script, dir string) policy.Verdict, error) {
 	if f.set != "" {
 		if f.profile != sandbox.DefaultProfile {
-			return nil, usagef("--set judges by that set alone: leave out --profile")
+			return nil, usagef("--set and --profile exclude each other: leave out one")
 		}
 		set, ok := policy.Bundled(f.set)
 		if !ok {
 			return nil, usagef("--set %q is unknown: use %s", f.set, strings.Join(policy.Sets(), ", "))
 		}
 		if f.dir != "" && !path.IsAbs(f.dir) {
-			return nil, usagef("--dir %q has no working directory to be relative to with --set: write it from /", f.dir)
+			return nil, usagef("--dir %q is relative, and --set has no working directory: write an absolute path", f.dir)
 		}
 		commands, err := set.Compile()
 		if err != nil {
@@ -212,7 +212,7 @@ func explain(w io.Writer, script string, v policy.Verdict) error {
 		fmt.Fprintf(&b, "unknown at %v: %s\n", u.Span, view.SafeLine(u.What))
 	}
 	if byDefault(v) {
-		b.WriteString("\nAllowed by the default only: rules that deny are advice there, since a program that no rule\nnames may start one that is denied. Use default deny or ask to hold scripts to the rules.\n")
+		b.WriteString("\nAllowed by the default only: rules that deny are advice, because a program that no rule\nnames can start one that is denied. Use default: deny or default: ask to enforce the rules.\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -230,10 +230,10 @@ func granted(v policy.Verdict) (lines []string) {
 		lines = append(lines, "at most: "+strings.Join(most, ", "))
 	}
 	if len(g.Secrets) > 0 {
-		lines = append(lines, "is given: "+strings.Join(g.Secrets, ", "))
+		lines = append(lines, "gets secrets: "+strings.Join(g.Secrets, ", "))
 	}
 	if len(v.Withheld) > 0 {
-		lines = append(lines, "is not given, since not all its commands' rules give it: "+strings.Join(v.Withheld, ", "))
+		lines = append(lines, "does not get, because not every rule for its commands grants it: "+strings.Join(v.Withheld, ", "))
 	}
 	return lines
 }

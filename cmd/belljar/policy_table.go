@@ -17,20 +17,21 @@ func policyTestCmd(g *globals) *cobra.Command {
 	f := &policyFlags{}
 	cmd := &cobra.Command{
 		Use:   "test [flags] FILE",
-		Short: "Hold the command policy against a table of scripts",
+		Short: "Test the command policy against a table of scripts",
 		Long: policyHelp + `
 
-FILE is YAML: what the policy should make of which script. A rule is the one that
-should decide, "" being the default; dir is where the script starts, if not in
-the profile's working directory. Both may be left out.
+FILE is YAML: scripts, and the decision that the policy should make for each. rule
+is the rule that should decide, or "" for the default. dir is where the script
+starts; without it, the script starts in the profile's working directory. Both are
+optional.
 
   tests:
     - {script: git status, decision: allow}
     - {script: git push -f, decision: deny, rule: no-force}
     - {script: rm out/a, decision: ask, dir: /work/sub}
 
-Each script that is judged otherwise is one line. The exit status is 0 if there
-is none and 1 if there is.`,
+Each script with a different decision prints one line. The exit status is 0 if all
+tests pass, and 1 if any fails.`,
 		Example: `  belljar policy test --profile build policy-tests.yaml`,
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -30,7 +30,7 @@ func TestPolicyTable(t *testing.T) {
 `)
 	out, status, err := askPolicy(t, "test", "t.yaml")
 	want := `t.yaml:2: ls: want deny, got allow: default at 1:1: no rule matches "ls", and the default is allow
-t.yaml:4: rm \u202e'\n\x1b[2J: want allow: rule "no\x1brm", got deny: default at 1:4: the script holds the control character U+202E
+t.yaml:4: rm \u202e'\n\x1b[2J: want allow: rule "no\x1brm", got deny: default at 1:4: the script contains the control character U+202E
 t.yaml:5: git push: want ask: default, got ask: rule "push" at 1:1: rule "push" says ask
 t.yaml:6: ` + strings.Repeat("x", 59) + `…: want ask, got allow: default at 1:1: no rule matches "` + strings.Repeat("x", 57) + `…", and the default is allow
 5 tests, 4 failed

@@ -58,7 +58,7 @@ func inPolicyFile(t *testing.T) {
 // says where the default is why something is allowed.
 func TestPolicyTellsWhatIsAdvice(t *testing.T) {
 	inPolicyFile(t)
-	const advice = "Allowed by the default only: rules that deny are advice there"
+	const advice = "Allowed by the default only: rules that deny are advice, because"
 	for script, want := range map[string]bool{"starter rm x": true, "ls": true, "rm x": false, "git push": false} {
 		if out, _, err := askPolicy(t, "explain", script); err != nil || strings.Contains(out, advice) != want {
 			t.Errorf("%q: %v\n%s", script, err, out)
@@ -75,15 +75,15 @@ func TestPolicyTellsWhatIsGranted(t *testing.T) {
 	const want = `
 runs: deploy, make
 
-at most: timeout 1m30s, idle timeout 5s, memory 256MiB, cpus 0.5, pids 9, output 1KiB, tmp 1MiB, files 99, network none, no mounts
-is given: API
-is not given, since not all its commands' rules give it: KEY
+at most: timeout 1m30s, idle timeout 5s, memory 256 MiB, cpus 0.5, pids 9, output 1 KiB, tmp 1 MiB, files 99, network none, no mounts
+gets secrets: API
+does not get, because not every rule for its commands grants it: KEY
 `
 	if err != nil || !strings.HasSuffix(out, want) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, _, err = askPolicy(t, "explain", "--profile", "granting", "make")
-	if err != nil || !strings.HasSuffix(out, ", network none, mounts read-only\nis given: API, KEY\n") {
+	if err != nil || !strings.HasSuffix(out, ", network none, mounts read-only\ngets secrets: API, KEY\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, _, err = askPolicy(t, "check", "--profile", "granting", "--format", "json", "make")
@@ -110,7 +110,7 @@ func TestPolicyCheck(t *testing.T) {
 		{"--set build rm x", 0, "allow: rule \"change-files\" at 1:1: it changes files of the workspace\n"},
 		{"--set readonly -- rm x", 126, "deny: default at 1:1: no rule matches \"rm\", and the default is deny\n"},
 		{"--set all ls", 125, `--set "all" is unknown: use readonly, git-readonly, build (see --help)`},
-		{"--set build --profile strict ls", 125, "--set judges by that set alone: leave out --profile (see --help)"},
+		{"--set build --profile strict ls", 125, "--set and --profile exclude each other: leave out one (see --help)"},
 		{"--profile none ls", 125, `no profile "none" (known: default, granting, placed, strict)`},
 		{"--format xml ls", 125, `--format "xml" is unknown (use text or json)`},
 		{"", 125, "give a script, such as: belljar policy check 'git status' (see --help)"},
@@ -147,7 +147,7 @@ func flagsAnd(line string) []string {
 func TestPolicyDir(t *testing.T) {
 	inPolicyFile(t)
 	const allowed = "allow: rule \"in-sub\" at 1:1: rule \"in-sub\" says allow\n"
-	const denied = "deny: rule \"in-sub\" at 1:7: \"touch\" writes \"x\", which rule \"in-sub\" does not allow (it has no path for that under writes, and no allow: [writes])\n"
+	const denied = "deny: rule \"in-sub\" at 1:7: \"touch\" writes \"x\", which rule \"in-sub\" does not allow (add a path to its writes, or allow: [writes])\n"
 	for _, test := range []struct {
 		args []string
 		want string
@@ -156,8 +156,8 @@ func TestPolicyDir(t *testing.T) {
 		{[]string{"--profile", "placed", "--dir", "sub", "touch x"}, allowed},
 		{[]string{"--profile", "placed", "--dir", "/work/sub", "touch x"}, allowed},
 		{[]string{"--profile", "placed", "--dir", "/tmp", "touch x"}, denied},
-		{[]string{"--dir", "../x", "touch x"}, `--dir "../x" leaves the workspace: name a directory in it, such as sub (see --help)`},
-		{[]string{"--set", "build", "--dir", "sub", "touch x"}, `--dir "sub" has no working directory to be relative to with --set: write it from / (see --help)`},
+		{[]string{"--dir", "../x", "touch x"}, `--dir "../x" leads out of the working directory: name a directory in it, such as sub (see --help)`},
+		{[]string{"--set", "build", "--dir", "sub", "touch x"}, `--dir "sub" is relative, and --set has no working directory: write an absolute path (see --help)`},
 	} {
 		out, status, err := askPolicy(t, append([]string{"check"}, test.args...)...)
 		if err != nil {
@@ -212,17 +212,17 @@ runs: echo, ls, rm
 
 runs: ls, rm
 `},
-		"escapes": {"ls \x1b[2J", `deny: default at 1:4: the script holds the control character U+001B
+		"escapes": {"ls \x1b[2J", `deny: default at 1:4: the script contains the control character U+001B
 
   ls \x1b[2J
      ^^^^
 `},
-		"what turns text around": {"ls \u202e", `deny: default at 1:4: the script holds the control character U+202E
+		"what turns text around": {"ls \u202e", `deny: default at 1:4: the script contains the control character U+202E
 
   ls \u202e
      ^^^^^^
 `},
-		"unknown": {"$X", `deny: default at 1:1: unknown until it runs: which program runs
+		"unknown": {"$X", `deny: default at 1:1: known only when it runs: which program runs
 
   $X
   ^^

@@ -135,7 +135,7 @@ func (p *printer) story(r sandbox.Result) {
 		p.say("was still running: " + processLine(l) + whose)
 	}
 	if e := r.Evidence.ListError; e != "" {
-		p.say("what was still running is not known: " + e)
+		p.say("cannot list what was still running: " + e)
 	}
 }
 

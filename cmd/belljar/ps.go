@@ -19,26 +19,26 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const psHelp = `List belljar's containers on this engine, of all of this user's belljars, and what
-runs in them.
+const psHelp = `List the containers on this engine that belljar created, and the processes in them.
 
-  FOR    the command that the container is for, by its ID, or the session, or the
-         profile whose pool keeps it warm
-  USER   whom its commands run as; of a session the first
-  ENDS   when the container may be swept away, whoever owns it
-  OWNER  the process ID of the belljar that made it; gone where that has ended:
-         the next belljar run removes the container; "-" is a session's; foreign
-         where the container has belljar's labels and not this user's seal, as
-         another user's: belljar never runs anything in it or removes it
-  RUNS   the commands' processes; "-" is none, "?" is not known
+  FOR    the ID of the container's command, or its session, or the profile whose
+         pool keeps it warm
+  USER   the user that its commands run as; in a session, that of the first command
+  ENDS   when any belljar may remove the container
+  OWNER  the process ID of the belljar that created it, or
+         gone:    that belljar has ended; the next belljar run removes the container
+         "-":     a session's container, which needs no belljar
+         foreign: the container has belljar's labels but no valid signature of this
+                  user; belljar runs nothing in it and does not remove it
+  RUNS   the commands' processes; "-" means none, "?" means unknown
 
-A container lasts as long as its command, but for sessions and pools.`
+A container is removed when its command ends, except those of sessions and pools.`
 
 func psCmd(g *globals) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "ps",
-		Short: "List the containers of commands, and what runs in them",
+		Short: "List belljar's containers and the processes in them",
 		Long:  psHelp,
 		Example: `  belljar ps
   belljar ps --format json | jq '.containers[].runs[].command'`,
@@ -70,7 +70,7 @@ func psCmd(g *globals) *cobra.Command {
 
 // formatFlag is --format of commands that print a list.
 func formatFlag(cmd *cobra.Command, format *string) {
-	cmd.Flags().StringVar(format, "format", "text", "`text|json`: for people, or one JSON object")
+	cmd.Flags().StringVar(format, "format", "text", "output format: `text|json`")
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -189,7 +189,7 @@ func runs(list []sandbox.Process) string {
 	lines := make([]string, len(list))
 	for i, p := range list {
 		if lines[i] = p.Command; local.IsWaiting(p) {
-			lines[i] = "(waits for a command)"
+			lines[i] = "(waiting for a command)"
 		}
 	}
 	return orDash(strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), ", "))

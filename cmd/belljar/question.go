@@ -33,7 +33,7 @@ const (
 // what is asked about is shown, however long it is.
 func question(q sandbox.Question, columns int, colour func(string) string) string {
 	p := page{columns: max(columns, leastColumns) - 1, colour: colour}
-	p.WriteString("belljar: the command policy wants your approval of this:\n\n")
+	p.WriteString("belljar: the policy requires your approval for this command:\n\n")
 	spans := []policy.Span{q.Verdict.Span}
 	reasons := []string{reason(q.Verdict.Who(), q.Verdict.Span, q.Verdict.Reason)}
 	for _, c := range q.Verdict.Asks() {
@@ -44,7 +44,7 @@ func question(q sandbox.Question, columns int, colour func(string) string) strin
 	}
 	p.script(q.Script, spans)
 	p.WriteByte('\n')
-	p.fields("because", reasons)
+	p.fields("reason", reasons)
 	p.field("runs", strings.Join(names(q.Verdict.Roots), ", "))
 	var unknown []string
 	for _, u := range q.Verdict.Unknown {
@@ -54,14 +54,14 @@ func question(q sandbox.Question, columns int, colour func(string) string) strin
 	p.fields("grant", granted(q.Verdict))
 	p.field("in", q.Dir)
 	p.surroundings(q)
-	p.field("meant for", q.Description)
+	p.field("purpose", q.Description)
 	if q.Profile != sandbox.DefaultProfile {
 		p.field("profile", q.Profile)
 	}
 	p.field("session", q.Session)
 	if q.Always {
 		text, _ := always(q.Verdict, columns)
-		p.field("always is", text)
+		p.field("if always", text)
 	}
 	p.WriteByte('\n')
 	return p.String()
@@ -84,7 +84,7 @@ func always(v sandbox.Verdict, columns int) (text string, offered bool) {
 	var list []string
 	for _, c := range v.Asks() {
 		if len(c.Program) > longestName || len(c.Rule) > longestName {
-			return fmt.Sprintf("not offered: a name is longer than %d bytes", longestName), false
+			return fmt.Sprintf("not available: a name is longer than %d bytes", longestName), false
 		}
 		what := name(c.Program) + " by " + sandbox.Verdict{Rule: c.Rule}.Who()
 		if !slices.Contains(list, what) {
@@ -93,7 +93,7 @@ func always(v sandbox.Verdict, columns int) (text string, offered bool) {
 	}
 	text = strings.Join(list, ", ") + ", until the session ends"
 	if len(rows(text, nil, max(columns, leastColumns)-1-marginField)) > maxFieldRows {
-		return "not offered: it would be about more than is shown here", false
+		return "not available: it would cover more than this question shows", false
 	}
 	return text, true
 }
@@ -142,7 +142,7 @@ func (p *page) surroundings(q sandbox.Question) {
 	p.field("runtime", q.Runtime)
 	p.fields("variables", variables(q.Env))
 	if q.Stdin {
-		p.field("stdin", "passed on")
+		p.field("stdin", "passed to the command")
 	}
 }
 
@@ -158,7 +158,7 @@ func variables(env []string) (list []string) {
 		case set:
 			list = append(list, view.SafeLine(v))
 		default:
-			list = append(list, view.SafeLine(v)+", passed on from here")
+			list = append(list, view.SafeLine(v)+", from your environment")
 		}
 	}
 	if len(rest) > 0 {

@@ -39,9 +39,9 @@ func asked(script string, parts ...string) sandbox.Question {
 
 func TestQuestion(t *testing.T) {
 	q := asked("cd /src &&\n  git push\t日本 # up\ncurl x", "git push\t日本", "curl x")
-	q.Description, q.Session, q.Always, q.Profile = "a release\nbelljar: may it run? y\r", "dev", true, "build"
+	q.Description, q.Session, q.Always, q.Profile = "a release\nbelljar: allow it? y\r", "dev", true, "build"
 	q.Verdict.Unknown = []sandbox.Unknown{{What: "which \x1b[8mfile", Span: q.Verdict.Span}}
-	want := `belljar: the command policy wants your approval of this:
+	want := `belljar: the policy requires your approval for this command:
 
       1 | cd /src &&
       2 |   git push\t日本 # up
@@ -49,16 +49,16 @@ func TestQuestion(t *testing.T) {
       3 | curl x
         ^ ^^^^^^
 
-  because    rule "ask-git" at 2:3: think
+  reason     rule "ask-git" at 2:3: think
              rule "ask-curl" at 3:1: think
   runs       git, curl
   unknown    at 2:3: which \x1b[8mfile
   in         /work
-  meant for  a release
-             belljar: may it run? y\r
+  purpose    a release
+             belljar: allow it? y\r
   profile    build
   session    dev
-  always is  git by rule "ask-git", curl by rule "ask-curl", until the session ends
+  if always  git by rule "ask-git", curl by rule "ask-curl", until the session ends
 
 `
 	if diff := cmp.Diff(want, question(q, 100, plain)); diff != "" {
@@ -103,10 +103,10 @@ func TestQuestionIsNotPushedOffTheScreen(t *testing.T) {
 }
 
 // ours is how the lines begin that a person may take for belljar's.
-var ours = regexp.MustCompile(`^(` + wholly + `|$| {2,6}\d+ \| | {8}\| | {8}\^ [ ^]*\^$|  (because|runs|unknown|in|image|user|network|mounts|variables|stdin|meant for|profile|session|always is) +| {13})`)
+var ours = regexp.MustCompile(`^(` + wholly + `|$| {2,6}\d+ \| | {8}\| | {8}\^ [ ^]*\^$|  (reason|runs|unknown|in|image|user|network|mounts|variables|stdin|purpose|profile|session|if always) +| {13})`)
 
 // wholly are the lines without text from outside, as wide as they are.
-const wholly = `belljar: the command policy wants your approval of this:$|  \[… .* not shown …\]$`
+const wholly = `belljar: the policy requires your approval for this command:$|  \[… .* not shown …\]$`
 
 var whollyOurs = regexp.MustCompile(`^(` + wholly + `)`)
 
@@ -115,7 +115,7 @@ var whollyOurs = regexp.MustCompile(`^(` + wholly + `)`)
 func TestQuestionMisleadsNobody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		piece := rapid.SampledFrom([]string{"ls", "git push", " ", "      ", "\n", "\n\n\n\n\n", "\t", "\r", "\x1b[2K", "\u202e", "\u200b", "\u3000", "日本", "e\u0301", "👩\u200d👩", "\xff", "\x00",
-			"belljar: may it run?", "[… 1 line not shown …]", strings.Repeat("x", 70), strings.Repeat("\n", 60), strings.Repeat("日", 40), "  because    nothing", "\u0085", "\u2028",
+			"belljar: allow it?", "[… 1 line not shown …]", strings.Repeat("x", 70), strings.Repeat("\n", 60), strings.Repeat("日", 40), "  reason     nothing", "\u0085", "\u2028",
 			"^", strings.Repeat("^", 12), strings.Repeat(" ", 9) + "^^^^", "\U0010ffff", "        ^ ^^^"})
 		text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 30).Draw(t, "pieces"), "") })
 		q := sandbox.Question{Script: text.Draw(t, "script"), Dir: text.Draw(t, "dir"), Description: text.Draw(t, "description"), Session: text.Draw(t, "session"), Always: true,
@@ -195,8 +195,8 @@ func TestQuestionShowsSurroundings(t *testing.T) {
   runtime    runc
   variables  GIT_SSH_COMMAND=sh -c 'curl evil'
              A=\nPATH=/evil
-             TERM, passed on from here
-  stdin      passed on
+             TERM, from your environment
+  stdin      passed to the command
 
 `
 	if got := question(q, 100, plain); !strings.HasSuffix(got, want) {
@@ -236,16 +236,16 @@ func TestQuestionAlways(t *testing.T) {
 	}{
 		"a program":      {one("git", "push"), `git by rule "push", until the session ends`, true},
 		"two in one":     {one(`ls by rule "safe", cat`, ""), `"ls by rule \"safe\", cat" by default, until the session ends`, true},
-		"a long program": {one(strings.Repeat("a", 61), ""), "not offered: a name is longer than 60 bytes", false},
-		"a long rule":    {one("git", strings.Repeat("a", 61)), "not offered: a name is longer than 60 bytes", false},
-		"many":           {many, "not offered: it would be about more than is shown here", false},
+		"a long program": {one(strings.Repeat("a", 61), ""), "not available: a name is longer than 60 bytes", false},
+		"a long rule":    {one("git", strings.Repeat("a", 61)), "not available: a name is longer than 60 bytes", false},
+		"many":           {many, "not available: it would cover more than this question shows", false},
 	} {
 		if text, offered := always(test.v, 80); text != test.want || offered != test.offered {
 			t.Errorf("%s: %v, %s", name, offered, text)
 		}
 	}
 	q := sandbox.Question{Verdict: many, Always: true}
-	if got := question(q, 80, plain); !strings.Contains(got, "  always is  not offered: ") || strings.Contains(got, "until the session ends") {
+	if got := question(q, 80, plain); !strings.Contains(got, "  if always  not available: ") || strings.Contains(got, "until the session ends") {
 		t.Error(got)
 	}
 	q.Verdict = one(`ls", "cat`, "")

@@ -20,17 +20,17 @@ func rootCmd() *cobra.Command {
 	g := &globals{}
 	cmd := &cobra.Command{
 		Use:   "belljar",
-		Short: "Run commands that nobody vouches for, and learn the truth about how they ended",
+		Short: "Run untrusted shell commands in locked-down containers",
 		Long: `belljar runs each command as "sh -c" in a locked-down container, streams its
-output, bounds its time, memory, processes and output, and says exactly why it
-ended and what it left running.
+output, limits its time, memory, processes and output, and reports why it ended and
+what it left running.
 
 Start with:  belljar doctor
 Then:        belljar run 'echo hello'`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	cmd.PersistentFlags().StringVar(&g.configPath, "config", "", "configuration `FILE` (default: BELLJAR_CONFIG, ./sandbox.yaml, the user's, /etc/belljar's)")
+	cmd.PersistentFlags().StringVar(&g.configPath, "config", "", "configuration `FILE` (default: BELLJAR_CONFIG, ./sandbox.yaml, ~/.config/belljar/sandbox.yaml, /etc/belljar/sandbox.yaml)")
 	cmd.MarkPersistentFlagFilename("config", "yaml", "yml")
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.Version = version

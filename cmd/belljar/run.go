@@ -13,39 +13,41 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const runHelp = `Run one command as "sh -c" in a fresh, locked-down container.
+const runHelp = `Run one command as "sh -c" in a new, locked-down container.
 
-One argument is a shell script, passed on as it is; several are quoted and
-joined. They arrive as they are, whatever bytes they hold, up to 1.9 MiB in all
-with the environment. The command's stdout and stderr are belljar's; belljar's own words go to
-stderr, each line beginning with "belljar: ".
+A single argument is a shell script. Several arguments are a program and its
+arguments: belljar quotes and joins them. Script and environment can have 1.9 MiB
+together. The command's stdout and stderr go to belljar's stdout and stderr.
+belljar's own messages go to stderr and begin with "belljar: ".
 
 The exit status is the command's own, or
-  124  a timeout passed          126  denied by policy, or not executable
+  124  timeout                   126  denied by policy, or not executable
   125  belljar or the engine     127  not found
        failed, or a usage error  130  canceled
                                  137  killed: SIGKILL, memory, output limit
 
-With --format json or ndjson stdout has one result, however it fails, with its
-cause: a wrong flag, value or sandbox.yaml is invalid_command.
+With --format json or ndjson, stdout always has exactly one result with a cause,
+even if belljar fails. A wrong flag, value or sandbox.yaml has the cause
+invalid_command.
 
-Ctrl-C cancels the command; twice kills it at once.
+Ctrl-C cancels the command. A second Ctrl-C kills it at once.
 
-Where the command policy says ask, you are asked at the terminal, once for each
-command or, where you answer always in a session, once for its programs until the
-session ends. --yes approves all that, and the audit says so. Without a terminal,
-or past policy.ask_timeout, it is denied.
+If the command policy says ask, belljar asks for your approval at the terminal: once
+for each command or, if you answer "always" in a session, once for its programs
+until the session ends. --yes approves everything, and the audit log says so.
+Without a terminal, or without an answer within policy.ask_timeout, the command is
+denied.
 
-With -t the command has a terminal, with stdout for both its streams. With -it it
-is yours: keys such as Ctrl-C, Ctrl-Z and Ctrl-D are the command's. TERM is as
-here, and PAGER is cat, unless -e says otherwise. An idle timeout passes in a
-terminal, too: --idle-timeout 0 turns it off.
+With -t the command gets a terminal, and its stdout and stderr are one stream. With
+-it it is your terminal: keys such as Ctrl-C, Ctrl-Z and Ctrl-D go to the command.
+TERM is the same as yours and PAGER is cat, unless -e sets them. The idle timeout
+applies, too: --idle-timeout 0 turns it off.
 
-With --session NAME the container is kept: files and background processes carry
-over to the next command, and nothing else does. Commands in a session run one at
-a time. What a command leaves in the background should not hold its output: write
->log 2>&1 &. A timeout, or Ctrl-C, ends the session's container, unless --on-timeout
-command is given; the next command is told, and gets a new one.`
+With --session NAME the container is kept: files and background processes stay for
+the next command, and nothing else does. Commands in a session run one at a time.
+Redirect the output of background processes: server >log 2>&1 &. A timeout or Ctrl-C
+ends the session's container, unless you add --on-timeout command. The next command
+reports that, and gets a new container.`
 
 const runExamples = `  belljar run 'echo out; echo err >&2; exit 3'
   belljar run -- ls -la '/a b'
@@ -60,7 +62,7 @@ func runCmd(g *globals) *cobra.Command {
 	f := &runFlags{keys: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:     "run [flags] [--] COMMAND [ARG...]",
-		Short:   "Run one command in a fresh container",
+		Short:   "Run one command in a new container",
 		Long:    runHelp + templateHelp,
 		Example: runExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -68,7 +70,7 @@ func runCmd(g *globals) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.session, "session", "", "run in the container of session `NAME`, which is kept for further commands")
+	cmd.Flags().StringVar(&f.session, "session", "", "run in session `NAME`: its container is kept for later commands")
 	completeRun(cmd, g)
 	return cmd
 }
@@ -76,11 +78,11 @@ func runCmd(g *globals) *cobra.Command {
 // templateHelp stands in run's help.
 const templateHelp = `
 
-With --template FILE there is no COMMAND: FILE is text in which !{COMMAND} stands
-for what that command says, followed by its exit status. {{args}} stands for
---args: in a command as one quoted word, elsewhere as text. All commands are
-judged before the first runs; if one is denied nothing runs. The filled text goes
-to stdout once all have ended, or one could not be run after others were.`
+With --template FILE there is no COMMAND. FILE is a text in which belljar replaces
+each !{COMMAND} with the output of that command and its exit status, and {{args}}
+with --args: as one quoted word in a command, as text elsewhere. The policy judges
+all commands before the first one runs; if one is denied, none runs. belljar prints
+the text when all commands have ended, or when one cannot run after others ran.`
 
 // runRun shows why it did not run, whatever that is, as the format says.
 func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
@@ -184,7 +186,7 @@ func sweep(ctx context.Context, engine *docker.Engine, runner runner, show *prin
 	return func() {
 		cancel()
 		if removed := <-done; removed > 0 && show.terminal {
-			show.say(fmt.Sprintf("removed %d containers that an earlier belljar left behind", removed))
+			show.say(fmt.Sprintf("removed containers that an earlier belljar left behind: %d", removed))
 		}
 	}
 }
@@ -200,9 +202,9 @@ func boundMemory(output int64) {
 	}
 }
 
-// errSidecar refuses to run here what is meant for elsewhere.
-var errSidecar = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "BELLJAR_HOST names a sidecar, and this version cannot use one",
-	Hint: "unset BELLJAR_HOST to run the command with this host's engine"}
+// errSidecar refuses to run here what is purpose elsewhere.
+var errSidecar = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "BELLJAR_HOST is set, and this version of belljar cannot use a sidecar",
+	Hint: "unset BELLJAR_HOST to run the command on this host's engine"}
 
 // follow shows the command's events until its result.
 func follow(x sandbox.Execution, show *printer, terminal *terminal, kill <-chan struct{}) error {

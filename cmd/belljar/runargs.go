@@ -53,7 +53,7 @@ func bare(err error) error {
 // quoted. A byte order mark, as Windows' editors write it, is no part of a name.
 func envLines(text string) ([]string, error) {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		return nil, errors.New("it is not UTF-8 text without NULs")
+		return nil, errors.New("it is not UTF-8 text, or has NUL bytes")
 	}
 	var list []string
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
@@ -62,7 +62,7 @@ func envLines(text string) ([]string, error) {
 			continue
 		}
 		if name, _, _ := strings.Cut(line, "="); name == "" || strings.ContainsAny(name, " \t") {
-			return nil, fmt.Errorf("a line begins with %.40q, and not with a variable's name", line[:min(len(line), len(name)+1)])
+			return nil, fmt.Errorf("a line begins with %.40q instead of a variable's name", line[:min(len(line), len(name)+1)])
 		}
 		list = append(list, line)
 	}
@@ -127,7 +127,7 @@ func parseMount(s string) (sandbox.Mount, error) {
 			m.Target = value
 		case "readonly", "ro":
 			if value != "" && value != "true" && value != "false" {
-				return m, usagef("--mount %q: %s is true or false", s, key)
+				return m, usagef("--mount %q: %s must be true or false", s, key)
 			}
 			m.Writable = value == "false"
 		default:
@@ -141,10 +141,10 @@ func parseMount(s string) (sandbox.Mount, error) {
 // for names that look like paths. A bare name would be a volume of the engine's.
 func absolute(m sandbox.Mount) (sandbox.Mount, error) {
 	if m.Source == "" || m.Target == "" {
-		return m, usagef("a mount has a source and a target")
+		return m, usagef("a mount needs a source and a target")
 	}
 	if !filepath.IsAbs(m.Source) && !strings.HasPrefix(m.Source, ".") {
-		return m, usagef("mount source %q is not a path: volumes of the engine's are not supported; write ./%[1]s for a directory", m.Source)
+		return m, usagef("mount source %q is not a path, and named volumes are not supported: write ./%[1]s for a directory", m.Source)
 	}
 	source, err := filepath.Abs(m.Source)
 	m.Source = source

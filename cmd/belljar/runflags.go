@@ -49,45 +49,45 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.SetInterspersed(false) // what follows COMMAND is the command's
 	for _, k := range []struct{ name, short, key, value, usage string }{
 		{"timeout", "", "timeout", "DURATION", "end the command after this long, such as 10m"},
-		{"idle-timeout", "", "idle_timeout", "DURATION", "end it after this long without output; 0 is never"},
+		{"idle-timeout", "", "idle_timeout", "DURATION", "end the command after this long without output; 0 means never"},
 		{"max-output", "", "limits.output", "SIZE", "keep this much of its output for the result, such as 16MiB"},
-		{"on-timeout", "", "on_timeout", "WHAT", "in a session, a timeout ends its container, or only the command"},
-		{"on-output-limit", "", "on_output_limit", "ACTION", "past that, truncate what is kept, or end the command"},
+		{"on-timeout", "", "on_timeout", "WHAT", "what a timeout ends in a session: its container, or only the command"},
+		{"on-output-limit", "", "on_output_limit", "ACTION", "beyond --max-output: truncate the kept output, or end the command"},
 		{"memory", "m", "limits.memory", "SIZE", "memory and swap together, such as 512MiB"},
-		{"cpus", "", "limits.cpus", "NUMBER", "CPUs it may use"},
-		{"pids-limit", "", "limits.pids", "NUMBER", "processes and threads it may have"},
-		{"network", "", "network", "NAME", "none, bridge or another network of the engine's"},
+		{"cpus", "", "limits.cpus", "NUMBER", "CPUs that the command can use, such as 0.5"},
+		{"pids-limit", "", "limits.pids", "NUMBER", "limit on processes and threads"},
+		{"network", "", "network", "NAME", "none, bridge or another network of the engine"},
 		{"runtime", "", "engine.runtime", "NAME", "OCI runtime, such as runsc"},
 		{"image", "", "image", "REFERENCE", "image to run in"},
-		{"pull", "", "pull", "WHEN", "fetch the image: always, missing or never"},
-		{"user", "u", "user", "USER", "whom to run as, never root: UID:GID, or NAME or NAME:GROUP of the image"},
+		{"pull", "", "pull", "WHEN", "pull the image: always, missing or never"},
+		{"user", "u", "user", "USER", "user to run as, never root: UID:GID, or NAME or NAME:GROUP of the image"},
 		{"view", "", "view.mode", "MODE", "views of the output in the result: none, separate or merged"},
-		{"view-bytes", "", "view.bytes", "SIZE", "text in a view, such as 32KiB: its beginning and its end"},
-		{"view-lines", "", "view.lines", "NUMBER", "lines in a view"},
-		{"view-line-chars", "", "view.line_chars", "NUMBER", "characters of one line in a view"},
-		{"charset", "", "view.charset", "NAME", "what the output is encoded in, such as shift_jis, where not to be detected"},
+		{"view-bytes", "", "view.bytes", "SIZE", "limit on the text of a view, such as 32KiB: half for the beginning, half for the end"},
+		{"view-lines", "", "view.lines", "NUMBER", "limit on the lines of a view"},
+		{"view-line-chars", "", "view.line_chars", "NUMBER", "limit on the characters of one line of a view"},
+		{"charset", "", "view.charset", "NAME", "charset of the output, such as shift_jis; default: detect it"},
 		{"live-every", "", "view.every", "DURATION", "time between two live views, such as 1s"},
 	} {
 		flags.VarP(&keyFlag{f.keys, k.key, k.value}, k.name, k.short, k.usage)
 	}
-	flags.Var(&listFlag{f.keys, "tmpfs", nil}, "tmpfs", "mount memory at `DIR`, to write to, beside /tmp and /work; it is of limits.tmp")
-	flags.VarP((*workdirFlag)(f), "workdir", "w", "working directory inside the container, or of the workspace, such as sub")
-	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "`PROFILE` of sandbox.yaml")
-	flags.StringArrayVarP(&f.env, "env", "e", nil, "set `K=V`, or pass on K from here if env.allow has it")
+	flags.Var(&listFlag{f.keys, "tmpfs", nil}, "tmpfs", "mount a writable tmpfs at `DIR`, in addition to /tmp and /work; limits.tmp is its size")
+	flags.VarP((*workdirFlag)(f), "workdir", "w", "working directory in the container; a relative one, such as sub, is in workdir")
+	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "use this `PROFILE` of sandbox.yaml")
+	flags.StringArrayVarP(&f.env, "env", "e", nil, "set `K=V`, or pass K from your environment if env.allow lists it")
 	flags.StringArrayVar(&f.envFile, "env-file", nil, "set the variables in `FILE`")
-	flags.StringArrayVarP(&f.volumes, "volume", "v", nil, "mount `SOURCE:TARGET[:ro]` if mounts.allow has it")
-	flags.StringArrayVar(&f.mounts, "mount", nil, "the same as `type=bind,source=S,target=T[,readonly]`")
-	flags.BoolVarP(&f.stdin, "interactive", "i", false, "pass stdin on to the command")
-	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i it is yours")
-	flags.StringVar(&f.format, "format", "text", "`FORMAT`: text (the streams as they are), json (one result) or ndjson (events)")
-	flags.StringVar(&f.live, "live", string(sandbox.LiveRaw), "events tell of all output as it comes (`MODE` raw), or now and then of its end (view)")
-	flags.BoolVar(&f.safe, "safe", false, "make visible what a terminal would act on in the command's output")
-	flags.StringVar(&f.file, "output-file", "", "write all output to `FILE`, too, as it is")
-	flags.StringVar(&f.description, "description", "", "`TEXT` that says what the command is for, to who approves it and in the audit")
-	flags.BoolVar(&f.yes, "yes", false, "approve what the policy would ask about, and say so")
-	flags.StringVar(&f.template, "template", "", "fill in the prompt `FILE`, whose !{COMMAND} become what the commands say; - is stdin")
+	flags.StringArrayVarP(&f.volumes, "volume", "v", nil, "mount `SOURCE:TARGET[:ro]` if mounts.allow permits it")
+	flags.StringArrayVar(&f.mounts, "mount", nil, "the same, as `type=bind,source=S,target=T[,readonly]`")
+	flags.BoolVarP(&f.stdin, "interactive", "i", false, "pass stdin to the command")
+	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i, yours")
+	flags.StringVar(&f.format, "format", "text", "output `FORMAT`: text (the command's output), json (one result) or ndjson (events)")
+	flags.StringVar(&f.live, "live", string(sandbox.LiveRaw), "what events contain, by `MODE`: raw (all output) or view (the end of it, from time to time)")
+	flags.BoolVar(&f.safe, "safe", false, "make control characters in the command's output visible")
+	flags.StringVar(&f.file, "output-file", "", "also write all output to `FILE`, unchanged")
+	flags.StringVar(&f.description, "description", "", "`TEXT` that says what the command is for; shown in approvals and in the audit log")
+	flags.BoolVar(&f.yes, "yes", false, "approve everything that the policy asks about, and say so")
+	flags.StringVar(&f.template, "template", "", "fill in the template `FILE`: replace each !{COMMAND} with the command's output; - is stdin")
 	flags.Func("args", "`TEXT` for {{args}} in the template", func(text string) error { f.args = &text; return nil })
-	flags.BoolVar(&f.parallel, "parallel", false, "do not wait for the session's other parallel commands")
+	flags.BoolVar(&f.parallel, "parallel", false, "run at the same time as the session's other parallel commands")
 }
 
 // keyFlag is a flag that sets a key of the configuration.
@@ -163,13 +163,13 @@ func (f *runFlags) check() error {
 	live := f.live == string(sandbox.LiveView)
 	switch {
 	case f.args != nil && f.template == "":
-		return usagef("--args is for a template: add --template FILE")
+		return usagef("--args needs a template: add --template FILE")
 	case live && f.format != "ndjson":
-		return usagef("--live view is told in events: add --format ndjson")
+		return usagef("--live view needs events: add --format ndjson")
 	case live && f.file != "":
-		return usagef("--live view tells of the output's end only: leave out --output-file")
+		return usagef("--live view shows only the end of the output: leave out --output-file")
 	case f.safe && f.tty:
-		return usagef("--safe leaves nothing of a terminal's screen: leave out -t")
+		return usagef("--safe and -t exclude each other: leave out one")
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (f *runFlags) output(ctx context.Context, show *printer) error {
 		return &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the output file had a reader"}
 	}
 	if err != nil {
-		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "opening the output file", Err: err, Hint: "--output-file: name a file that can be written"}
+		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "opening the output file", Err: err, Hint: "--output-file: name a writable file"}
 	}
 	show.file = file
 	return nil

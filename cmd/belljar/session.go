@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const sessionHelp = `A session is a container that is kept for further commands: their files and
-background processes carry over, and nothing else does. The first command makes
-it, with belljar run --session NAME; session.idle and session.max in sandbox.yaml
-bound its life. It outlives belljar, and is found again.`
+const sessionHelp = `A session is a container that is kept for later commands: files and background
+processes stay, and nothing else does. belljar run --session NAME creates it.
+session.idle and session.max in sandbox.yaml limit how long it lives. It keeps
+running when belljar exits.`
 
 func sessionCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
@@ -39,12 +39,12 @@ func sessionListCmd(g *globals) *cobra.Command {
 		Short: "List sessions, and what runs in them",
 		Long: `List this user's sessions on this engine.
 
-  USER  whom its first command ran as, who owns /work; each may run as another
+  USER  the user of its first command, who owns /work; later ones can run as others
   USED  when a command last started or ended
-  ENDS  when the session ends without a further command
-  RUNS  what its commands left running; "-" is none, "?" is not known
+  ENDS  when the session ends if no other command runs
+  RUNS  what its commands left running; "-" means none, "?" means unknown
 
-A session that was lost says why; its next command is told, too.`,
+A lost session shows why its container is gone. Its next command reports it, too.`,
 		Example: `  belljar session ls
   belljar session ls --format json | jq '.sessions[].runs'`,
 		Args: cobra.NoArgs,
@@ -106,14 +106,14 @@ func needName(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return nil
 	}
-	return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "the name of a session is missing", Hint: "see what there is: belljar session ls"}
+	return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "the session name is missing", Hint: "list the sessions: belljar session ls"}
 }
 
 func sessionRemoveCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rm NAME...",
 		Aliases: []string{"remove", "kill", "stop"},
-		Short:   "End sessions, with all that runs in them",
+		Short:   "End sessions and everything that runs in them",
 		Example: "  belljar session rm dev",
 		Args:    needName,
 		RunE: stoppable(func(cmd *cobra.Command, names []string) error {
@@ -136,9 +136,9 @@ func sessionExecCmd(g *globals) *cobra.Command {
 	f := &runFlags{keys: map[string]string{}, existing: true}
 	cmd := &cobra.Command{
 		Use:   "exec [flags] NAME [--] COMMAND [ARG...]",
-		Short: "Run a command in a session that exists",
-		Long: `Run a command in a session, as belljar run --session NAME does, but refuse to
-where there is no such session.`,
+		Short: "Run a command in an existing session",
+		Long: `Run a command in a session, as belljar run --session NAME does, but fail if there
+is no such session.`,
 		Example: "  belljar session exec dev 'cat log'",
 		Args:    needName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -165,9 +165,9 @@ func haveSession(ctx context.Context, l sandbox.Sessions, name string) error {
 	i := slices.IndexFunc(list, func(s sandbox.SessionInfo) bool { return s.Name == name })
 	switch {
 	case i < 0:
-		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no session %q", name), Hint: "begin it: belljar run --session " + name + " COMMAND"}
+		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no session %q", name), Hint: "start it: belljar run --session " + name + " COMMAND"}
 	case list[i].Lost != "":
-		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("session %q was lost: %s", name, list[i].Lost), Hint: "begin it anew: belljar run --session " + name + " COMMAND"}
+		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("session %q was lost: %s", name, list[i].Lost), Hint: "start a new one: belljar run --session " + name + " COMMAND"}
 	}
 	return nil
 }

@@ -17,13 +17,13 @@ func (f *runFlags) checkTemplate() error {
 	_, viewed := f.keys["view.mode"]
 	switch {
 	case f.stdin || f.tty:
-		return usagef("--template runs commands without stdin and terminal: leave out -i and -t")
+		return usagef("--template runs commands without stdin and without a terminal: leave out -i and -t")
 	case f.file != "":
 		return usagef("--template writes its text to stdout: leave out --output-file")
 	case f.live != string(sandbox.LiveRaw) || f.format == "ndjson":
-		return usagef("--template tells nothing before its text is whole: leave out --live and --format ndjson")
+		return usagef("--template prints nothing before the whole text: leave out --live and --format ndjson")
 	case viewed:
-		return usagef("--template shows merged views: leave out --view")
+		return usagef("--template always uses merged views: leave out --view")
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func openTemplate(ctx context.Context, f *runFlags, words []string, show *printe
 		return nil, err
 	}
 	if len(words) > 0 {
-		return nil, usagef("--template has the commands: leave out %q", words[0])
+		return nil, usagef("--template contains the commands: leave out %q", words[0])
 	}
 	text, err := readTemplate(ctx, f.template)
 	if ctx.Err() != nil {
@@ -56,7 +56,7 @@ func openTemplate(ctx context.Context, f *runFlags, words []string, show *printe
 	if err != nil {
 		return nil, &sandbox.Error{
 			Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("reading --template %q", f.template), Err: bare(err),
-			Hint: "name a file that is there and can be read, or - for stdin",
+			Hint: "name a readable file, or - for stdin",
 		}
 	}
 	fill := &filling{name: f.template, json: f.format == "json", show: show}
@@ -66,9 +66,9 @@ func openTemplate(ctx context.Context, f *runFlags, words []string, show *printe
 	switch has := fill.template.HasArgs(); {
 	case has && f.args == nil:
 		line, column := fill.template.Args()
-		return nil, usagef("--template %s:%d:%d: {{args}} is there: add --args TEXT", f.template, line, column)
+		return nil, usagef("--template %s:%d:%d: {{args}} needs a value: add --args TEXT", f.template, line, column)
 	case f.args != nil && !has:
-		return nil, usagef("--template %s has no {{args}}: leave out --args, or write {{args}} where they go", f.template)
+		return nil, usagef("--template %s has no {{args}}: leave out --args, or write {{args}} where the text goes", f.template)
 	case has:
 		fill.args = *f.args
 	}
@@ -133,7 +133,7 @@ func (t *filling) run(ctx context.Context, runner sandbox.Preparer, like sandbox
 		}
 	}
 	for last := len(outputs) - 1; len(outputs) < len(prepared); {
-		outputs = append(outputs, fmt.Sprintf("[not run: the command at %s has to end first]", view.SafeLine(t.place(last))))
+		outputs = append(outputs, fmt.Sprintf("[not run: the command at %s did not finish]", view.SafeLine(t.place(last))))
 	}
 	t.show.broken = t.write(t.template.Fill(t.args, outputs), results)
 	if err := t.show.written(); err != nil || status == 0 {

@@ -76,7 +76,7 @@ func filler(e *sandboxtest.Engine) *local.Local {
 // What others said was lost once a later command of the template could not
 // begin.
 func TestTemplateKeepsWhatRan(t *testing.T) {
-	const notRun = "[not run: the command at t.md:2:3 has to end first]\n"
+	const notRun = "[not run: the command at t.md:2:3 did not finish]\n"
 	t.Run("fatal", func(t *testing.T) {
 		for _, format := range []string{"text", "json"} {
 			e, made := &sandboxtest.Engine{Script: func(p *sandboxtest.Proc) int { io.WriteString(p.Stdout, "out"); return 3 }}, 0

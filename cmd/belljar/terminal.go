@@ -38,7 +38,7 @@ func newTerminal(ctx context.Context, f *runFlags) (*terminal, error) {
 		return nil, nil
 	}
 	if f.stdin && !term.IsTerminal(int(os.Stdin.Fd())) {
-		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "the input device is not a TTY", Hint: "leave out -t to pass stdin on as it is, or -i to pass on none"}
+		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "the input device is not a TTY", Hint: "leave out -t to pass stdin to the command, or -i to pass none"}
 	}
 	t := &terminal{
 		shown: f.format == "text" && term.IsTerminal(int(os.Stdout.Fd())),

@@ -15,7 +15,7 @@ const idChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_
 // CheckID refuses what cannot be a command's ID.
 func CheckID(id string) error {
 	if len(id) > 64 || strings.Trim(id, idChars) != "" || strings.HasPrefix(id, ".") {
-		return sandbox.Invalid("at most 64 of A-Z a-z 0-9 _ . -, the first no dot, or none: then one is chosen", "command ID %.80q", id)
+		return sandbox.Invalid("use at most 64 of A-Z a-z 0-9 _ . -, not beginning with a dot; or leave it empty to get one", "command ID %.80q is not allowed", id)
 	}
 	return nil
 }
@@ -23,7 +23,7 @@ func CheckID(id string) error {
 // CheckSession refuses what could not be a label's value and a file's name.
 func CheckSession(name string) error {
 	if name == "" || len(name) > 64 || strings.Trim(name, idChars) != "" || strings.Trim(name[:1], "._-") == "" {
-		return sandbox.Invalid("at most 64 of A-Z a-z 0-9 _ . -, the first a letter or digit", "session name %.80q is not allowed", name)
+		return sandbox.Invalid("use at most 64 of A-Z a-z 0-9 _ . -, beginning with a letter or digit", "session name %.80q is not allowed", name)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ var shellsOwn = map[string]bool{
 // its container sets it.
 func CheckSecret(name string) error {
 	if !Exportable(name) {
-		return sandbox.Invalid("use letters, digits and _, and none that shells set or act on themselves, such as UID or BASH_ENV", "%s cannot be a secret's name", strconv.QuoteToASCII(name))
+		return sandbox.Invalid("use letters, digits and _, but not a name that shells set or use themselves, such as UID or BASH_ENV", "%s cannot be a secret's name", strconv.QuoteToASCII(name))
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func MakeDir(dir string) error {
 	}
 	owner, ok := about.Sys().(*syscall.Stat_t)
 	if !ok || !about.IsDir() || about.Mode().Perm() != 0o700 || int(owner.Uid) != os.Getuid() {
-		return fmt.Errorf("%s is not a directory of this user's alone", dir)
+		return fmt.Errorf("%s is not a directory that only this user can access", dir)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func refuseForeign(dir, what string) error {
 		return nil
 	}
 	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the state directory's %q %s", dir, what),
-		Hint: "chmod go-w it if it is yours, or set XDG_STATE_HOME to a directory of your own"}
+		Hint: "if it is yours, run chmod go-w on it, or set XDG_STATE_HOME to a directory of yours"}
 }
 
 // foreign says why a directory is not its user's alone to write, or, as above one
@@ -70,13 +70,13 @@ func foreign(about fs.FileInfo, above bool) string {
 	own := ok && (int(owner.Uid) == os.Geteuid() || above && owner.Uid == 0)
 	switch {
 	case !mode.IsDir():
-		return "is no directory, but a link or a file"
+		return "is a link or a file, not a directory"
 	case !own:
-		return "is not this user's own"
+		return "belongs to another user"
 	case above && mode&fs.ModeSticky != 0:
 		return ""
 	case mode&0o002 != 0, mode&0o020 != 0 && owner.Gid != owner.Uid:
-		return fmt.Sprintf("can be written by others: its mode is %04o", mode.Perm())
+		return fmt.Sprintf("is writable by other users: its mode is %04o", mode.Perm())
 	}
 	return ""
 }

@@ -30,10 +30,10 @@ func Protected(target string) string {
 // CheckTmpfs refuses a directory that cannot be one in memory.
 func CheckTmpfs(dir string) error {
 	if !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, "\x00:,") || !utf8.ValidString(dir) {
-		return sandbox.Invalid("write a path inside the container alone, such as /var/tmp: its size is limits.tmp", "tmpfs %.256q is not the path of a directory", dir)
+		return sandbox.Invalid("write only a path in the container, such as /var/tmp; limits.tmp is its size", "tmpfs %.256q is not the path of a directory", dir)
 	}
 	if p := Protected(dir); p != "" {
-		return sandbox.Invalid("choose one such as /var/tmp", "tmpfs %.256q is protected: nothing is mounted at %s", dir, p)
+		return sandbox.Invalid("choose one such as /var/tmp", "tmpfs %.256q is not allowed: %s is protected", dir, p)
 	}
 	return nil
 }

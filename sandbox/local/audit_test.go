@@ -128,7 +128,7 @@ func TestAuditOfDenials(t *testing.T) {
 		"by mounts": {sandbox.Command{Script: "ls", Env: []string{"A=s3cret"}, Mounts: []sandbox.Mount{{Source: "/dev/null", Target: "/src"}, {Source: dir, Target: "/dir", Writable: true}}},
 			sandbox.AuditDecision{Reason: `mount source "/dev/null" is a device`, Env: []string{"A", "LANG"}, Mounts: []string{"/dev/null:/src:ro", dir + ":/dir:rw"}}},
 		"by the limits of a grant": {sandbox.Command{Script: "narrow"},
-			sandbox.AuditDecision{Rule: "narrow", Reason: "limits.memory is 1, below the least of 6291456 bytes", Env: []string{"LANG"}}},
+			sandbox.AuditDecision{Rule: "narrow", Reason: "limits.memory is 1 byte, below the minimum of 6 MiB", Env: []string{"LANG"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := &auditor{}

@@ -20,8 +20,8 @@ var format = regexp.MustCompile(`^('[^'-]|"([^"\\$` + "`" + `-]|\\[^\n])|[A-Za-z
 
 const (
 	unplain   = "the program's name here is not plain, so sh may evaluate the arguments: write the name without quotes, backslashes and $"
-	evaluates = "sh may evaluate the words of NAME: give the arguments to a program, or to printf '%s\\n' {{args}}"
-	uses      = "sh may evaluate the words of NAME: it takes arguments as HOW"
+	evaluates = "sh may evaluate the arguments of NAME: pass them to a program, or to printf '%s\\n' {{args}}"
+	uses      = "sh may evaluate the arguments of NAME: write HOW"
 )
 
 // builtins are sh's own, be it dash, busybox or bash, and what one has for

@@ -68,14 +68,14 @@ func (f *finder) span(start int) (*span, error) {
 		case f.divides(from, from+i) >= 0:
 			return nil, f.notWord(f.divides(from, from+i))
 		case found.inComment:
-			return nil, locate(f.text, from+i).errorf("a comment has a } in it, or the one that ends the command: end the comment's line before that")
+			return nil, locate(f.text, from+i).errorf("a comment contains a }, or the } that ends the command: put that } on the next line")
 		case found.empty:
-			return nil, at.errorf("it runs nothing (write \\!{ where that is text)")
+			return nil, at.errorf("it is empty (write \\!{ if that is text)")
 		}
 		s := &span{script: body[:i], at: at}
 		return s, s.punch(f, found, from)
 	}
-	return nil, at.errorf("it does not end: no } within %d bytes completes the command that begins here (pair its braces and quotes; or write \\!{ where that is text)", maxSpan)
+	return nil, at.errorf("it does not end: no } within %d bytes completes the command that begins here (pair its braces and quotes; or write \\!{ if that is text)", maxSpan)
 }
 
 // divides is where a hole begins in a span that ends within it, or -1.
@@ -110,10 +110,10 @@ func (s *span) punch(f *finder, posix surveyed, start int) error {
 		if len(s.holes) == 0 {
 			var err error
 			if bash, err = survey(f.bash, s.script); err != nil {
-				return s.at.errorf("not every sh reads it alike, so it cannot have arguments: %v (write it as POSIX has it)", err)
+				return s.at.errorf("shells read it in different ways, so it cannot have arguments: %v (write POSIX syntax)", err)
 			}
 			if posix.joined {
-				return s.at.errorf("it joins lines with a backslash beside a comment or a here-document, which not every sh reads alike, so it cannot have arguments (write that line whole)")
+				return s.at.errorf("it joins lines with a backslash next to a comment or a here-document, which shells read in different ways, so it cannot have arguments (write that as one line)")
 			}
 		}
 		for _, found := range []surveyed{posix, bash} {

@@ -96,12 +96,12 @@ func Parse(text string) (*Template, error) {
 	}
 	for i, r := range text {
 		if r == 0 || notUTF8(text[i:], r) {
-			return nil, locate(text, i).errorf("this is not UTF-8 text: save it as that, without NUL bytes")
+			return nil, locate(text, i).errorf("this is not UTF-8 text: save it as UTF-8, without NUL bytes")
 		}
 	}
 	for _, i := range blanked.FindAllStringIndex(text, -1) {
 		if !strings.HasSuffix(text[:i[0]], escape) {
-			return nil, locate(text, i[0]).errorf("%s has blanks in it: write {{args}} (or \\%[1]s where that is text)", text[i[0]:i[1]])
+			return nil, locate(text, i[0]).errorf("%s contains blanks: write {{args}} (or \\%[1]s if that is text)", text[i[0]:i[1]])
 		}
 	}
 	t, spans, f := &Template{}, 0, newFinder(text)
@@ -177,7 +177,7 @@ func (t *Template) Commands(args string) ([]Command, error) {
 		}
 	}
 	if size > MaxText {
-		return nil, position{1, 1}.errorf("with the arguments the template has %d bytes of text, over %d: shorten them", size, MaxText)
+		return nil, position{1, 1}.errorf("with the arguments the template has %d bytes of text, more than %d: shorten them", size, MaxText)
 	}
 	var list []Command
 	for _, p := range t.parts {
@@ -202,7 +202,7 @@ func (s *span) fill(args string) (string, error) {
 		return "", s.at.errorf("%v", err)
 	}
 	if n := len(s.script) + len(s.holes)*(len(word)-len(hole)); n > sandbox.MaxArgument {
-		return "", s.at.errorf("with the arguments the command has %d bytes, over %d: shorten them", n, sandbox.MaxArgument)
+		return "", s.at.errorf("with the arguments the command has %d bytes, more than %d: shorten it", n, sandbox.MaxArgument)
 	}
 	var b strings.Builder
 	at := 0
@@ -220,10 +220,10 @@ func (s *span) fill(args string) (string, error) {
 func quote(args string) (string, error) {
 	for i, r := range args {
 		if notUTF8(args[i:], r) {
-			return "", fmt.Errorf("the arguments are not UTF-8 at byte %d: give text", i)
+			return "", fmt.Errorf("the arguments are not UTF-8 at byte %d: write UTF-8 text", i)
 		}
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return "", fmt.Errorf("the arguments have the control character %U at byte %d: leave it out", r, i)
+			return "", fmt.Errorf("the arguments contain the control character %U at byte %d: leave it out", r, i)
 		}
 	}
 	return "'" + strings.ReplaceAll(args, "'", `'\''`) + "'", nil
