@@ -39,10 +39,10 @@ func TestApproveOnce(t *testing.T) {
 	a.sees("belljar: the policy requires your approval for this command:")
 	a.sees("1 | echo begin; seq -s \\u200b 4\r\n        ^ ")
 	a.sees("            ^^^^^^^^^^^^^^^")
-	a.sees("because    rule \"count\" at 1:13: it counts")
+	a.sees("reason     rule \"count\" at 1:13: it counts")
 	a.sees("runs       echo, seq")
 	a.sees("in         /work")
-	a.sees("purpose  release\r\n             1.2 \\x1b[2J\\u202e")
+	a.sees("purpose    release\r\n             1.2 \\x1b[2J\\u202e")
 	a.sees(prompt)
 	a.types("what?\r") // which is no answer
 	a.sees(prompt)
@@ -139,7 +139,7 @@ func TestApproveAlways(t *testing.T) {
 	}
 	const prompt = "allow it? [y]es, once; [a]lways in this session; [N]o ("
 	a := run("seq 2")
-	a.sees("always is  seq by rule \"count\", until the session ends")
+	a.sees("if always  seq by rule \"count\", until the session ends")
 	a.sees(prompt)
 	a.types("a\r")
 	a.sees("1\r\n2\r\n")
@@ -170,7 +170,7 @@ func TestApproveAlways(t *testing.T) {
 func TestApproveWithNobody(t *testing.T) {
 	needEngine(t)
 	config := asking(t, "10m")
-	const want = "belljar: the command policy wants an approval, and no one is available to ask: rule \"push\" at 1:1, \"git push\": it publishes (run it in the foreground of a terminal, with stderr on it, or add --yes"
+	const want = "belljar: the command policy wants an approval, and no one is available to ask: rule \"push\" at 1:1, \"git push\": it publishes (run belljar in the foreground of a terminal, without redirecting stderr, or add --yes"
 	t.Run("no terminal", func(t *testing.T) {
 		cmd := exec.Command(binary, "run", "--config", config, "git push")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

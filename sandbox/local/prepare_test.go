@@ -53,8 +53,8 @@ func TestGrantNarrows(t *testing.T) {
 	}{
 		"nothing":             {sandbox.Grant{}, all, "bridge", asked.Mounts, ""},
 		"more than there is":  {sandbox.Grant{Timeout: 2 * time.Hour, Limits: sandbox.Limits{Memory: 1 << 40, Pids: 1 << 20}}, all, "bridge", asked.Mounts, ""},
-		"limits":              {sandbox.Grant{Limits: small}, small, "bridge", asked.Mounts, "memory 64MiB, cpus 0.5, pids 8, output 4KiB, tmp 1MiB, files 32"},
-		"times":               {sandbox.Grant{Timeout: time.Minute, IdleTimeout: time.Second}, all, "bridge", asked.Mounts, "timeout 1m0s, idle timeout 1s"},
+		"limits":              {sandbox.Grant{Limits: small}, small, "bridge", asked.Mounts, "memory 64 MiB, cpus 0.5, pids 8, output 4 KiB, tmp 1 MiB, files 32"},
+		"times":               {sandbox.Grant{Timeout: time.Minute, IdleTimeout: time.Second}, all, "bridge", asked.Mounts, "timeout 1m, idle timeout 1s"},
 		"no network":          {sandbox.Grant{Network: "none"}, all, "none", asked.Mounts, "network none"},
 		"no mounts":           {sandbox.Grant{Mounts: sandbox.NoMounts}, all, "bridge", nil, "no mounts"},
 		"mounts to read from": {sandbox.Grant{Mounts: sandbox.ReadOnlyMounts}, all, "bridge", []sandbox.Mount{{Source: dir, Target: "/a", Steady: true}, {Source: dir, Target: "/b", Steady: true}}, "mounts read-only"},

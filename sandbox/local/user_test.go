@@ -33,7 +33,7 @@ func TestParseUser(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"0", "0:5", "00:staff", "root", "root:1000", "root:staff"} {
-		if _, err := sandbox.ParseUser(text); sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.Contains(err.Error(), "is root, which no command runs as (give a UID above 0") {
+		if _, err := sandbox.ParseUser(text); sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.Contains(err.Error(), "is root, and commands never run as root (use a UID above 0") {
 			t.Errorf("%q: error %v", text, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestUserNames(t *testing.T) {
 		"a number has no account":       {user: "9:staff", passwd: "9:x:0:0::/:\n", want: "9:50"},
 		"no line end":                   {user: "a", passwd: "a:x:5:6", want: "5:6"},
 		"group 0 in numbers":            {user: "wheel:0", want: "7:0"},
-		"root by another name":          {user: "toor", want: `user "toor" is root in image "belljar/base", which no command runs as (give a UID above 0`, cause: sandbox.CauseInvalid},
+		"root by another name":          {user: "toor", want: `user "toor" is root in image "belljar/base", and commands never run as root (use a UID above 0`, cause: sandbox.CauseInvalid},
 		"root by another, with a group": {user: "toor:staff", want: "is root in image", cause: sandbox.CauseInvalid},
 		"root's group of an account":    {user: "wheel", want: `user "wheel" has root's group, 0, in image "belljar/base" (if you mean that group, write it as a number: wheel:0)`, cause: sandbox.CauseInvalid},
 		"root's group by another name":  {user: "dev:sneaky", want: "has root's group", cause: sandbox.CauseInvalid},
