@@ -61,7 +61,7 @@ func TestApproveResetsTheTerminal(t *testing.T) {
 	needEngine(t)
 	const reset = "\x1b[0m\x0f\x1b(B\x1b[?7h"
 	a := sitDownTo(t, exec.Command("sh", "-c", `printf '\033[8m\016\033(0\033[?7l\033]0;'; exec "$0" "$@"`, binary, "run", "--config", asking(t, "1m"), "git push"))
-	a.sees("\x1b\\" + reset + "belljar: the command policy wants")
+	a.sees("\x1b\\" + reset + "belljar: the policy requires")
 	a.sees(reset + "belljar: allow it?")
 	a.types("?\r")
 	a.sees(reset + "belljar: allow it?")
@@ -76,7 +76,7 @@ func TestApproveOnNarrowTerminal(t *testing.T) {
 		return sitDownTo(t, exec.Command("sh", "-c", fmt.Sprintf(`stty cols %d; exec "$0" "$@"`, columns), binary, "run", "--config", config, "git push"))
 	}
 	a := at(19)
-	a.sees("belljar: the command policy wants an approval, and the terminal is 19 columns wide, too narrow to ask there: rule \"push\"")
+	a.sees("belljar: the command policy wants an approval, and the terminal is too narrow to ask for approval: it has 19 columns: rule \"push\"")
 	a.ends(exitDenied)
 	a = at(20)
 	a.sees("\r\n      1 | git push\r\n")
