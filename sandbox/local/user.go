@@ -86,7 +86,7 @@ func resolveUser(u sandbox.User, image string, passwd, group []byte) (sandbox.Us
 	}
 	switch {
 	case u.UID == 0:
-		return u, sandbox.Invalid("give a UID above 0, such as 65534:65534, or another name", "user %q is root in image %q, and commands never run as root", u.Name, image)
+		return u, sandbox.Invalid("use a UID above 0, such as 65534:65534, or another name", "user %q is root in image %q, and commands never run as root", u.Name, image)
 	case u.GID == 0 && (!both || !number):
 		return u, sandbox.Invalid(fmt.Sprintf("if you mean that group, write it as a number: %s:0", first), "user %q has root's group, 0, in image %q", u.Name, image)
 	}
