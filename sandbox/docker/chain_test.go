@@ -141,6 +141,7 @@ func TestForkChainUnfrozen(t *testing.T) {
 
 // TestListByEngine: the engine's list is whole where nothing comes and goes.
 func TestListByEngine(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	c := enter(t, engine, baseImage(t, engine))
 	if list, err := docker.ListByEngine(t.Context(), c.box); len(list) > 0 || err != nil {

@@ -21,6 +21,7 @@ import (
 // Whoever takes the container away takes the exit status with it, unless the
 // engine was quick to tell that the process was killed.
 func TestRemovedFromOutside(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	c := enter(t, engine, baseImage(t, engine))
 	ready, out := io.Pipe()
@@ -45,6 +46,7 @@ func TestRemovedFromOutside(t *testing.T) {
 
 // A frozen keeper does not see its stdin end: the engine is told to kill it.
 func TestPausedContainerIsRemoved(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	c := enter(t, engine, baseImage(t, engine))
 	if err := engine.Client().ContainerPause(t.Context(), c.box.Info().ID); err != nil {
@@ -57,6 +59,7 @@ func TestPausedContainerIsRemoved(t *testing.T) {
 
 // A second command of the same ID once removed the first one's container.
 func TestSameIDLeavesTheOtherAlone(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	c := enter(t, engine, baseImage(t, engine))
 	_, err := engine.Create(t.Context(), c.spec)
@@ -67,6 +70,7 @@ func TestSameIDLeavesTheOtherAlone(t *testing.T) {
 }
 
 func TestImageWithoutShell(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	var tree bytes.Buffer
 	w := tar.NewWriter(&tree)
@@ -89,6 +93,7 @@ func TestImageWithoutShell(t *testing.T) {
 }
 
 func TestUnknownParts(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	image := baseImage(t, engine)
 	for name, change := range map[string]func(s *sandbox.Spec){
@@ -116,6 +121,7 @@ func TestUnknownParts(t *testing.T) {
 // A script of the longest length, and an environment of the largest size, that
 // package sandbox lets through are such as the kernel takes.
 func TestLargestCommand(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	c := enter(t, engine, baseImage(t, engine))
 	script := "echo fits #"
@@ -143,6 +149,7 @@ func TestLargestCommand(t *testing.T) {
 
 // runc before 1.3 looks the command's own group up by name: see forgedGroup.
 func TestImageWithForgedGroup(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	// As long, so that the archive stays one.
 	tree := bytes.Replace(nastyTree(t), []byte("docker:x:999:"), []byte("65534:x:0000:"), 1)

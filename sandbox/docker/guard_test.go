@@ -37,7 +37,7 @@ func TestBurst(t *testing.T) {
 	image := baseImage(t, engine)
 	fmt.Println("\nbegins")
 	var all sync.WaitGroup
-	for range 20 {
+	for range 8 {
 		spec := specOf(image)
 		all.Go(func() { engine.Create(t.Context(), spec) })
 	}
@@ -49,6 +49,7 @@ func TestBurst(t *testing.T) {
 // A program with this package that is killed while the engine makes containers
 // for it leaves none, and no guard.
 func TestKilledDuringABurst(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	baseImage(t, engine)
 	mark := guardMark()
@@ -71,7 +72,7 @@ func TestKilledDuringABurst(t *testing.T) {
 		}
 		var moment time.Duration
 		if try > 0 {
-			moment = rand.N(2 * time.Second) // any moment will do
+			moment = rand.N(time.Second) // any moment will do
 		}
 		time.Sleep(moment)
 		program.Process.Kill()

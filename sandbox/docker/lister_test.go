@@ -11,6 +11,7 @@ import (
 
 // The two ways of listing agree, and no name of a process's forges another.
 func TestListInside(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	c := enter(t, engine, baseImage(t, engine))
 	script := "sh -c 'sleep 100; : \"\n9 (x) S 1 1\"' & exec sleep 101"

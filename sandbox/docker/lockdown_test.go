@@ -82,6 +82,7 @@ func (c *inside) wants(t *testing.T, checks ...check) {
 
 // TestLockdown looks at each line of the default lock-down from the inside.
 func TestLockdown(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	c := enter(t, engine, baseImage(t, engine))
 	for _, line := range []struct {
@@ -233,6 +234,7 @@ func (c *inside) wantsConfig(t *testing.T) {
 
 // What is writable beside /tmp and /work is as bounded as these.
 func TestLockdownOfFurtherDirectories(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	spec := specOf(baseImage(t, engine))
 	spec.Tmpfs = []string{"/var/tmp", "/work/cache", "/tmp"}
@@ -258,9 +260,11 @@ func TestLockdownOfFurtherDirectories(t *testing.T) {
 
 // HOME is writable, whatever the image says of the user's.
 func TestHomeIsWritable(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	for name, image := range map[string]sandbox.Image{"base": baseImage(t, engine), "nasty": nastyImage(t, engine)} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			enter(t, engine, image).wants(t, check{"cd && pwd && echo >~/.x && ls -A ~", "/tmp\n.x"})
 		})
 	}
@@ -269,6 +273,7 @@ func TestHomeIsWritable(t *testing.T) {
 // TestLockdownOverridesTheImage runs the same container from an image whose
 // configuration works against it.
 func TestLockdownOverridesTheImage(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	c := enter(t, engine, nastyImage(t, engine))
 	for _, line := range []struct {
@@ -307,6 +312,7 @@ func TestLockdownOverridesTheImage(t *testing.T) {
 
 // TestLockdownOfMounts looks at the host's directories from the inside.
 func TestLockdownOfMounts(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	dir := t.TempDir()
 	for _, name := range []string{"ro", "rw"} {

@@ -2,6 +2,8 @@ package docker_test
 
 import (
 	"context"
+	"flag"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -16,10 +18,26 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain has four tests at once, which wait more than they compute. After them
+// no container of this process may be left.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		flag.Set("test.parallel", "4")
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if left := containers(); len(left) > 0 {
+			fmt.Fprintln(os.Stderr, "FAIL: containers are left behind:", left)
+			code = 1
+		}
+		os.Exit(code)
+	}))
+}
 
 // connect is a connection to the host's engine, for one test. Without an engine
-// the test is skipped, except in CI. After the test no container may be left.
+// the test is skipped, except in CI.
 func connect(t *testing.T) *docker.Engine {
 	t.Helper()
 	return connectTo(t, "")
@@ -38,13 +56,7 @@ func connectTo(t *testing.T, host string) *docker.Engine {
 		t.Fatalf("CI needs an engine: %v", err)
 	}
 	engine.Dir = t.TempDir()
-	before := containers(t, engine)
 	t.Cleanup(func() {
-		for id, name := range containers(t, engine) {
-			if before[id] == "" {
-				t.Errorf("container %s is left behind", name)
-			}
-		}
 		if err := engine.Close(); err != nil {
 			t.Error(err)
 		}
@@ -52,18 +64,23 @@ func connectTo(t *testing.T, host string) *docker.Engine {
 	return engine
 }
 
-// containers are the names of this process's containers, by ID. The tests of
-// other packages may have theirs on the same engine.
-func containers(t *testing.T, engine *docker.Engine) map[string]string {
-	t.Helper()
-	filter := filters.NewArgs(filters.Arg("label", "dev.belljar.process="+docker.ThisProcess()))
-	list, err := engine.Client().ContainerList(context.WithoutCancel(t.Context()), container.ListOptions{All: true, Filters: filter})
+// containers are the names of this process's containers, and none without an
+// engine. The tests of other packages may have theirs on the same engine.
+func containers() (names []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	engine, err := docker.Connect(ctx, "")
 	if err != nil {
-		t.Fatal(err)
+		return nil
 	}
-	names := map[string]string{}
+	defer engine.Close()
+	filter := filters.NewArgs(filters.Arg("label", "dev.belljar.process="+docker.ThisProcess()))
+	list, err := engine.Client().ContainerList(ctx, container.ListOptions{All: true, Filters: filter})
+	if err != nil {
+		return []string{err.Error()}
+	}
 	for _, c := range list {
-		names[c.ID] = c.Names[0]
+		names = append(names, c.Names[0])
 	}
 	return names
 }

@@ -13,6 +13,7 @@ import (
 // address and by name, whether the engine makes the network namespace or, which
 // is quicker, the runtime.
 func TestNetworkNone(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		image func(*testing.T, *docker.Engine) sandbox.Image
 		quick bool
@@ -22,6 +23,7 @@ func TestNetworkNone(t *testing.T) {
 		"no place for the file": {baseImage, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			engine := connect(t)
 			if !test.quick {
 				engine.Dir = "/proc/nowhere"

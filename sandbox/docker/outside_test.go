@@ -18,6 +18,7 @@ import (
 // SIGKILL, as they can themselves. Evidence tells the two apart, from the moment
 // on that the command is known to have ended.
 func TestKilledFromOutside(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	image := baseImage(t, engine)
 	ways := map[string]func(id string) error{
@@ -36,6 +37,7 @@ func TestKilledFromOutside(t *testing.T) {
 	for way, end := range ways {
 		for _, here := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, seen from here: %v", way, here), func(t *testing.T) {
+				t.Parallel()
 				for range 3 {
 					counters := killed(t, enter(t, engine, image), here, "sleep 1000", end)
 					if counters.KilledBy != "outside" || counters.Stopped != strings.HasPrefix(way, "docker") {
@@ -47,6 +49,7 @@ func TestKilledFromOutside(t *testing.T) {
 	}
 	for _, here := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the command itself, seen from here: %v", here), func(t *testing.T) {
+			t.Parallel()
 			for range 3 {
 				counters := killed(t, enter(t, engine, image), here, "sleep 0.1; kill -9 $$", func(string) error { return nil })
 				if counters.KilledBy != "" {

@@ -191,6 +191,7 @@ func removeAfter(t *testing.T, engine *docker.Engine, id string) {
 // A keeper ends of itself, also where no belljar is left to end it, and what
 // runs there with it.
 func TestSessionEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	box, spec := sessionOf(t, engine, 3*time.Second)
 	if _, err := box.Exec(t.Context(), sandbox.Exec{Script: "trap '' TERM; sleep 1000", Dir: "/work", User: spec.User, Stdout: io.Discard, Stderr: io.Discard}); err != nil {
@@ -208,6 +209,7 @@ func TestSessionEndsAtItsDeadline(t *testing.T) {
 }
 
 func TestPausedSession(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	box, spec := sessionOf(t, engine, time.Hour)
 	if err := engine.Client().ContainerPause(t.Context(), box.Info().ID); err != nil {
@@ -240,6 +242,7 @@ func TestPausedSession(t *testing.T) {
 // Where this host does not see the processes, they are killed from inside, by
 // the PIDs there, and only as the process's own user may.
 func TestKillFromInside(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	box, spec := sessionOf(t, engine, time.Hour)
 	c := &inside{engine, box, spec}

@@ -47,6 +47,7 @@ func linkedTree(t *testing.T) []byte {
 
 // A target that is a link of the image was judged as /letc, and mounted in /etc.
 func TestTargetsAreNoLinks(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	image := loadImage(t, engine, linkedTree(t), v1.Config{})
 	source := workspace(t)

@@ -73,6 +73,7 @@ func dir(name string) tar.Header { return tar.Header{Typeflag: tar.TypeDir, Name
 // for ever: the engine then held the container's lock, and could be asked nothing
 // about it.
 func TestUserFilesThatHang(t *testing.T) {
+	t.Parallel()
 	big := tar.Header{Name: "etc/passwd", Size: 2 << 20}
 	for name, test := range map[string]struct {
 		tree    []tar.Header
@@ -108,6 +109,7 @@ func TestUserFilesThatHang(t *testing.T) {
 		"too long":             {[]tar.Header{big}, nil, `/etc/passwd of image "%" has 2 MiB, more than 1 MiB`},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
 			engine := connect(t)
 			volumes := map[string]struct{}{}
 			for _, v := range test.volumes {
@@ -139,6 +141,7 @@ func TestUserFilesThatHang(t *testing.T) {
 // What else the engine and the runtime have in their way when they start a container
 // they make or mount, or refuse: they wait for none of it.
 func TestStartFilesThatDoNotHang(t *testing.T) {
+	t.Parallel()
 	engine := connect(t)
 	for kind, made := range map[string]func(string) tar.Header{
 		"FIFO": fifo,
@@ -146,6 +149,7 @@ func TestStartFilesThatDoNotHang(t *testing.T) {
 	} {
 		for i, files := range [][]string{{"etc/hosts", "etc/hostname", "etc/resolv.conf", "etc/mtab", "etc/shadow", "dev/null", "proc"}, {"dev"}, {"work"}, {"tmp"}, {"sbin/docker-init"}} {
 			t.Run(fmt.Sprint(kind, i), func(t *testing.T) {
+				t.Parallel()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				var tree []tar.Header

@@ -20,11 +20,13 @@ var user = sandbox.User{UID: 65534, GID: 65534}
 
 // TestEngine is the suite that every Engine passes. Each test opens the engine
 // anew, with an image that has a POSIX shell and its usual company; what open
-// registers with t.Cleanup is the place to look for containers left behind.
+// registers with t.Cleanup is the place to look for containers left behind. They
+// run side by side: -parallel says how many at once.
 func TestEngine(t *testing.T, open func(t *testing.T) (sandbox.Engine, sandbox.Image)) {
 	for _, group := range []map[string]func(*testing.T, *fixture){statusTests, streamTests, inputTests, lifeTests, refusalTests, sessionTests, terminalTests, userTests} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				engine, image := open(t)
 				test(t, newFixture(t, engine, image))
 			})
