@@ -6,7 +6,7 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 TOOL     := go tool -modfile=tools.mod
 FUZZTIME := 20s
 
-.PHONY: help run build test check adversarial bench fuzz generate clean setup
+.PHONY: help run build test soak check adversarial bench fuzz generate clean setup
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -18,8 +18,11 @@ run: build ## Build, see to an engine, and run a command in a container
 build: setup ## Build ./belljar
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o belljar ./cmd/belljar
 
-test: setup ## Run every test, end to end included, with the race detector
-	scripts/engine with scripts/test
+test: setup ## Run every test, or with PKG=./policy those of one package
+	scripts/engine with scripts/test $(PKG)
+
+soak: setup ## Run 1,000 warm commands while containers and the engine are killed
+	BELLJAR_SOAK=1000 scripts/engine with go test -race -count 1 -timeout 20m -v -run '^TestSoak$$' ./e2e
 
 check: setup ## Run all that CI runs: test, formatting, vet, lint, modules
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt would change:" $$out; exit 1; }

@@ -22,6 +22,7 @@ type row struct {
 // TestAdversarial runs every row; `make adversarial` sums it up by group.
 func TestAdversarial(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	for _, r := range slices.Concat(faults, escapes, resources, outputs, times, environments, imageRows) {
 		t.Run(r.name, func(t *testing.T) {
 			t.Attr("group", r.group)
@@ -102,7 +103,7 @@ var outputs = []row{
 	{name: "O8", group: "Truth", script: "exec >&- 2>&-; sleep 2; exit 9", code: 9},
 	{name: "O9", group: "Truth", flags: []string{"--timeout", "1s"}, script: "printf partial; sleep 100", code: 124, cause: "wall_timeout", out: "partial"},
 	{name: "O10", group: "HostDoS", do: readerStalls},
-	{name: "O11", group: "SelfDoS", flags: []string{"--idle-timeout", "1s", "--timeout", "2s"}, script: "while :; do printf x; sleep 0.5; done", code: 124, cause: "wall_timeout", out: "x+"},
+	{name: "O11", group: "SelfDoS", flags: []string{"--idle-timeout", "3s", "--timeout", "4s"}, script: "while :; do printf x; sleep 0.5; done", code: 124, cause: "wall_timeout", out: "x+"},
 	{name: "O12", group: "Truth", do: shortLines},
 }
 

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -156,12 +157,13 @@ echo "$API_KEY" "$FILED" "$TOLD"; echo "$API_KEY" >&2; printf %s "user:$API_KEY$
 cat /proc/self/environ /proc/1/environ /proc/*/cmdline 2>/dev/null | tr '\000' '\n'
 sh -c 'sleep 100; :' "$API_KEY" & echo rea""dy; sleep 100`
 	session := fmt.Sprintf("e2e-%d", time.Now().UnixNano())
-	t.Cleanup(func() { removeSession(session) }) // its timeout did
+	t.Cleanup(func() { removeSession(session) }) // its cancellation did
 	for name, more := range map[string][]string{"alone": nil, "session": {"--session", session}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			listen, said := heard(t)
 			state := t.TempDir()
-			args := append([]string{"run", "--format", "ndjson", "--timeout", "10s", "--view", "merged"}, flags...)
+			args := append([]string{"run", "--format", "ndjson", "--view", "merged"}, flags...)
 			cmd := exec.Command(binary, append(append(args, more...), script)...)
 			inState(state)(cmd)
 			use(cmd)
@@ -197,10 +199,11 @@ sh -c 'sleep 100; :' "$API_KEY" & echo rea""dy; sleep 100`
 				}
 				leaks(t, "the main process", string(environ))
 			}
+			cmd.Process.Signal(syscall.SIGTERM)
 			for lines.Scan() {
 				told += lines.Text() + "\n"
 			}
-			if code := exitCode(t, cmd.Wait()); code != 124 {
+			if code := exitCode(t, cmd.Wait()); code != exitCanceled {
 				t.Errorf("exit status %d", code)
 			}
 			for _, sum := range sums {

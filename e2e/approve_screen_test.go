@@ -12,6 +12,7 @@ import (
 // once in one foreground process group. Stderr of the one is /dev/tty.
 func TestApproveOneAtATime(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	script := `"$0" "$@" 'seq 41 42' & "$0" "$@" 'seq 61 62' 2>/dev/tty & wait`
 	a := sitDownTo(t, exec.Command("sh", "-c", script, binary, "run", "--config", asking(t, "1m")))
 	a.sees("allow it?")
@@ -42,6 +43,7 @@ func TestApproveOneAtATime(t *testing.T) {
 // Who waits for another's question is denied in time, without one.
 func TestApproveNobodyHasTurn(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	config := asking(t, "2s")
 	script := `exec 9<&2; flock "$(tty)" "$0" "$@" 'seq 41 42'; echo "status $?"`
 	a := sitDownTo(t, exec.Command("sh", "-c", script, binary, "run", "--config", config))
@@ -59,6 +61,7 @@ func TestApproveNobodyHasTurn(t *testing.T) {
 // command, do not hide a question.
 func TestApproveResetsTheTerminal(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	const reset = "\x1b[0m\x0f\x1b(B\x1b[?7h"
 	a := sitDownTo(t, exec.Command("sh", "-c", `printf '\033[8m\016\033(0\033[?7l\033]0;'; exec "$0" "$@"`, binary, "run", "--config", asking(t, "1m"), "git push"))
 	a.sees("\x1b\\" + reset + "belljar: the policy requires")
@@ -71,6 +74,7 @@ func TestApproveResetsTheTerminal(t *testing.T) {
 
 func TestApproveOnNarrowTerminal(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	config := asking(t, "1m")
 	at := func(columns int) *atTerminal {
 		return sitDownTo(t, exec.Command("sh", "-c", fmt.Sprintf(`stty cols %d; exec "$0" "$@"`, columns), binary, "run", "--config", config, "git push"))
@@ -88,6 +92,7 @@ func TestApproveOnNarrowTerminal(t *testing.T) {
 // Nobody approves for as long as a session lives what is not shown whole.
 func TestApproveAlwaysIsNotOffered(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	session := fmt.Sprintf("e2e-%d", time.Now().UnixNano())
 	a := sitDown(t, "run", "--session", session, "--config", asking(t, "1m"), "/opt/"+strings.Repeat("a", 60)+"/seq 1")
 	a.sees("if always  not available: a name is longer than 60 bytes")

@@ -35,6 +35,7 @@ const prompt = "allow it? [y]es, once; [N]o ("
 
 func TestApproveOnce(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	a := sitDown(t, "run", "--config", asking(t, "1m"), "--description", "release\n1.2 \x1b[2J\u202e", "echo begin; seq -s \u200b 4")
 	a.sees("belljar: the policy requires your approval for this command:")
 	a.sees("1 | echo begin; seq -s \\u200b 4\r\n        ^ ")
@@ -53,9 +54,11 @@ func TestApproveOnce(t *testing.T) {
 
 func TestApproveDenies(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	config := asking(t, "1m")
 	for name, keys := range map[string]string{"no": "n\r", "enter": "\r", "end of input": "\x04"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			a := sitDown(t, "run", "--config", config, "git push")
 			a.sees(prompt)
 			a.types(keys)
@@ -64,6 +67,7 @@ func TestApproveDenies(t *testing.T) {
 		})
 	}
 	t.Run("always, where that is not offered", func(t *testing.T) {
+		t.Parallel()
 		a := sitDown(t, "run", "--config", config, "git push")
 		a.sees(prompt)
 		a.types("a\r")
@@ -72,6 +76,7 @@ func TestApproveDenies(t *testing.T) {
 		a.ends(exitDenied)
 	})
 	t.Run("interrupt", func(t *testing.T) {
+		t.Parallel()
 		a := sitDown(t, "run", "--config", config, "git push")
 		a.sees(prompt)
 		a.types("y\x03")
@@ -79,6 +84,7 @@ func TestApproveDenies(t *testing.T) {
 		a.ends(exitCanceled)
 	})
 	t.Run("deadline", func(t *testing.T) {
+		t.Parallel()
 		a := sitDown(t, "run", "--config", asking(t, "1s"), "git push")
 		a.sees(prompt)
 		a.types("y") // and no Enter
@@ -96,6 +102,7 @@ func TestApproveDenies(t *testing.T) {
 // What was typed before there was a question answers none.
 func TestApproveIgnoresWhatWasTypedAhead(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	a := sitDown(t, "run", "--config", asking(t, "1m"), "git push")
 	a.types("y\ry\ry")
 	a.sees(prompt)
@@ -107,6 +114,7 @@ func TestApproveIgnoresWhatWasTypedAhead(t *testing.T) {
 // The answer is read from the terminal, and not from what is the command's.
 func TestApproveLeavesStdin(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	cmd := exec.Command(binary, "run", "-i", "--config", asking(t, "1m"), "git() { cat; }; git push")
 	cmd.Stdin = strings.NewReader("y\nfrom stdin\n")
 	a := sitDownTo(t, cmd)
@@ -119,6 +127,7 @@ func TestApproveLeavesStdin(t *testing.T) {
 // A question comes before the terminal is the command's.
 func TestApproveThenShell(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	a := sitDown(t, "run", "-it", "--config", asking(t, "1m"), "git() { stty size; read x; exit $x; }; git push")
 	a.sees(prompt)
 	a.types("y\r")
@@ -130,6 +139,7 @@ func TestApproveThenShell(t *testing.T) {
 
 func TestApproveAlways(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	config, session := asking(t, "1m"), fmt.Sprintf("e2e-%d", time.Now().UnixNano())
 	t.Cleanup(func() { exec.Command(binary, "session", "rm", session).Run() })
 	run := func(script string) *atTerminal {
@@ -169,9 +179,11 @@ func TestApproveAlways(t *testing.T) {
 // Where nobody is at the terminal, nobody is asked, and it ends at once.
 func TestApproveWithNobody(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	config := asking(t, "10m")
 	const want = "belljar: the command policy wants an approval, and no one is available to ask: rule \"push\" at 1:1, \"git push\": it publishes (run belljar in the foreground of a terminal, without redirecting stderr, or add --yes"
 	t.Run("no terminal", func(t *testing.T) {
+		t.Parallel()
 		cmd := exec.Command(binary, "run", "--config", config, "git push")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		cmd.Stdin = strings.NewReader("y\n")
@@ -181,6 +193,7 @@ func TestApproveWithNobody(t *testing.T) {
 		}
 	})
 	t.Run("stderr elsewhere", func(t *testing.T) {
+		t.Parallel()
 		var stderr bytes.Buffer
 		cmd := exec.Command(binary, "run", "--config", config, "git push")
 		cmd.Stderr = &stderr
@@ -191,6 +204,7 @@ func TestApproveWithNobody(t *testing.T) {
 		}
 	})
 	t.Run("in the background", func(t *testing.T) {
+		t.Parallel()
 		cmd := exec.Command("sh", "-mc", `"$0" "$@" & wait $!; echo "status $?"`, binary, "run", "--config", config, "git push")
 		a := sitDownTo(t, cmd)
 		a.sees(want)
@@ -203,12 +217,14 @@ func TestApproveWithNobody(t *testing.T) {
 // background is not answered.
 func TestApproveIsStopped(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	config := asking(t, "1m")
 	for _, test := range []struct{ then, sees, types, status string }{
 		{"fg", prompt, "y\r", "status 0"},
 		{"bg; wait", "no one is available to ask", "", "status 126"},
 	} {
 		t.Run(test.then, func(t *testing.T) {
+			t.Parallel()
 			script := `"$0" "$@"; echo stopped; sleep 0.2; ` + test.then + `; echo "status $?"`
 			a := sitDownTo(t, exec.Command("sh", "-mc", script, binary, "run", "--config", config, "git() { :; }; git push"))
 			a.sees(prompt)

@@ -75,8 +75,10 @@ func manyArguments(random *rand.Rand) []string {
 // as they are, whatever sh the image has, and on every way to it.
 func TestArguments(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	for name, image := range map[string]string{"busybox": "belljar/base", "dash": shellImage(t, "dash"), "bash": shellImage(t, "bash")} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			session := fmt.Sprintf("arguments-%s-%d", name, time.Now().UnixNano())
 			t.Cleanup(func() { removeSession(session) })
 			seed := uint64(time.Now().UnixNano())
@@ -117,6 +119,7 @@ func short(text string) string { return text[:min(len(text), 300)] }
 // TestWarmArguments delivers such scripts to a container that waits.
 func TestWarmArguments(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	l, stop := warmRunner(t, "", sandbox.PoolSize{Min: 1, Max: 2, MaxAge: time.Hour})
 	defer stop()
 	for _, script := range []string{"printf '%s|' 'a\nb\r\x1b' '\xff\x80' ''", "printf '%s|' '" + strings.Repeat("y", 200_000) + "'", "printf '%s|' '" + strings.Repeat("y", 200_000) + "\xff'"} {

@@ -59,6 +59,7 @@ func checkBenchLeftNothing(t *testing.T, pid int, temp string) {
 
 // TestBench runs the real thing, small. What it measures here says nothing.
 func TestBench(t *testing.T) {
+	t.Parallel()
 	cmd, temp := benchCommand(t, "session", "session_burst", "kill", "warm", "cold", "throughput_2", "sustained_4", "-n", "2", "--format", "json")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -97,6 +98,7 @@ func TestBench(t *testing.T) {
 
 // Ctrl-C ends the bench while both sides have containers.
 func TestBenchInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, row := range []string{"session", "kill"} {
 		t.Run(row, func(t *testing.T) {
 			cmd, temp := benchCommand(t, row, "-n", "10000")
@@ -118,6 +120,7 @@ func TestBenchInterrupted(t *testing.T) {
 
 // An engine that does not know the runtime says so, before anything is measured.
 func TestBenchUnknownRuntime(t *testing.T) {
+	t.Parallel()
 	cmd, temp := benchCommand(t, "--runtime", "no-such-runtime")
 	out, err := cmd.CombinedOutput()
 	if code := exitCode(t, err); code != 125 || !strings.Contains(string(out), "no-such-runtime") {
@@ -128,6 +131,7 @@ func TestBenchUnknownRuntime(t *testing.T) {
 
 // The docker command is half of what is measured.
 func TestBenchWithoutDocker(t *testing.T) {
+	t.Parallel()
 	cmd, temp := benchCommand(t, "cold")
 	cmd.Env = append(cmd.Env, "PATH=/nowhere")
 	out, err := cmd.CombinedOutput()

@@ -76,6 +76,7 @@ func dockerRun(t *testing.T) []string {
 // TestSameAsDockerRun holds belljar run to docker run, byte for byte.
 func TestSameAsDockerRun(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	peer := dockerRun(t)
 	text, err := os.ReadFile("testdata/compare.sh")
 	if err != nil {

@@ -63,6 +63,7 @@ func exitCode(t *testing.T, err error) int {
 }
 
 func TestKilledBelljarLeavesNothing(t *testing.T) {
+	t.Parallel()
 	cmd, _ := begin(t, "kill -9")
 	if owned(cmd.Process.Pid) == "" {
 		t.Fatal("no container carries this process's label")
@@ -75,6 +76,7 @@ func TestKilledBelljarLeavesNothing(t *testing.T) {
 // A command must not be able to defeat that by stopping the keeper.
 func TestKeeperCannotBeStopped(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	out, err := exec.Command(binary, "run", "--timeout", "2s", `for p in /proc/[0-9]*; do kill -STOP ${p#/proc/} 2>&1; kill -KILL ${p#/proc/} 2>&1; done; echo done`).CombinedOutput()
 	if err == nil {
 		t.Fatalf("the script was meant to stop and kill itself, not the keeper:\n%s", out)
@@ -93,6 +95,7 @@ const (
 )
 
 func TestSignals(t *testing.T) {
+	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			hears(t, sig)
@@ -112,6 +115,7 @@ func TestSignals(t *testing.T) {
 }
 
 func TestTwoSignalsKill(t *testing.T) {
+	t.Parallel()
 	cmd, stderr := begin(t, "twice")
 	cmd.Process.Signal(syscall.SIGINT)
 	cmd.Process.Signal(syscall.SIGINT)
@@ -124,6 +128,7 @@ func TestTwoSignalsKill(t *testing.T) {
 // A signal while the container is being made undoes what was begun.
 func TestSignalBeforeTheStart(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	cmd := exec.Command(binary, "run", "--format", "json", "sleep 100")
 	var out bytes.Buffer
 	cmd.Stdout = &out
@@ -146,6 +151,7 @@ func TestSignalBeforeTheStart(t *testing.T) {
 
 func TestClosedTerminal(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	cmd := exec.Command(binary, "run", "echo started; sleep 100")
 	terminal, err := pty.Start(cmd)
 	if err != nil {
@@ -162,6 +168,7 @@ func TestClosedTerminal(t *testing.T) {
 // A reader that goes away takes the command's purpose with it.
 func TestReaderGone(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	cmd := exec.Command(binary, "run", "yes")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -185,6 +192,7 @@ func TestReaderGone(t *testing.T) {
 // A container that is removed from outside is not waited for, and its command's
 // status is not made up.
 func TestRemovedFromOutside(t *testing.T) {
+	t.Parallel()
 	cmd, stderr := begin(t, "rm -f")
 	id, _, _ := strings.Cut(owned(cmd.Process.Pid), " ")
 	if err := exec.Command("docker", "rm", "-f", id).Run(); err != nil {
@@ -200,6 +208,7 @@ func TestRemovedFromOutside(t *testing.T) {
 // watches yet: the guard does.
 func TestKilledBeforeTheStart(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	cmd := exec.Command(binary, "run", "sleep 100")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

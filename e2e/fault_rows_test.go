@@ -44,7 +44,7 @@ func engineKilled(t *testing.T) {
 	}
 	// The next command does not stumble over what the last one left.
 	askAs(t, d.Use, "echo again").says(t, "again\n")
-	if left, err := d.Docker("ps", "-aq"); left != "" || err != nil {
+	if left, err := d.Left(); len(left) > 0 || err != nil {
 		t.Errorf("left behind: %q, %v", left, err)
 	}
 }
@@ -67,8 +67,8 @@ func engineStopped(t *testing.T) {
 	unanswered.wait(t).ended(t, 125, "engine_error")
 	d.Signal(t, syscall.SIGCONT)
 	eventually(t, "late removal done", func() bool {
-		left, err := d.Docker("ps", "-aq")
-		return left == "" && err == nil
+		left, err := d.Left()
+		return len(left) == 0 && err == nil
 	})
 }
 

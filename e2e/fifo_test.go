@@ -15,6 +15,7 @@ import (
 // A FIFO that nobody opens at its other end held belljar, which took no SIGTERM.
 func TestFIFOsAreInterruptible(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		opens string // by which it is seen that belljar caught signals
@@ -96,6 +97,7 @@ for i in $(seq 100); do [ -s copy ] || sleep 0.1; done; cat copy`
 // A name with a line end forged a message.
 func TestNamesForgeNoMessage(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	const forged = "x\nbelljar: forged\n"
 	for _, args := range [][]string{
 		{"run", "--session", forged, "true"}, {"run", "--profile", forged, "true"}, {"run", "--image", forged, "true"},

@@ -10,39 +10,52 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 )
 
-// packedTree is a root file system in gzip, of one file.
-func packedTree(t *testing.T, content io.Reader, size int64) string {
+// packedTree is a root file system in gzip, of one file that is a chunk again and
+// again. Each time is a member of its own, so that the chunk is packed once.
+func packedTree(t *testing.T, chunk []byte, times int) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tree.tar.gz")
 	f, err := os.Create(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	packed := gzip.NewWriter(f)
-	tree := tar.NewWriter(packed)
-	if err := tree.WriteHeader(&tar.Header{Name: "bin/sh", Mode: 0o755, Size: size}); err != nil {
+	var head bytes.Buffer
+	if err := tar.NewWriter(&head).WriteHeader(&tar.Header{Name: "bin/sh", Mode: 0o755, Size: int64(len(chunk) * times)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.CopyN(tree, content, size); err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range []io.Closer{tree, packed, f} {
-		if err := w.Close(); err != nil {
+	members := [][]byte{member(t, head.Bytes())}
+	members = append(members, slices.Repeat([][]byte{member(t, chunk)}, times)...)
+	for _, m := range append(members, member(t, make([]byte, 1024))) { // which is the end of a tar
+		if _, err := f.Write(m); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
 	}
 	return file
 }
 
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+// member is a part of a file in gzip.
+func member(t *testing.T, content []byte) []byte {
+	t.Helper()
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return packed.Bytes()
+}
 
 // importing is belljar with a TMPDIR of its own.
 func importing(t *testing.T, host, file string) (cmd *exec.Cmd, stderr *bytes.Buffer, tmp string) {
@@ -68,7 +81,8 @@ func isEmpty(t *testing.T, dir string) {
 
 func TestImportOfABomb(t *testing.T) {
 	needEngine(t)
-	cmd, stderr, tmp := importing(t, "", packedTree(t, zeros{}, 2<<30))
+	t.Parallel()
+	cmd, stderr, tmp := importing(t, "", packedTree(t, make([]byte, 1<<20), 2<<10))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +116,10 @@ func (s *stalled) Read(p []byte) (int, error) {
 
 func TestEndedImportLeavesNothing(t *testing.T) {
 	needEngine(t)
-	file := packedTree(t, rand.NewChaCha8([32]byte{}), 64<<20)
+	t.Parallel()
+	random := make([]byte, 1<<20)
+	rand.NewChaCha8([32]byte{}).Read(random)
+	file := packedTree(t, random, 64)
 	for sig, want := range map[syscall.Signal]int{syscall.SIGTERM: 130, syscall.SIGINT: 130, syscall.SIGKILL: -1} {
 		t.Run(sig.String(), func(t *testing.T) {
 			hears(t, sig)

@@ -16,6 +16,7 @@ import (
 // no command removes it or runs in it.
 func TestForgedLabels(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	name := fmt.Sprintf("forged-%d", time.Now().UnixNano())
 	image := imageOf(t, shellTree(t), v1.Config{Labels: map[string]string{
 		"dev.belljar.managed": "true", "dev.belljar.session": name, "dev.belljar.owner": fmt.Sprintf("%d@%s", os.Getuid(), tool(t, "hostname")),

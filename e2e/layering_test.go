@@ -85,6 +85,7 @@ func roomOf(path string) (room string, ours bool) {
 }
 
 func TestLayering(t *testing.T) {
+	t.Parallel()
 	const client = "github.com/docker/docker"
 	all, found := listPackages(t), map[string]bool{}
 	for path, p := range all {
@@ -125,6 +126,7 @@ func TestLayering(t *testing.T) {
 
 // The contract stays small enough to be read, and so does every file.
 func TestSizes(t *testing.T) {
+	t.Parallel()
 	contract := 0
 	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {

@@ -295,19 +295,23 @@ func TestLogsExpire(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
 	state, use := ownState(t)
-	brief, none := configured(t, "spool: {age: 1s}"), configured(t, "spool: {age: 0}")
+	brief, long, none := configured(t, "spool: {age: 1s}"), configured(t, "spool: {age: 1h}"), configured(t, "spool: {age: 0}")
 	runs := func(config string) (id string) { return reported(t, use, "--config", config, "echo kept").ID }
-	first := runs(brief)
-	if len(kept(t, use)) != 1 || merged(t, use, first) != "kept\n" {
+	stays := runs(long)
+	if len(kept(t, use)) != 1 || merged(t, use, stays) != "kept\n" {
 		t.Errorf("%+v", kept(t, use))
+	}
+	goes := runs(brief) // too old to be listed by now, perhaps, and not swept
+	if _, err := os.Stat(filepath.Join(spoolOf(state), goes)); err != nil {
+		t.Error(err)
 	}
 	other, inOther := ownState(t)
 	reported(t, inOther, "--config", none, "echo not kept").says(t, "not kept\n")
 	if files, err := filepath.Glob(spoolOf(other) + "/*/*"); len(files) > 0 || len(kept(t, inOther)) > 0 || err != nil {
 		t.Errorf("kept: %q, %v", files, err)
 	}
-	long := begun(t, use, "--config", brief, "echo running; sleep 1000")
-	eventually(t, "first is gone, and the one that runs is there", func() bool {
+	running := begun(t, use, "--config", long, "echo running; sleep 1000")
+	eventually(t, "the old one is gone, and the others are there", func() bool {
 		past := time.Now().Add(-2 * time.Minute) // else the next sweep is a minute after the last
 		if err := os.Chtimes(filepath.Join(spoolOf(state), ".swept"), past, past); err != nil {
 			t.Fatal(err)
@@ -317,14 +321,15 @@ func TestLogsExpire(t *testing.T) {
 		for _, l := range kept(t, use) {
 			ids += fmt.Sprint(l.ID, l.Running, " ")
 		}
-		return !strings.Contains(ids, first) && strings.Contains(ids, "true")
+		_, err := os.Stat(filepath.Join(spoolOf(state), goes))
+		return os.IsNotExist(err) && !strings.Contains(ids, goes) && strings.Contains(ids, stays) && strings.Contains(ids, "true")
 	})
-	l := logsOf(t, use, first)
+	l := logsOf(t, use, goes)
 	if code := l.wait(t); code != 125 || !strings.Contains(l.stderr.String(), "spool.age") {
 		t.Errorf("exit %d, %q", code, &l.stderr)
 	}
-	long.cmd.Process.Signal(syscall.SIGTERM)
-	r := long.report(t)
+	running.cmd.Process.Signal(syscall.SIGTERM)
+	r := running.report(t)
 	r.ended(t, exitCanceled, "canceled")
 	if got := merged(t, use, r.ID); got != "running\n" {
 		t.Errorf("%q", got)

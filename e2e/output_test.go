@@ -57,6 +57,7 @@ func flood(times int) (script string, size int64, sum string) {
 
 func TestFloodPassesThroughWhole(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	script, size, sum := flood(14)
 	cmd := exec.Command(binary, "run", script)
 	counter, hash := &countingWriter{}, sha256.New()
@@ -74,6 +75,7 @@ func TestFloodPassesThroughWhole(t *testing.T) {
 // exact.
 func TestFloodIsKeptWithinBounds(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	const limit = 1 << 20
 	state, use := ownState(t)
 	script, size, sum := flood(57)
@@ -105,6 +107,7 @@ func TestFloodIsKeptWithinBounds(t *testing.T) {
 
 func TestFloodInJSON(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	for _, format := range []string{"json", "ndjson"} {
 		cmd := exec.Command(binary, "run", "--format", format, "dd if=/dev/zero of=/tmp/f bs=1M count=32 2>/dev/null; cat /tmp/f /tmp/f /tmp/f /tmp/f")
 		last := &tailWriter{}
@@ -145,6 +148,7 @@ func nasty() []byte {
 
 func TestBytesSurvive(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	in := nasty()
 	cmd := exec.Command(binary, "run", "-i", "cat")
 	cmd.Stdin = bytes.NewReader(in)
@@ -174,6 +178,7 @@ func TestBytesSurvive(t *testing.T) {
 // Both streams at full speed at once: neither costs the other a byte.
 func TestStreamsInterleaved(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	cmd := exec.Command(binary, "run", `seq 1 1000000 & seq 1 1000000 >&2; wait`)
 	want := sha256.New()
 	for i := 1; i <= 1000000; i++ {
@@ -192,6 +197,7 @@ func TestStreamsInterleaved(t *testing.T) {
 // --output-file gets all, also what limits.output leaves out of the result.
 func TestOutputFile(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	dir := t.TempDir()
 	for _, format := range []string{"text", "json", "ndjson"} {
 		file := filepath.Join(dir, format)
@@ -215,6 +221,7 @@ func TestOutputFile(t *testing.T) {
 // A file that cannot be written is told before anything runs.
 func TestOutputFileThatCannotBeMade(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	before := time.Now()
 	made := func(p *asked) bool {
 		now := time.Now().Add(time.Second).Format(time.RFC3339)
@@ -237,6 +244,7 @@ func TestOutputFileThatCannotBeMade(t *testing.T) {
 // The disk of that file may be full: the result comes in any case.
 func TestOutputFileOnAFullDisk(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	for _, format := range []string{"json", "ndjson"} {
 		cmd := exec.Command(binary, "run", "--output-file", "/dev/full", "--format", format, "echo kept; sleep 1")
 		var stderr bytes.Buffer

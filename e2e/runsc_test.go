@@ -30,6 +30,7 @@ func gvisor(t *testing.T) *enginetest.Engine {
 // kernel that the container has for itself, and everything in it. That is told
 // as what it is, and what the runtime says of it is not the command's stderr.
 func TestKernelOfItsOwn(t *testing.T) {
+	t.Parallel()
 	d := gvisor(t)
 	for name, test := range map[string]struct {
 		flags  []string

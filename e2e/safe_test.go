@@ -187,6 +187,7 @@ func TestLogsAreSafeToLookAt(t *testing.T) {
 
 // Lists name what commands ran, and the commands name it.
 func TestListsAreSafeToLookAt(t *testing.T) {
+	t.Parallel()
 	name, use := newSession(t)
 	asks(t, use, "--session", name, `sh -c 'sleep 1001; :' '`+evil+`' >/dev/null 2>&1 &`).ended(t, 0, "")
 	for _, args := range [][]string{{"ps"}, {"session", "ls"}} {

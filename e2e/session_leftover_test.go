@@ -18,6 +18,7 @@ const killer = `setsid sh -c 'while :; do kill -9 -1; sleep 0.01; done' >/dev/nu
 // Once a bug of sessionTurn.openGate: where something that was left running kills the
 // shell that waits for the next command, there is no command in the session any more.
 func TestSessionWithALeftoverThatKills(t *testing.T) {
+	t.Parallel()
 	name, use := newSession(t)
 	asks(t, use, "--session", name, killer).ended(t, 137, "signaled")
 	for _, flags := range [][]string{nil, {"--on-timeout", "command"}, {"-i"}} {
@@ -36,6 +37,7 @@ func TestSessionWithALeftoverThatKills(t *testing.T) {
 
 // The same where it stops after a while: the session goes on.
 func TestSessionAfterALeftoverThatKilled(t *testing.T) {
+	t.Parallel()
 	name, use := newSession(t)
 	once := strings.Replace(killer, "while :", "for i in 1 2 3", 1)
 	asks(t, use, "--session", name, once).ended(t, 137, "signaled")
@@ -47,6 +49,7 @@ func TestSessionAfterALeftoverThatKilled(t *testing.T) {
 
 // A shell that says more than it should is no gate, and the command needs none.
 func TestSessionOfAnOddShell(t *testing.T) {
+	t.Parallel()
 	name, use := newSession(t)
 	odd := newTree()
 	odd.add(tar.Header{Typeflag: tar.TypeDir, Name: "bin/", Mode: 0o755}, nil)
@@ -67,6 +70,7 @@ func TestSessionOfAnOddShell(t *testing.T) {
 // from outside.
 func TestSessionOfAnImageWithoutAShell(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	none, noProgram := newTree(), newTree()
 	none.add(tar.Header{Typeflag: tar.TypeDir, Name: "etc/", Mode: 0o755}, nil)
 	noProgram.add(tar.Header{Typeflag: tar.TypeDir, Name: "bin/", Mode: 0o755}, nil)
@@ -94,6 +98,7 @@ func TestSessionOfAnImageWithoutAShell(t *testing.T) {
 // too, and the engine then answers nothing more about the container. The session
 // can be removed all the same, as newSession does.
 func TestSessionWithALeftoverThatStops(t *testing.T) {
+	t.Parallel()
 	name, use := newSession(t)
 	asks(t, use, "--session", name, `(while :; do kill -STOP -1; done) >/dev/null 2>&1 & echo begun`).ended(t, 0, "")
 	for range 2 {

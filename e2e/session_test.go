@@ -80,6 +80,7 @@ func asks(t *testing.T, use func(*exec.Cmd), args ...string) answer {
 // What belljar's death leaves in a session is the session's, and is known for
 // what it is.
 func TestSessionSurvivesBelljar(t *testing.T) {
+	t.Parallel()
 	name, use := newSession(t)
 	asks(t, use, "--session", name, "echo kept >/work/file").ended(t, 0, "")
 	cmd := exec.Command(binary, "run", "--session", name, "--format", "ndjson", "sleep 1001 >/dev/null 2>&1 & echo started; sleep 1002")
@@ -121,6 +122,7 @@ func TestSessionSurvivesBelljar(t *testing.T) {
 
 // Two belljars take turns, unless they are told not to.
 func TestSessionTurns(t *testing.T) {
+	t.Parallel()
 	name, use := newSession(t)
 	together := `mkdir /work/busy || { echo together; exit 9; }; sleep 1; rmdir /work/busy`
 	meet := func(flags ...string) []answer {
@@ -153,6 +155,7 @@ func TestSessionTurns(t *testing.T) {
 
 // A session's queue is left by a signal.
 func TestSignalWhileWaitingForTheTurn(t *testing.T) {
+	t.Parallel()
 	name, use := newSession(t)
 	first := begun(t, use, "--session", name, "sleep 1000")
 	eventually(t, "first one runs", func() bool {
@@ -170,6 +173,7 @@ func TestSignalWhileWaitingForTheTurn(t *testing.T) {
 // Where the engine does not see belljar's directory, it makes /etc/hosts itself.
 func TestStateThatTheEngineDoesNotSee(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	needRoot(t, "a mount namespace")
 	dir := t.TempDir()
 	out, err := exec.Command("unshare", "-m", "sh", "-c", `mount --make-rprivate / && mount -t tmpfs none "$1" && XDG_STATE_HOME="$1" exec "$2" run --format json 'nc -w 5 localhost 1; grep -c localhost /etc/hosts; ls /sys/class/net'`, "sh", dir, binary).CombinedOutput()

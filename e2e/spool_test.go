@@ -179,6 +179,7 @@ func TestNoPlaceForOutput(t *testing.T) {
 // in the result.
 func TestSpoolRemovedUnderCommand(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	for _, action := range []string{"continue", "end"} {
 		t.Run(action, func(t *testing.T) {
 			t.Parallel()
@@ -232,6 +233,7 @@ func marked(t *testing.T, lines ...string) (dir, config string) {
 // can be read again.
 func TestPartialOutput(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	const out, errs, both = "first\nthird", "second\n", "first\nsecond\nthird"
 	signal := func(_ *testing.T, p *asked) { p.cmd.Process.Signal(syscall.SIGTERM) }
 	nothing := func(*testing.T, *asked) {}

@@ -164,6 +164,7 @@ func shell(t *testing.T, flags ...string) *atTerminal {
 }
 
 func TestTerminalShell(t *testing.T) {
+	t.Parallel()
 	a := shell(t)
 	a.types("stty size\r")
 	a.sees("33 101\r\n")
@@ -195,6 +196,7 @@ func TestTerminalShell(t *testing.T) {
 
 // A screen larger than any is not asked for.
 func TestTerminalSizeIsBounded(t *testing.T) {
+	t.Parallel()
 	a := shell(t)
 	if err := pty.Setsize(a.keys, &pty.Winsize{Cols: 5000, Rows: 3000}); err != nil {
 		t.Fatal(err)
@@ -204,7 +206,9 @@ func TestTerminalSizeIsBounded(t *testing.T) {
 }
 
 func TestTerminalIsRestored(t *testing.T) {
+	t.Parallel()
 	t.Run("after a timeout", func(t *testing.T) {
+		t.Parallel()
 		a := shell(t, "--timeout", "3s")
 		a.sees("belljar: ")
 		a.sees("\r\n")
@@ -212,6 +216,7 @@ func TestTerminalIsRestored(t *testing.T) {
 	})
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		t.Run("after "+sig.String(), func(t *testing.T) {
+			t.Parallel()
 			hears(t, sig)
 			a := shell(t)
 			a.cmd.Process.Signal(sig)
@@ -220,6 +225,7 @@ func TestTerminalIsRestored(t *testing.T) {
 		})
 	}
 	t.Run("after three signals", func(t *testing.T) {
+		t.Parallel()
 		a := shell(t)
 		a.cmd.Process.Signal(syscall.SIGTERM)
 		eventually(t, "restored", func() bool { return a.modes() == a.before })
@@ -232,11 +238,13 @@ func TestTerminalIsRestored(t *testing.T) {
 		eventually(t, "container gone", func() bool { return owned(a.cmd.Process.Pid) == "" })
 	})
 	t.Run("after an error", func(t *testing.T) {
+		t.Parallel()
 		a := sitDown(t, "run", "-it", "-w", "/no/such/directory", "true")
 		a.sees("belljar: ")
 		a.ends(125)
 	})
 	t.Run("while it is stopped from outside", func(t *testing.T) {
+		t.Parallel()
 		a := shell(t)
 		for _, signal := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGSTOP} {
 			a.cmd.Process.Signal(signal)
@@ -266,6 +274,7 @@ func state(pid int) string {
 
 // What is typed after the command's end is the shell's that belljar was run by.
 func TestTerminalLeavesKeysToOthers(t *testing.T) {
+	t.Parallel()
 	a := shell(t)
 	a.types("exit 0\r")
 	a.sees("exit 0\r\n")
@@ -283,6 +292,7 @@ func TestTerminalLeavesKeysToOthers(t *testing.T) {
 
 // Without -i the keys are ours: Ctrl-C cancels.
 func TestTerminalWithoutInput(t *testing.T) {
+	t.Parallel()
 	a := sitDown(t, "run", "-t", "stty size; cat")
 	a.sees("33 101")
 	if a.raw() {
@@ -295,6 +305,7 @@ func TestTerminalWithoutInput(t *testing.T) {
 
 func TestTerminalOfProgram(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	cmd := exec.Command(binary, "run", "-t", "stty size; echo error >&2; exit 7")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

@@ -15,6 +15,7 @@ import (
 // fails.
 func TestEveryFailureIsAResult(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	config := configured(t, "limits: {memmory: 1GiB}")
 	for _, test := range []struct {
 		args  string // "|" separates them; FORMAT is one of the two

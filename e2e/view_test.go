@@ -25,6 +25,7 @@ func rows(from, to int) string {
 
 func TestViews(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	whole := func(text string) *sandbox.Text { return &sandbox.Text{Text: text, Charset: "utf-8"} }
 	for _, test := range []struct {
 		name  string

@@ -8,6 +8,7 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -110,6 +111,20 @@ func (e *Engine) Docker(args ...string) (string, error) {
 	e.Use(c)
 	out, err := c.Output()
 	return strings.TrimSpace(string(out)), err
+}
+
+// Left are the containers that the engine has. Where moby 20.10 was killed while
+// it removed one, its successor removes it twice at once, and goes on listing what
+// it has no more.
+func (e *Engine) Left() (ids []string, err error) {
+	list, err := e.Docker("ps", "-aq")
+	for _, id := range strings.Fields(list) {
+		_, missing := e.Docker("inspect", id)
+		if refused, ok := errors.AsType[*exec.ExitError](missing); !ok || !strings.Contains(string(refused.Stderr), "No such") {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
 }
 
 // Signal sends the engine a signal. It waits for the end of one that it kills.
