@@ -113,7 +113,7 @@ func TestFloodInJSON(t *testing.T) {
 		last := &tailWriter{}
 		cmd.Stdout = last
 		got := runMeasured(t, cmd)
-		if !bytes.Contains(last.b, []byte(`"stdout_bytes":134217728,"stderr_bytes":0,"bytes_total":134217728,"stdout_sha256":"254bcc3fc4f27172636df4bf32de9f107f620d559b20d760197e452b97453917"`)) ||
+		if !bytes.Contains(last.b, []byte(`"stdout_bytes":134217728,"stderr_bytes":0,"bytes_total":134217728,"stdout_lines":0,"stderr_lines":0,"stdout_sha256":"254bcc3fc4f27172636df4bf32de9f107f620d559b20d760197e452b97453917"`)) ||
 			!bytes.Contains(last.b, []byte(`"stdout_gap":{"offset":8388608,"bytes":117440512},"truncated":true,"dropped_bytes":117440512,"binary":true`)) {
 			t.Errorf("%s: the result ends with %s", format, last.b)
 		}
