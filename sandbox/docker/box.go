@@ -106,7 +106,12 @@ func (b *box) forget(exec *running) {
 	b.mu.Lock()
 	b.execs = slices.DeleteFunc(b.execs, func(other *running) bool { return other == exec })
 	b.mu.Unlock()
-	b.watch.update(func(s *state) { delete(s.exits, exec.id) })
+	b.watch.update(func(s *state) {
+		if end, known := s.exits[exec.id]; known {
+			exec.when.Store(end.when)
+		}
+		delete(s.exits, exec.id)
+	})
 }
 
 func (b *box) started() []*running {

@@ -83,6 +83,18 @@ func TestConnectErrors(t *testing.T) {
 	}
 }
 
+// Who is canceled is told so, and not of an engine that fails.
+func TestConnectIsCanceled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	host := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	})
+	if _, err := docker.Connect(ctx, host); sandbox.CauseOf(err) != sandbox.CauseCanceled {
+		t.Errorf("error %v", err)
+	}
+}
+
 // hangUp answers with something else than HTTP.
 func hangUp(w http.ResponseWriter, text string) {
 	conn, _, err := http.NewResponseController(w).Hijack()

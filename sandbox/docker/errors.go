@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,6 +34,8 @@ func (f *failure) as(cause sandbox.Cause) *failure {
 // connectError says why an engine cannot be reached.
 func connectError(err error, host string) error {
 	switch {
+	case errors.Is(err, context.Canceled):
+		return &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the engine answered"}
 	case errors.Is(err, fs.ErrPermission):
 		return engineError(nil, "no permission to use the engine's socket %s", host).
 			hint("run as root or as a member of the docker group, which is root on this host too: usermod -aG docker USER")

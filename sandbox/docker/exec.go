@@ -50,9 +50,22 @@ type running struct {
 	exited      *exitWatch
 	stuck       atomic.Bool  // what starts it was stopped, and was killed
 	waited      atomic.Bool  // Wait was called, and closes the connection
+	when        moment       // when it ended, once Wait has returned
 	writes      atomic.Int64 // writes begun plus writes done: odd during one
 	cut         atomic.Pointer[string]
 	runtimeText bytes.Buffer // what the runtime wrote among the command's
+}
+
+// moment is a time that is set once, zero until then.
+type moment struct{ at atomic.Pointer[time.Time] }
+
+func (m *moment) Store(at time.Time) { m.at.Store(&at) }
+
+func (m *moment) Load() (at time.Time) {
+	if set := m.at.Load(); set != nil {
+		at = *set
+	}
+	return at
 }
 
 // markCut remembers that output may be missing, and why.

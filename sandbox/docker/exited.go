@@ -55,7 +55,12 @@ func (r *running) HasEnded(ctx context.Context) (when time.Time, yes bool) {
 	if yes && known {
 		ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 		defer cancel()
-		when = r.box.watch.until(ctx, func(s state) bool { return s.missed || s.exits[r.id] != exit{} }).exits[r.id].when
+		r.box.watch.until(ctx, func(s state) bool {
+			if when = s.exits[r.id].when; when.IsZero() {
+				when = r.when.Load() // removed from the state since, with the process
+			}
+			return s.missed || !when.IsZero()
+		})
 	}
 	return when, yes
 }

@@ -28,8 +28,11 @@ func (x *execution) supervise(ctx, patient context.Context, place place, p proce
 	endedBy(&x.result, end)
 	x.apply(place.End(patient, x.result.Message))
 	defer time.AfterFunc(gate.DrainTimeout, giveUp).Stop()
-	last := <-p.exited // its status is that of our kill
-	x.result.Evidence.OutputError = last.Cut
+	if e == nil {
+		last := <-p.exited // its status is that of our kill
+		e = &last
+	}
+	x.result.Evidence.OutputError = e.Cut
 	return nil
 }
 
@@ -84,28 +87,28 @@ func (x *execution) checkKiller(ctx context.Context, place place) {
 }
 
 // await returns the command's exit, nil where the process ended and its streams
-// did not, or the reason to end it. Where both are there the exit counts: it
-// happened.
+// did not, or the reason to end it. Where both are there the exit counts, for it
+// happened; but not where it came after the time was up.
 func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 	c := x.command
 	wall := time.NewTimer(c.Timeout)
 	defer wall.Stop()
-	deadline := time.Now().Add(c.Timeout)
+	atWall := wallEnding(c.Timeout)
+	atWall.due = time.Now().Add(c.Timeout)
 	for {
 		var end ending
 		select {
 		case e := <-p.exited:
-			return &e, ending{}
+			return &e, atWall.ifBefore(ctx, p.running)
 		case <-p.running.Exited():
-			return nil, ending{}
+			return nil, atWall.ifBefore(ctx, p.running)
 		case <-x.output.activity.idle.C:
 			end = idleEnding(c.IdleTimeout)
 			if end.due = x.output.activity.idle.deadline(); time.Now().Before(end.due) {
 				continue // there was output just now
 			}
 		case <-wall.C:
-			end = wallEnding(c.Timeout)
-			end.due = deadline
+			end = atWall
 		case <-x.output.recorder.full:
 			end = outputEnding(c.Limits.Output)
 		case <-x.output.recorder.failed:
@@ -115,20 +118,16 @@ func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 		}
 		select {
 		case e := <-p.exited:
-			return &e, ending{}
+			return &e, atWall.ifBefore(ctx, p.running)
 		case <-p.running.Exited():
-			return nil, ending{}
+			return nil, atWall.ifBefore(ctx, p.running)
 		default:
 		}
 		if !end.afterStandstill() {
 			return nil, end
 		}
-		if when, yes := hasEnded(ctx, p.running); yes {
-			if end.cause == sandbox.CauseWallTimeout && when.After(end.due.Add(reportDelay)) {
-				end.exitedFirst = true
-				return nil, end
-			}
-			return nil, ending{}
+		if _, yes := hasEnded(ctx, p.running); yes {
+			return nil, atWall.ifBefore(ctx, p.running)
 		}
 		if end.cause == sandbox.CauseWallTimeout {
 			return nil, end
@@ -147,9 +146,22 @@ const (
 	reportDelay = 3 * time.Second
 )
 
-// afterStandstill tells whether belljar stood still when the time was up. It then does not
-// know what became of the command since.
+// afterStandstill tells whether belljar stood still when the time was up. It then
+// does not know what became of the command since.
 func (e ending) afterStandstill() bool { return !e.due.IsZero() && time.Since(e.due) > standstill }
+
+// ifBefore is the ending where a command that has ended of itself did so after
+// its time was up, while belljar stood still; else there is none.
+func (e ending) ifBefore(ctx context.Context, r sandbox.Running) ending {
+	if !e.afterStandstill() {
+		return ending{}
+	}
+	if when, yes := hasEnded(ctx, r); !yes || !when.After(e.due.Add(reportDelay)) {
+		return ending{}
+	}
+	e.exitedFirst = true
+	return e
+}
 
 func hasEnded(ctx context.Context, r sandbox.Running) (when time.Time, yes bool) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
