@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,10 +103,10 @@ func TestReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := playing(sleep(time.Second))
 		failure := errors.New("no room for it")
-		var healthy bool
+		var healthy atomic.Bool
 		engine.OnCreate = func(context.Context) error {
 			time.Sleep(time.Second)
-			if healthy {
+			if healthy.Load() {
 				return nil
 			}
 			return failure
@@ -115,7 +116,7 @@ func TestReady(t *testing.T) {
 		if err := l.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), failure.Error()) {
 			t.Errorf("with an engine that fails: %v", err)
 		}
-		healthy = true
+		healthy.Store(true)
 		for l.Ready(t.Context()) != nil {
 			time.Sleep(time.Second)
 		}
