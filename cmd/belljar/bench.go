@@ -14,31 +14,30 @@ import (
 )
 
 const benchHelp = `Measure belljar against the docker command on this host: both sides in one run,
-taking turns, with the same image and lock-down. Without a ROW all are measured,
-which takes a few minutes.
+taking turns, with the same image and lock-down. Without a ROW, bench measures
+all of them, which takes a few minutes.
 
-  cold          belljar run beside docker run --rm, as whole processes
-  warm          a command in a fresh container of the warm pool, from the call to
-                its result, beside docker run --rm; the pool is at rest before each
-  session       a command in a session beside docker exec in a container that runs;
-                both sides rest 100 ms before each
+  cold          belljar run; docker: docker run --rm; both as whole processes
+  warm          a command in a new container of the pool, from the call to its
+                result, with the pool at rest before each; docker: docker run --rm
+  session       a command in a session, 100 ms after the last; docker: docker exec in
+                a running container
   session_burst the same without a pause, one command after the other
-  kill          from a timeout until the container is gone and the result is there,
-                beside docker kill until docker run has ended; measured n/4 times,
-                at least 5
-  output        256 MiB to /dev/null beside docker run, as whole processes; 3 times
-  throughput_1  commands that each make a container, by 1, 2, 4 or 8 callers at once,
-                beside as many loops of docker run --rm; "throughput" is all four
-  sustained_4   4 callers that keep going on the warm pool, a fresh container for each
-                command, beside 4 loops of docker run --rm; each side for n x 1.5 s
+  kill          from a timeout until the container is gone and the result is there;
+                docker: docker kill, until docker run has ended; n/4 times, at least 5
+  output        256 MiB to /dev/null, as whole processes; docker: docker run; 3 times
+  throughput_1  1, 2, 4 or 8 callers at once, and a container made for each command;
+                docker: as many loops of docker run --rm; "throughput" is all four
+  sustained_4   4 callers without a pause on the pool, and a new container for each
+                command; docker: 4 loops of docker run --rm; n x 1.5 s for each side
 
 Docker's side is always the whole docker command, as scripts use it. A ratio is
-belljar's figure divided by docker's: of milliseconds less is better, of commands
-or bytes per second more is.
+belljar's figure divided by docker's: less is better for milliseconds, more is better
+for commands or bytes per second.
 
-The default profile of the configuration is what is measured: its image, user,
-limits, network and runtime. Nothing else should go on on the host meanwhile.
-Ctrl-C ends it with the measurement that is under way, and leaves nothing.`
+bench uses the default profile of the configuration: its image, user, limits, network
+and runtime. Run nothing else on the host at the same time. Ctrl-C stops after the
+current measurement and leaves nothing behind.`
 
 const benchExamples = `  belljar bench
   belljar bench warm session -n 200

@@ -136,11 +136,11 @@ func (e *Engine) checkMounts(ctx context.Context, mounts []sandbox.Mount) error 
 		case below(m.Source, socket):
 			what = "the engine's socket " + socket
 		case below(m.Source, root), below(root, m.Source):
-			what = "of the engine's root directory " + root
+			what = "the engine's root directory " + root
 		default:
 			continue
 		}
-		return engineError(nil, "mount %q denied: it holds %s", m.Source, what).as(sandbox.CauseDenied).hint("mount a directory without it")
+		return engineError(nil, "mount %q denied: it overlaps with %s", m.Source, what).as(sandbox.CauseDenied).hint("mount a directory without it")
 	}
 	return nil
 }

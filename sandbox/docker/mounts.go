@@ -148,7 +148,7 @@ func targetError(err error, spec sandbox.Spec) error {
 	if slices.Contains(spec.Tmpfs, at) {
 		return engineError(nil, "cannot create tmpfs %q in the container", at).as(sandbox.CauseInvalid).hint("choose a directory such as /var/tmp, without a symbolic link in its path")
 	}
-	return engineError(nil, "cannot mount %q in the container beside the requested mounts: a target may be a link in the image", at).as(sandbox.CauseInvalid).hint(hint)
+	return engineError(nil, "cannot mount %q in the container next to the requested mounts: a target may be a link in the image", at).as(sandbox.CauseInvalid).hint(hint)
 }
 
 // checkTargets looks for links in targets from inside, by what sh itself can do.
