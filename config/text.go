@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"belljar/internal/names"
 	"belljar/policy"
 	"belljar/sandbox"
 	"belljar/view"
@@ -67,10 +68,10 @@ var user = kind{
 	schema: map[string]any{"type": []string{"string", "integer"}, "pattern": "^([1-9][0-9]*|[A-Za-z_][A-Za-z0-9_.-]*[$]?)(:([0-9]+|[A-Za-z_][A-Za-z0-9_.-]*[$]?))?$", "not": map[string]any{"pattern": "^root(:|$)"}, "minimum": 1},
 	tags:   []string{tagString, tagInt},
 	scalar: func(text, _ string) (any, *Problem) {
-		u, err := sandbox.ParseUser(text)
+		u, err := names.ParseUser(text)
 		if e, ok := errors.AsType[*sandbox.Error](err); ok {
 			what := "%s is neither UID:GID nor names"
-			if sandbox.IsRoot(text) {
+			if names.IsRoot(text) {
 				what = "%s is root"
 			}
 			return nil, wrong(e.Hint, what, said(text))

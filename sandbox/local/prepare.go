@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"belljar/internal/names"
 	"belljar/internal/target"
 	"belljar/sandbox"
 )
@@ -68,7 +69,7 @@ func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Comman
 		return c, nil, err
 	}
 	if c.User.Name != "" {
-		c.User, _ = sandbox.ParseUser(c.User.Name) // whatever numbers came with it
+		c.User, _ = names.ParseUser(c.User.Name) // whatever numbers came with it
 	}
 	if c.Session != "" && l.StateDir == "" {
 		return c, nil, sandbox.Invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", c.Session)

@@ -6,10 +6,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
+	"belljar/internal/names"
 	"belljar/sandbox"
 )
 
@@ -65,7 +65,7 @@ func (h *upkeep) user(ctx context.Context, image sandbox.Image, u sandbox.User) 
 // a mount, and nobody who wrote the name can see that.
 func resolveUser(u sandbox.User, image string, passwd, group []byte) (sandbox.User, error) {
 	first, second, both := strings.Cut(u.Name, ":")
-	uid, number := parseID(first)
+	uid, number := names.ParseID(first)
 	if !number {
 		account, err := find(image, passwdFile, passwd, first, 2, 3)
 		if err != nil {
@@ -74,7 +74,7 @@ func resolveUser(u sandbox.User, image string, passwd, group []byte) (sandbox.Us
 		uid, u.GID = account[0], account[1]
 	}
 	u.UID = uid
-	gid, number := parseID(second)
+	gid, number := names.ParseID(second)
 	if both && number {
 		u.GID = gid
 	} else if both {
@@ -99,12 +99,12 @@ func find(image, file string, text []byte, name string, fields ...int) ([]int, e
 	kind := map[string]string{passwdFile: "user", groupFile: "group"}[file]
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, maxAccountLine)
-	var names []string
+	var others []string
 	for lines.Scan() {
 		parts := strings.Split(strings.TrimSpace(lines.Text()), ":")
 		if parts[0] != name {
-			if len(names) <= maxNames && isName(parts[0]) && !slices.Contains(names, parts[0]) {
-				names = append(names, parts[0])
+			if len(others) <= maxNames && isName(parts[0]) && !slices.Contains(others, parts[0]) {
+				others = append(others, parts[0])
 			}
 			continue
 		}
@@ -112,7 +112,7 @@ func find(image, file string, text []byte, name string, fields ...int) ([]int, e
 		for _, i := range fields {
 			id, ok := 0, false
 			if i < len(parts) {
-				id, ok = parseID(parts[i])
+				id, ok = names.ParseID(parts[i])
 			}
 			if !ok {
 				return nil, &sandbox.Error{Cause: sandbox.CauseImage, Message: fmt.Sprintf("the line of %s %q in %s of image %q has no number where one must be", kind, name, file, image), Hint: "write UID:GID in numbers"}
@@ -124,18 +124,12 @@ func find(image, file string, text []byte, name string, fields ...int) ([]int, e
 	if err := lines.Err(); err != nil {
 		return nil, &sandbox.Error{Cause: sandbox.CauseImage, Message: fmt.Sprintf("reading %s of image %q", file, image), Err: err, Hint: "write UID:GID in numbers"}
 	}
-	return nil, sandbox.Invalid("write UID:GID in numbers, such as 65534:65534"+orOneOf(names), "image %q has no %s %q", image, kind, name)
-}
-
-// parseID reads 31 bits, which are what engines take.
-func parseID(text string) (int, bool) {
-	n, err := strconv.ParseUint(text, 10, 31)
-	return int(n), err == nil
+	return nil, sandbox.Invalid("write UID:GID in numbers, such as 65534:65534"+orOneOf(others), "image %q has no %s %q", image, kind, name)
 }
 
 // isName tells whether a user can be given by that name alone.
 func isName(text string) bool {
-	u, err := sandbox.ParseUser(text)
+	u, err := names.ParseUser(text)
 	return err == nil && u.Name == text && !strings.Contains(text, ":")
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"belljar/internal/names"
 	"belljar/sandbox"
 	"belljar/sandbox/local"
 	"belljar/sandbox/sandboxtest"
@@ -28,12 +29,12 @@ func TestParseUser(t *testing.T) {
 		"_apt:x-y.z":   {Name: "_apt:x-y.z"},
 		"host$":        {Name: "host$"},
 	} {
-		if u, err := sandbox.ParseUser(text); err != nil || u != want {
+		if u, err := names.ParseUser(text); err != nil || u != want {
 			t.Errorf("%q is %+v, error %v, want %+v", text, u, err, want)
 		}
 	}
 	for _, text := range []string{"0", "0:5", "00:staff", "root", "root:1000", "root:staff"} {
-		if _, err := sandbox.ParseUser(text); sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.Contains(err.Error(), "is root, and commands never run as root (use a UID above 0") {
+		if _, err := names.ParseUser(text); sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.Contains(err.Error(), "is root, and commands never run as root (use a UID above 0") {
 			t.Errorf("%q: error %v", text, err)
 		}
 	}
@@ -41,7 +42,7 @@ func TestParseUser(t *testing.T) {
 		"", ":", ":5", "5:", "nobody:", ":staff", "a b", "a:b:c", "-1", "+5", "1000:-1", "2147483648", "4294967296:1", "1:2147483648", "1e3", "0x10", "-u", ".x", "a/b", "a\nb", "a\x00",
 		"\u0661", "no\u0131dy", "$", "a$b", strings.Repeat("x", 33),
 	} {
-		if u, err := sandbox.ParseUser(text); sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.Contains(err.Error(), "write UID:GID") {
+		if u, err := names.ParseUser(text); sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.Contains(err.Error(), "write UID:GID") {
 			t.Errorf("%q is %+v, error %v", text, u, err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // before anything is made. The engine reports both as the command's failure.
 func validate(c sandbox.Command, p sandbox.Profile) error {
 	checks := []func() error{
-		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, c.User.Check, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, c.Limits.Check, func() error { return checkInSession(c) }, func() error { return checkView(c) },
+		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return names.CheckUser(c.User) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, c.Limits.Check, func() error { return checkInSession(c) }, func() error { return checkView(c) },
 		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
 		func() error {
 			if c.IdleTimeout == sandbox.NoIdleTimeout {
