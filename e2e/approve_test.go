@@ -62,7 +62,7 @@ func TestApproveDenies(t *testing.T) {
 			a := sitDown(t, "run", "--config", config, "git push")
 			a.sees(prompt)
 			a.types(keys)
-			a.sees("belljar: it was not approved: rule \"push\" at 1:1, \"git push\": it publishes")
+			a.sees("belljar: not approved: rule \"push\" at 1:1, \"git push\": it publishes")
 			a.ends(exitDenied)
 		})
 	}
@@ -88,7 +88,7 @@ func TestApproveDenies(t *testing.T) {
 		a := sitDown(t, "run", "--config", asking(t, "1s"), "git push")
 		a.sees(prompt)
 		a.types("y") // and no Enter
-		a.sees("\r\nbelljar: the command policy wants an approval, and nobody answered within 1s: rule \"push\"")
+		a.sees("\r\nbelljar: policy requires approval, but no one answered within 1s: rule \"push\"")
 		a.ends(exitDenied)
 		if err := syscall.SetNonblock(int(a.its.Fd()), true); err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func TestApproveIgnoresWhatWasTypedAhead(t *testing.T) {
 	a.types("y\ry\ry")
 	a.sees(prompt)
 	a.types("\r")
-	a.sees("belljar: it was not approved")
+	a.sees("belljar: not approved")
 	a.ends(exitDenied)
 }
 
@@ -181,7 +181,7 @@ func TestApproveWithNobody(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
 	config := asking(t, "10m")
-	const want = "belljar: the command policy wants an approval, and no one is available to ask: rule \"push\" at 1:1, \"git push\": it publishes (run belljar in the foreground of a terminal, without redirecting stderr, or add --yes"
+	const want = "belljar: policy requires approval, but no one is available to ask: rule \"push\" at 1:1, \"git push\": it publishes (run belljar in the foreground of a terminal, without redirecting stderr, or add --yes"
 	t.Run("no terminal", func(t *testing.T) {
 		t.Parallel()
 		cmd := exec.Command(binary, "run", "--config", config, "git push")

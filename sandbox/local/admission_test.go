@@ -69,7 +69,7 @@ func wantBusy(t *testing.T, err error, message string) {
 	if !errors.As(err, &e) || e.Cause != sandbox.CauseBusy || !strings.HasPrefix(e.Message, "busy: "+message) {
 		t.Fatalf("error %v, want busy: %s", err, message)
 	}
-	if e.RetryAfter < time.Second || e.RetryAfter%time.Second != 0 || e.Hint != "retry after "+e.RetryAfter.String() {
+	if e.RetryAfter < time.Second || e.RetryAfter%time.Second != 0 || e.Hint != "retry after "+local.Duration(e.RetryAfter) {
 		t.Errorf("retry after %v, hint %q", e.RetryAfter, e.Hint)
 	}
 }
@@ -139,7 +139,7 @@ func TestAdmissionQueueIsFull(t *testing.T) {
 		}
 		for range 3 {
 			_, err := c.Start(t.Context(), command())
-			wantBusy(t, err, "2 commands run, and 3 wait")
+			wantBusy(t, err, "2 commands running, 3 waiting")
 		}
 		r, err := sandbox.Run(t.Context(), c, command())
 		wantBusy(t, err, "2 commands run")
@@ -157,7 +157,7 @@ func TestAdmissionQueueIsFull(t *testing.T) {
 			all = append(all, c.start(t.Context(), t, "1h"))
 		}
 		_, err = c.Start(t.Context(), command())
-		wantBusy(t, err, "2 commands run, and 3 wait")
+		wantBusy(t, err, "2 commands running, 3 waiting")
 		if after := retryAfter(err); after != time.Minute {
 			t.Errorf("retry after %v, want the most", after)
 		}
@@ -184,7 +184,7 @@ func TestAdmissionMaxWait(t *testing.T) {
 		first := c.start(t.Context(), t, "1h")
 		began := time.Now()
 		r, err := c.start(t.Context(), t, "1s").Wait()
-		wantBusy(t, err, "no turn within 30s")
+		wantBusy(t, err, "no free slot within 30s")
 		wantFate(t, r, sandbox.StatusFatal, sandbox.CauseBusy, sandbox.ExitNeverRan)
 		wantAfter(t, began, 30*time.Second)
 
@@ -193,7 +193,7 @@ func TestAdmissionMaxWait(t *testing.T) {
 		second := c.start(t.Context(), t, "1s")
 		third := c.start(t.Context(), t, "1s")
 		_, err = c.Start(t.Context(), command())
-		wantBusy(t, err, "1 commands run, and 2 wait")
+		wantBusy(t, err, "1 commands running, 2 waiting")
 		first.Kill()
 		for _, x := range []sandbox.Execution{second, third} {
 			r, _ := x.Wait()
@@ -299,14 +299,14 @@ func TestAdmissionDefaults(t *testing.T) {
 			all = append(all, c.start(t.Context(), t, "90s"))
 		}
 		_, err := c.Start(t.Context(), command())
-		wantBusy(t, err, "32 commands run, and 256 wait")
+		wantBusy(t, err, "32 commands running, 256 waiting")
 		for i, x := range all {
 			r, err := x.Wait()
 			if i < 32 {
 				wantFate(t, r, sandbox.StatusSuccess, sandbox.CauseExited, 0)
 			} else {
 				wantFate(t, r, sandbox.StatusFatal, sandbox.CauseBusy, sandbox.ExitNeverRan)
-				wantBusy(t, err, "no turn within 1m0s")
+				wantBusy(t, err, "no free slot within 1m")
 			}
 		}
 		if c.most.Load() != 32 {

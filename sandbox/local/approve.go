@@ -54,7 +54,7 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 		return sandbox.Approval{Answer: sandbox.AnswerAlways, By: "session"}, sessionApproval{container: container, earlier: true}, nil
 	}
 	if l.Approver == nil {
-		return nobody, sessionApproval{}, denial(c.Script, v, "the command policy wants an approval, and nobody is there to ask")
+		return nobody, sessionApproval{}, denial(c.Script, v, "policy requires approval, but no one is available to ask")
 	}
 	wait := p.AskTimeout
 	q := sandbox.Question{
@@ -64,8 +64,8 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 	}
 	if l.questions.Add(1) > maxQuestions {
 		l.questions.Add(-1)
-		return nobody, sessionApproval{}, &sandbox.Error{Cause: sandbox.CauseBusy, Message: fmt.Sprintf("busy: %d commands wait for an approval already", maxQuestions),
-			Hint: "answer them, or retry after 1m0s", RetryAfter: time.Minute}
+		return nobody, sessionApproval{}, &sandbox.Error{Cause: sandbox.CauseBusy, Message: fmt.Sprintf("busy: %d commands already wait for approval", maxQuestions),
+			Hint: "answer them, or retry after 1m", RetryAfter: time.Minute}
 	}
 	defer l.questions.Add(-1)
 	waiting, cancel := context.WithDeadline(ctx, q.Deadline)
@@ -75,7 +75,7 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 	case ctx.Err() != nil:
 		return nobody, sessionApproval{}, &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command was approved"}
 	case waiting.Err() != nil:
-		return nobody, sessionApproval{}, denial(c.Script, v, fmt.Sprintf("the command policy wants an approval, and nobody answered within %v", wait))
+		return nobody, sessionApproval{}, denial(c.Script, v, fmt.Sprintf("policy requires approval, but no one answered within %s", duration(wait)))
 	case err != nil:
 		return nobody, sessionApproval{}, askFailed(c.Script, v, err)
 	case a.Answer == sandbox.AnswerAlways && q.Always:
@@ -83,16 +83,16 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 	case a.Answer == sandbox.AnswerOnce || a.Answer == sandbox.AnswerAlways:
 		return sandbox.Approval{Answer: sandbox.AnswerOnce, By: a.By}, sessionApproval{}, nil
 	}
-	return sandbox.Approval{Answer: sandbox.AnswerDeny, By: a.By}, sessionApproval{}, denial(c.Script, v, "it was not approved")
+	return sandbox.Approval{Answer: sandbox.AnswerDeny, By: a.By}, sessionApproval{}, denial(c.Script, v, "not approved")
 }
 
 // askFailed is the denial of a script about which nobody could be asked.
 func askFailed(script string, v sandbox.Verdict, why error) *sandbox.Error {
 	e, ok := errors.AsType[*sandbox.Error](why)
 	if !ok {
-		return denial(script, v, fmt.Sprintf("the command policy wants an approval, and nobody could be asked: %v", why))
+		return denial(script, v, fmt.Sprintf("policy requires approval, but asking failed: %v", why))
 	}
-	refusal := denial(script, v, "the command policy wants an approval, and "+e.Message)
+	refusal := denial(script, v, "policy requires approval, but "+e.Message)
 	refusal.Err, refusal.Hint = e.Err, cmp.Or(e.Hint, refusal.Hint)
 	return refusal
 }
@@ -146,8 +146,8 @@ func (s sessionApproval) check(session, container string) error {
 	if !s.earlier || container == s.container {
 		return nil
 	}
-	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("it was approved for as long as session %q lives, and that was lost before the command's turn", session),
-		Hint: "run it again, to be asked"}
+	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("the approval was for the life of session %q, which was lost before the command ran", session),
+		Hint: "run it again to be asked again"}
 }
 
 // save records what was approved, if it was for this container, or for the

@@ -81,7 +81,7 @@ func TestNarrowedInASession(t *testing.T) {
 	for name, decision := range map[string]rules.Decision{"make": rules.Ask, "go": rules.Allow} {
 		set.Rules = append(set.Rules, rules.CommandRule{Name: name, Commands: []string{name}, Decision: decision, Grant: sandbox.Grant{Timeout: 9e9, Limits: sandbox.Limits{Memory: 64 << 20}}})
 	}
-	const want = `the command policy narrows the command (memory 64 MiB), and session "dev" was made with more (use another session for such commands, or none)`
+	const want = `policy restricts the command (memory 64 MiB), and session "dev" has more (use another session for such commands, or none)`
 	bubble(t, nil, func(t *testing.T, s *stage) {
 		l, a := s.runner(), &approver{answer: sandbox.AnswerOnce}
 		l.Approver = a

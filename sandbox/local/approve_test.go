@@ -118,17 +118,17 @@ func TestApprove(t *testing.T) {
 		by       sandbox.Approval
 	}{
 		"once":                             {&approver{answer: sandbox.AnswerOnce, waits: time.Minute}, 0, nil, time.Minute, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "test"}},
-		"denied":                           {&approver{answer: sandbox.AnswerDeny}, 0, denied("it was not approved", explain), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "test"}},
-		"nothing":                          {&approver{}, 0, denied("it was not approved", explain), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "test"}},
+		"denied":                           {&approver{answer: sandbox.AnswerDeny}, 0, denied("not approved", explain), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "test"}},
+		"nothing":                          {&approver{}, 0, denied("not approved", explain), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "test"}},
 		"always without a session is once": {&approver{answer: sandbox.AnswerAlways}, 0, nil, 0, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "test"}},
 		"too late": {&approver{answer: sandbox.AnswerOnce, waits: time.Hour}, 0,
-			denied("the command policy wants an approval, and nobody answered within 5m0s", explain), 5 * time.Minute, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}},
+			denied("policy requires approval, but no one answered within 5m", explain), 5 * time.Minute, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}},
 		"canceled": {&approver{answer: sandbox.AnswerOnce, waits: time.Hour}, time.Minute,
 			&sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command was approved"}, time.Minute, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}},
 		"an error": {&approver{answer: sandbox.AnswerOnce, err: errors.New("the socket broke")}, 0,
-			denied("the command policy wants an approval, and nobody could be asked: the socket broke", explain), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}},
-		"nobody is there": {&approver{err: &sandbox.Error{Message: "nobody is there to ask", Hint: "use --yes"}}, 0,
-			denied("the command policy wants an approval, and nobody is there to ask", "use --yes"), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}},
+			denied("policy requires approval, but asking failed: the socket broke", explain), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}},
+		"nobody is there": {&approver{err: &sandbox.Error{Message: "no one is available to ask", Hint: "use --yes"}}, 0,
+			denied("policy requires approval, but no one is available to ask", "use --yes"), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, nil, func(t *testing.T, s *stage) {
@@ -164,7 +164,7 @@ func TestAskTimeout(t *testing.T) {
 		asks(l, &approver{waits: time.Hour})
 		changeProfile(l, func(p *sandbox.Profile) { p.AskTimeout = 7 * time.Second })
 		began := time.Now()
-		if _, err := l.Prepare(t.Context(), in("git")); err == nil || !strings.Contains(err.Error(), "nobody answered within 7s") {
+		if _, err := l.Prepare(t.Context(), in("git")); err == nil || !strings.Contains(err.Error(), "no one answered within 7s") {
 			t.Error(err)
 		}
 		wantAfter(t, began, 7*time.Second)
@@ -310,7 +310,7 @@ func TestAlwaysEndsWhileACommandWaits(t *testing.T) {
 		}
 		r, err := x.Wait()
 		wantFate(t, r, sandbox.StatusDenied, sandbox.CauseDenied, sandbox.ExitNeverRan)
-		if err == nil || !strings.Contains(r.Message, `as long as session "dev" lives, and that was lost before`) || len(s.Specs()) != 1 {
+		if err == nil || !strings.Contains(r.Message, `for the life of session "dev", which was lost before`) || len(s.Specs()) != 1 {
 			t.Errorf("%v, %d containers were made", err, len(s.Specs()))
 		}
 	})
@@ -387,7 +387,7 @@ func TestQuestionsTakeNoPlace(t *testing.T) {
 		synctest.Wait()
 		succeeds(t, l, sandbox.Command{Script: "ls", Profile: "free"})
 		_, err := l.Prepare(t.Context(), sandbox.Command{Script: "git"})
-		if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Cause != sandbox.CauseBusy || e.RetryAfter != time.Minute || e.Message != "busy: 64 commands wait for an approval already" {
+		if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Cause != sandbox.CauseBusy || e.RetryAfter != time.Minute || e.Message != "busy: 64 commands already wait for approval" {
 			t.Errorf("one more: %v", err)
 		}
 		all.Wait()

@@ -23,11 +23,11 @@ func (l *Local) audit(c sandbox.Command, r sandbox.AuditRecord) (problem, err er
 	if problem = l.Auditor.Record(r); problem == nil {
 		return nil, nil
 	}
-	l.upkeep.log.Error("the audit has no record", "command", c.ID, "type", r.Type, "error", problem)
+	l.upkeep.log.Error("writing the audit log failed", "command", c.ID, "type", r.Type, "error", problem)
 	if l.AuditOnError == sandbox.AuditContinue {
 		return problem, nil
 	}
-	return problem, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the audit cannot record the command, so it is not run (audit.on_error: refuse)", Err: problem}
+	return problem, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the audit log cannot be written, so the command does not run (audit.on_error: refuse)", Err: problem}
 }
 
 // deny records a denial. What cannot be recorded is denied all the same, and its
@@ -39,7 +39,7 @@ func (l *Local) deny(c sandbox.Command, r sandbox.AuditRecord, refusal error) er
 		return refusal
 	}
 	unrecorded := *e
-	unrecorded.Message += fmt.Sprintf("; and the audit has no record of it: %v", problem)
+	unrecorded.Message += fmt.Sprintf("; the audit log has no record of it: %v", problem)
 	return &unrecorded
 }
 

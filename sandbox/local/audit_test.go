@@ -124,7 +124,7 @@ func TestAuditOfDenials(t *testing.T) {
 	}{
 		"by the policy": {sandbox.Command{Script: "rm"}, sandbox.AuditDecision{Rule: "no", Env: []string{"LANG"}}},
 		"by env.allow": {sandbox.Command{Script: "ls", Env: []string{"SECRET", "A=s3cret", "A=s3cret"}, Inherit: []string{"SECRET=s3cret"}},
-			sandbox.AuditDecision{Reason: `variable "SECRET" is not on env.allow, so it is not taken from the caller`, Env: []string{"A", "SECRET"}}},
+			sandbox.AuditDecision{Reason: `variable "SECRET" is not in env.allow, so the caller cannot pass it`, Env: []string{"A", "SECRET"}}},
 		"by mounts": {sandbox.Command{Script: "ls", Env: []string{"A=s3cret"}, Mounts: []sandbox.Mount{{Source: "/dev/null", Target: "/src"}, {Source: dir, Target: "/dir", Writable: true}}},
 			sandbox.AuditDecision{Reason: `mount source "/dev/null" is a device`, Env: []string{"A", "LANG"}, Mounts: []string{"/dev/null:/src:ro", dir + ":/dir:rw"}}},
 		"by the limits of a grant": {sandbox.Command{Script: "narrow"},
@@ -168,13 +168,13 @@ func TestAuditFails(t *testing.T) {
 		says    string // of the error, or of a notice
 		refused bool
 	}{
-		"the decision":               {failing("decision", "end"), "", "ls", "the audit cannot record the command, so it is not run (audit.on_error: refuse): the disk is full", true},
+		"the decision":               {failing("decision", "end"), "", "ls", "the audit log cannot be written, so the command does not run (audit.on_error: refuse): the disk is full", true},
 		"the decision, by its name":  {failing("decision", "end"), sandbox.AuditRefuse, "ls", "the disk is full", true},
-		"the decision, and it runs":  {failing("decision"), sandbox.AuditContinue, "ls", "the audit has no record of it: the disk is full", false},
-		"the end":                    {failing("end"), sandbox.AuditRefuse, "ls", "the audit has no record of how the command ended: the disk is full", false},
-		"the end, and that is right": {failing("end"), sandbox.AuditContinue, "ls", "the audit has no record of how the command ended: the disk is full", false},
-		"a denial":                   {failing("decision"), sandbox.AuditRefuse, "rm", "; and the audit has no record of it: the disk is full", true},
-		"a denial, and no matter":    {failing("decision"), sandbox.AuditContinue, "rm", "; and the audit has no record of it: the disk is full", true},
+		"the decision, and it runs":  {failing("decision"), sandbox.AuditContinue, "ls", "the audit log has no record of it: the disk is full", false},
+		"the end":                    {failing("end"), sandbox.AuditRefuse, "ls", "the audit log has no record of how the command ended: the disk is full", false},
+		"the end, and that is right": {failing("end"), sandbox.AuditContinue, "ls", "the audit log has no record of how the command ended: the disk is full", false},
+		"a denial":                   {failing("decision"), sandbox.AuditRefuse, "rm", "; the audit log has no record of it: the disk is full", true},
+		"a denial, and no matter":    {failing("decision"), sandbox.AuditContinue, "rm", "; the audit log has no record of it: the disk is full", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			runner, engine := audited(test.auditor)

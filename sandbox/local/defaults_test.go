@@ -139,7 +139,7 @@ func TestNoQueue(t *testing.T) {
 		c := newCrowd(t, sandbox.Admission{MaxRunning: 1, MaxQueued: sandbox.NoQueue})
 		x := c.start(t.Context(), t, "1m")
 		_, err := c.Start(t.Context(), sandbox.Command{Script: "1s"})
-		wantBusy(t, err, "1 commands run, and 0 wait")
+		wantBusy(t, err, "1 commands running, 0 waiting")
 		x.Wait()
 		if r, err := sandbox.Run(t.Context(), c, sandbox.Command{Script: "1s"}); err != nil {
 			t.Errorf("%+v, %v", r, err)

@@ -181,7 +181,7 @@ func TestEngineFaults(t *testing.T) {
 				r := run(t, test.engine, command())
 				wantFate(t, r, sandbox.StatusFatal, test.cause, sandbox.ExitNeverRan)
 				wantStream(t, "stdout", r.Stdout, test.stdout)
-				if name == "create hangs" && !strings.HasPrefix(r.Message, "making the container took more than 1m0s") {
+				if name == "create hangs" && !strings.HasPrefix(r.Message, "creating the container took longer than 1m:") {
 					t.Errorf("message %q", r.Message)
 				}
 			})
@@ -215,7 +215,7 @@ func TestRemoveFails(t *testing.T) {
 					}
 				}
 				r, err := x.Wait()
-				want := "container fake1 may still be there: "
+				want := "removing container fake1 failed, it may still exist: "
 				if err != nil || !strings.HasPrefix(r.Evidence.RemoveError, want) || len(notices) != 1 || !strings.HasPrefix(notices[0], want) {
 					t.Errorf("%s: error %v, remove error %q, notices %q", name, err, r.Evidence.RemoveError, notices)
 				}

@@ -21,19 +21,19 @@ type ending struct {
 const partialKept = "; partial output kept"
 
 func idleEnding(limit time.Duration) ending {
-	return ending{cause: sandbox.CauseIdleTimeout, message: fmt.Sprintf("no output for %v (idle timeout)%s", limit, partialKept)}
+	return ending{cause: sandbox.CauseIdleTimeout, message: fmt.Sprintf("no output for %s (idle timeout)%s", duration(limit), partialKept)}
 }
 
 func wallEnding(limit time.Duration) ending {
-	return ending{cause: sandbox.CauseWallTimeout, message: fmt.Sprintf("still running after %v (timeout)%s", limit, partialKept)}
+	return ending{cause: sandbox.CauseWallTimeout, message: fmt.Sprintf("still running after %s (timeout)%s", duration(limit), partialKept)}
 }
 
 func outputEnding(limit int64) ending {
-	return ending{cause: sandbox.CauseOutputLimit, message: fmt.Sprintf("more than %d bytes of output (limits.output); the first %d kept", limit, limit)}
+	return ending{cause: sandbox.CauseOutputLimit, message: fmt.Sprintf("more than %s of output (limits.output); the first %[1]s kept", size(limit))}
 }
 
 func unkeptEnding(err error) ending {
-	return ending{cause: sandbox.CauseOutputLimit, message: fmt.Sprintf("its output can no longer be kept (spool.on_error: end): %v; what was kept before is there", err)}
+	return ending{cause: sandbox.CauseOutputLimit, message: fmt.Sprintf("output cannot be stored any more (spool.on_error: end): %v; earlier output kept", err)}
 }
 
 var cancelEnding = ending{cause: sandbox.CauseCanceled, message: "canceled by the caller" + partialKept}
@@ -70,18 +70,18 @@ func exitedWith(r *sandbox.Result, status int, limits sandbox.Limits) {
 	}
 	switch e := r.Evidence; {
 	case r.Signal == "SIGKILL" && e.KilledBy == "outside":
-		r.Message = "killed with its container, from outside"
+		r.Message = "killed with its container by something other than belljar"
 	case r.Signal == "SIGKILL" && e.OOMKills > 0:
 		r.Cause = sandbox.CauseOOMKilled
 		r.Evidence.KilledBy = "oom"
-		r.Message = fmt.Sprintf("killed for want of memory: limits.memory is %d bytes", limits.Memory)
+		r.Message = fmt.Sprintf("out of memory (limits.memory is %s)", size(limits.Memory))
 	case r.Signal != "":
 	case e.PidsLimitHits > 0:
 		r.Cause = sandbox.CausePidsLimit
-		r.Message = fmt.Sprintf("exit status %d, and %d forks were refused: limits.pids is %d", status, e.PidsLimitHits, limits.Pids)
+		r.Message = fmt.Sprintf("exit status %d, %d forks failed (limits.pids is %d)", status, e.PidsLimitHits, limits.Pids)
 	case len(e.DiskFull) > 0:
 		r.Cause = sandbox.CauseDiskFull
-		r.Message = fmt.Sprintf("exit status %d, and %s is full: limits.tmp is %d bytes", status, strings.Join(e.DiskFull, ", "), limits.Tmp)
+		r.Message = fmt.Sprintf("exit status %d, %s is full (limits.tmp is %s)", status, strings.Join(e.DiskFull, ", "), size(limits.Tmp))
 	}
 }
 

@@ -45,14 +45,14 @@ func environ(c sandbox.Command, p sandbox.Profile) (all, callerEnv []string, err
 			return nil, nil, errNoName
 		}
 		if slices.ContainsFunc(p.Secrets, func(s sandbox.Secret) bool { return name == s.Name }) {
-			return nil, nil, sandbox.Invalid("leave it out: a rule of the command policy grants it, or else the script sets it itself", "variable %s is a secret of profile %q", strconv.QuoteToASCII(name), c.Profile)
+			return nil, nil, sandbox.Invalid("leave it out: a policy rule grants it, or the script sets it", "variable %s is a secret of profile %q", strconv.QuoteToASCII(name), c.Profile)
 		}
 		if !byValue {
 			if secret(name) {
-				return nil, nil, &sandbox.Error{Cause: sandbox.CauseDenied, Message: "variable " + strconv.QuoteToASCII(name) + " is where a secret comes from, so it is not taken from the caller", Hint: "a rule of the command policy grants the secret"}
+				return nil, nil, &sandbox.Error{Cause: sandbox.CauseDenied, Message: "variable " + strconv.QuoteToASCII(name) + " is the source of a secret, so the caller cannot pass it", Hint: "a policy rule grants the secret"}
 			}
 			if !allowed(name) {
-				return nil, nil, &sandbox.Error{Cause: sandbox.CauseDenied, Message: "variable " + strconv.QuoteToASCII(name) + " is not on env.allow, so it is not taken from the caller",
+				return nil, nil, &sandbox.Error{Cause: sandbox.CauseDenied, Message: "variable " + strconv.QuoteToASCII(name) + " is not in env.allow, so the caller cannot pass it",
 					Hint: "give its value: -e NAME=value, or allow the name in sandbox.yaml"}
 			}
 			continue // passed above, if the caller has it
@@ -74,7 +74,7 @@ func terminalName(term string) string {
 	return term
 }
 
-var errNoName = sandbox.Invalid("write NAME=value", "a variable without a name")
+var errNoName = sandbox.Invalid("write NAME=value", "a variable has no name")
 
 // checkEnviron refuses what the kernel or the engine would fail on, and sorts.
 func checkEnviron(env map[string]string) ([]string, error) {
@@ -86,7 +86,7 @@ func checkEnviron(env map[string]string) ([]string, error) {
 		case name == "":
 			return nil, errNoName
 		case strings.ContainsRune(kv, 0):
-			return nil, sandbox.Invalid("no environment can hold one", "variable %s has a NUL byte", strconv.QuoteToASCII(name))
+			return nil, sandbox.Invalid("environment variables cannot contain NUL bytes", "variable %s has a NUL byte", strconv.QuoteToASCII(name))
 		case !utf8.ValidString(kv):
 			return nil, sandbox.Invalid("pass it on stdin, or in a mounted file", "variable %s is not valid UTF-8, which is all that the engine's API can carry unchanged", strconv.QuoteToASCII(name))
 		case len(kv) > sandbox.MaxArgument:

@@ -68,7 +68,7 @@ func (q *eventQueue) notice(format string, args ...any) {
 // close sends the last events.
 func (q *eventQueue) close(notices []string, r *sandbox.Result) {
 	if q.dropped > 0 {
-		q.notice("%d bytes of output were not shown: nobody read them while the command was being ended", q.dropped)
+		q.notice("%d bytes of output were not shown: no one read them while the command was being killed", q.dropped)
 	}
 	for _, text := range notices {
 		q.notice("%s", text)

@@ -86,7 +86,7 @@ func (x *execution) run(ctx, patient context.Context) {
 	last, more := x.output.views.last()
 	x.collect(ctx)
 	if problem, _ := x.local.audit(x.command, endRecord(x.result)); problem != nil {
-		x.notice("the audit has no record of how the command ended: %v", problem)
+		x.notice("the audit log has no record of how the command ended: %v", problem)
 	}
 	x.maskResult()
 	if e := x.result.Evidence.RemoveError; e != "" {
@@ -175,7 +175,7 @@ func (x *execution) place(ctx context.Context, image sandbox.Image, session *ses
 	x.result.User = found.user
 	if found.lost != "" {
 		x.result.SessionLost = found.lost
-		x.output.events.notice("session %q was lost, with its files and processes: %s; a new container is made", x.command.Session, found.lost)
+		x.output.events.notice("session %q was lost, including its files and processes: %s; creating a new container", x.command.Session, found.lost)
 	}
 	return p, err
 }
@@ -254,7 +254,7 @@ func (x *execution) resize(running sandbox.Running, stop <-chan struct{}) {
 			err := running.Resize(ctx, size.Bounded())
 			cancel()
 			if err != nil {
-				x.local.upkeep.log.Warn("a terminal keeps its size", "command", x.command.ID, "error", err)
+				x.local.upkeep.log.Warn("resizing a terminal failed", "command", x.command.ID, "error", err)
 			}
 		case <-stop:
 			return
@@ -267,5 +267,5 @@ func timeoutError(ctx context.Context, err error, what string) error {
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
-	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("%s took more than %v", what, createTimeout), Err: err, Hint: "see: belljar doctor"}
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("%s took longer than %s", what, duration(createTimeout)), Err: err, Hint: "see: belljar doctor"}
 }

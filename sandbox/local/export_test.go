@@ -8,3 +8,6 @@ func (l *Local) LiveSessions() int {
 }
 
 var ProfileDefaults = profileDefaults
+
+// Duration is how messages print one.
+var Duration = duration

@@ -36,16 +36,16 @@ func TestExited(t *testing.T) {
 		{"past the last signal", 160, sandbox.Evidence{}, sandbox.StatusError, sandbox.CauseExited, "", "", ""},
 		{"255", 255, sandbox.Evidence{}, sandbox.StatusError, sandbox.CauseExited, "", "", ""},
 		{"killed", 137, sandbox.Evidence{}, sandbox.StatusError, sandbox.CauseSignaled, "SIGKILL", "", "ended with SIGKILL"},
-		{"killed from outside", 137, sandbox.Evidence{KilledBy: "outside"}, sandbox.StatusError, sandbox.CauseSignaled, "SIGKILL", "outside", "killed with its container, from outside"},
-		{"killed from outside, and short of memory before", 137, sandbox.Evidence{OOMKills: 1, KilledBy: "outside"}, sandbox.StatusError, sandbox.CauseSignaled, "SIGKILL", "outside", "killed with its container, from outside"},
-		{"out of memory", 137, sandbox.Evidence{OOMKills: 1}, sandbox.StatusError, sandbox.CauseOOMKilled, "SIGKILL", "oom", "killed for want of memory: limits.memory is 1000 bytes"},
-		{"out of memory, and of pids", 137, sandbox.Evidence{OOMKills: 1, PidsLimitHits: 1}, sandbox.StatusError, sandbox.CauseOOMKilled, "SIGKILL", "oom", "killed for want of memory: limits.memory is 1000 bytes"},
+		{"killed from outside", 137, sandbox.Evidence{KilledBy: "outside"}, sandbox.StatusError, sandbox.CauseSignaled, "SIGKILL", "outside", "killed with its container by something other than belljar"},
+		{"killed from outside, and short of memory before", 137, sandbox.Evidence{OOMKills: 1, KilledBy: "outside"}, sandbox.StatusError, sandbox.CauseSignaled, "SIGKILL", "outside", "killed with its container by something other than belljar"},
+		{"out of memory", 137, sandbox.Evidence{OOMKills: 1}, sandbox.StatusError, sandbox.CauseOOMKilled, "SIGKILL", "oom", "out of memory (limits.memory is 1000 bytes)"},
+		{"out of memory, and of pids", 137, sandbox.Evidence{OOMKills: 1, PidsLimitHits: 1}, sandbox.StatusError, sandbox.CauseOOMKilled, "SIGKILL", "oom", "out of memory (limits.memory is 1000 bytes)"},
 		{"a child was out of memory", 1, sandbox.Evidence{OOMKills: 1}, sandbox.StatusError, sandbox.CauseExited, "", "", ""},
 		{"another signal than the kernel's", 143, sandbox.Evidence{OOMKills: 1}, sandbox.StatusError, sandbox.CauseSignaled, "SIGTERM", "", "ended with SIGTERM"},
 		{"killed at the pids limit", 137, sandbox.Evidence{PidsLimitHits: 3}, sandbox.StatusError, sandbox.CauseSignaled, "SIGKILL", "", "ended with SIGKILL"},
-		{"pids limit", 2, sandbox.Evidence{PidsLimitHits: 3}, sandbox.StatusError, sandbox.CausePidsLimit, "", "", "exit status 2, and 3 forks were refused: limits.pids is 10"},
-		{"pids limit before full disk", 2, sandbox.Evidence{PidsLimitHits: 3, DiskFull: []string{"/tmp"}}, sandbox.StatusError, sandbox.CausePidsLimit, "", "", "exit status 2, and 3 forks were refused: limits.pids is 10"},
-		{"disk full", 1, sandbox.Evidence{DiskFull: []string{"/tmp", "/work"}}, sandbox.StatusError, sandbox.CauseDiskFull, "", "", "exit status 1, and /tmp, /work is full: limits.tmp is 500 bytes"},
+		{"pids limit", 2, sandbox.Evidence{PidsLimitHits: 3}, sandbox.StatusError, sandbox.CausePidsLimit, "", "", "exit status 2, 3 forks failed (limits.pids is 10)"},
+		{"pids limit before full disk", 2, sandbox.Evidence{PidsLimitHits: 3, DiskFull: []string{"/tmp"}}, sandbox.StatusError, sandbox.CausePidsLimit, "", "", "exit status 2, 3 forks failed (limits.pids is 10)"},
+		{"disk full", 1, sandbox.Evidence{DiskFull: []string{"/tmp", "/work"}}, sandbox.StatusError, sandbox.CauseDiskFull, "", "", "exit status 1, /tmp, /work is full (limits.tmp is 500 bytes)"},
 	} {
 		r := sandbox.Result{Evidence: test.evidence}
 		exitedWith(&r, test.status, limits)

@@ -21,10 +21,10 @@ func (x *execution) openSpool() error {
 	keep := int64(x.local.Spool.Age / time.Second)
 	err := x.output.recorder.spool.Open(dir, sandbox.LogInfo{ID: c.ID, Command: c.Script, Profile: c.Profile, Session: c.Session, Started: x.received, Keep: keep})
 	if err != nil {
-		x.notice("output is kept until the command ends, and no longer: %v", err)
+		x.notice("output is stored only until the command ends: %v", err)
 	}
 	if err := x.output.recorder.spool.Err(); err != nil && x.output.recorder.onError == sandbox.SpoolEnd {
-		return &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the command's output cannot be kept (spool.on_error: end)", Err: err, Hint: "make room, or set XDG_STATE_HOME or TMPDIR to a directory that can be written"}
+		return &sandbox.Error{Cause: sandbox.CauseEngine, Message: "output cannot be stored (spool.on_error: end)", Err: err, Hint: "free disk space, or set XDG_STATE_HOME or TMPDIR to a writable directory"}
 	}
 	return nil
 }
@@ -34,7 +34,7 @@ func (x *execution) openSpool() error {
 func (x *execution) collect(ctx context.Context) {
 	s, r := x.output.recorder.spool, &x.result
 	if err := s.End(r.Status, r.ExitCode, x.local.Spool.Age); err != nil {
-		x.local.upkeep.log.Warn("how a command ended is not written down", "command", r.ID, "error", err)
+		x.local.upkeep.log.Warn("recording how a command ended failed", "command", r.ID, "error", err)
 	}
 	outputs, err := s.Outputs()
 	if r.Stdout, r.Stderr = outputs[spool.Stdout], outputs[spool.Stderr]; err != nil {
@@ -42,15 +42,15 @@ func (x *execution) collect(ctx context.Context) {
 	}
 	r.Views, r.Screen = x.views(), x.output.screen.shot()
 	if x.output.screen.tooSlow {
-		x.notice("there is no screen: it took more than %v to draw what the command wrote", screenTime)
+		x.notice("no screen: drawing the output took longer than %v", screenTime)
 	}
 	if wantsSummary(x.profile.Summarize, s.Merged().Bytes) {
 		if r.Summary, err = x.summarize(ctx); err != nil {
-			x.notice("the output was not summarized: %v", err)
+			x.notice("summarizing the output failed: %v", err)
 		}
 	}
 	if err := x.closeSpool(ctx); err != nil {
-		x.local.upkeep.log.Warn("what was kept of outputs cannot be removed", "command", r.ID, "error", err)
+		x.local.upkeep.log.Warn("removing old output failed", "command", r.ID, "error", err)
 	}
 }
 
@@ -112,7 +112,7 @@ func (x *execution) Read(_ context.Context, which sandbox.Stream, offset int64) 
 func (l *Local) Logs(context.Context) ([]sandbox.LogInfo, error) {
 	found, err := l.spools().All()
 	if err != nil {
-		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "listing what is kept of outputs", Err: err, Hint: "look at the state directory's permissions"}
+		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "listing stored output", Err: err, Hint: "check the state directory's permissions"}
 	}
 	list := make([]sandbox.LogInfo, 0, len(found))
 	for _, f := range found {
@@ -125,7 +125,7 @@ func (l *Local) Logs(context.Context) ([]sandbox.LogInfo, error) {
 
 // LogInfo implements sandbox.Logs.
 func (l *Local) LogInfo(_ context.Context, id string) (sandbox.LogInfo, error) {
-	unknown := sandbox.Invalid("see what there is: belljar logs; outputs expire by spool.age and spool.total", "no output of a command %.80q is kept", id)
+	unknown := sandbox.Invalid("see: belljar logs; output expires (spool.age, spool.total)", "no stored output of command %.80q", id)
 	if names.CheckID(id) != nil || id == "" {
 		return sandbox.LogInfo{}, unknown
 	}
@@ -149,7 +149,7 @@ func (l *Local) ReadLog(ctx context.Context, id string, which sandbox.Stream, of
 // SweepLogs removes outputs that expired, unless that was just done.
 func (l *Local) SweepLogs(ctx context.Context) error {
 	if err := l.spools().SweepSeldom(ctx); err != nil {
-		return fmt.Errorf("removing outputs that expired: %w", err)
+		return fmt.Errorf("removing expired output: %w", err)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (l *Local) SweepLogs(ctx context.Context) error {
 func (l *Local) sweepLogs() {
 	for {
 		if err := l.SweepLogs(l.upkeep.ctx); err != nil {
-			l.upkeep.log.Warn("outputs that expired may still be there", "error", err)
+			l.upkeep.log.Warn("removing expired output failed", "error", err)
 		}
 		select {
 		case <-time.After(spool.SweepPause):

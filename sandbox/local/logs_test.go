@@ -237,7 +237,7 @@ func TestSpoolGoes(t *testing.T) {
 					t.Errorf("%d, %d dropped", r.Stdout.Total, r.Stdout.Dropped)
 				}
 			}
-			if !strings.Contains(r.Evidence.OutputError, "could not be kept") {
+			if !strings.Contains(r.Evidence.OutputError, "could not be stored") {
 				t.Errorf("output error %q", r.Evidence.OutputError)
 			}
 		})
@@ -447,7 +447,7 @@ func TestSummary(t *testing.T) {
 		{nil, 0, "", ""},
 		{[]string{"wc", "-c"}, 100, "", ""},
 		{[]string{"wc", "-c"}, 17, "18", ""},
-		{[]string{"false"}, 17, "", "the output was not summarized: "},
+		{[]string{"false"}, 17, "", "summarizing the output failed: "},
 	} {
 		l := keeping(t, playing(func(p *sandboxtest.Proc) int {
 			io.WriteString(p.Stdout, talked)
@@ -506,7 +506,7 @@ func TestSlowScreen(t *testing.T) {
 			}
 		}
 		r, _ := x.Wait()
-		if r.Screen != nil || r.Stdout.Total != 32<<10 || notice != "there is no screen: it took more than 5s to draw what the command wrote" {
+		if r.Screen != nil || r.Stdout.Total != 32<<10 || notice != "no screen: drawing the output took longer than 5s" {
 			t.Errorf("screen %+v, %d bytes, notice %q", r.Screen, r.Stdout.Total, notice)
 		}
 		wantAfter(t, began, 6*time.Second)

@@ -28,7 +28,7 @@ func resolveMounts(mounts []sandbox.Mount, policy sandbox.Policy) ([]sandbox.Mou
 		}
 		m.Source = source
 		if policy == nil {
-			return nil, &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("mount of %q: the profile has no policy, and none allows nothing", m.Source)}
+			return nil, &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("mount of %q: the profile has no policy, so no mount is allowed", m.Source)}
 		}
 		if err := policy.CheckMount(m); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func resolveSource(m sandbox.Mount, policy sandbox.Policy) (string, error) {
 	}
 	info, err := os.Lstat(source)
 	if err != nil {
-		return "", &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("looking at mount source %q", source), Err: err}
+		return "", &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("checking mount source %q", source), Err: err}
 	}
 	if !info.IsDir() && !info.Mode().IsRegular() {
 		return "", &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("mount source %q is a %s", source, kind(info.Mode())), Hint: "only directories and regular files are mounted"}

@@ -114,7 +114,7 @@ func TestMountRefusals(t *testing.T) {
 		{"loop", policy{}, sandbox.CauseInvalid, "too many levels of symbolic links"},
 		{"socket", policy{}, sandbox.CauseDenied, "is a socket (only directories and regular files are mounted)"},
 		{"safe/socket", policy{}, sandbox.CauseDenied, "is a socket"},
-		{"file", nil, sandbox.CauseDenied, "the profile has no policy, and none allows nothing"},
+		{"file", nil, sandbox.CauseDenied, "the profile has no policy, so no mount is allowed"},
 	} {
 		_, err := mount(t, test.policy, sandbox.Mount{Source: root + "/" + test.source, Target: "/x"})
 		var e *sandbox.Error

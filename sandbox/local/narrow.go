@@ -71,11 +71,11 @@ func (n narrowing) fits(c sandbox.Command, made sandbox.Kept, image sandbox.Imag
 	const apart = "use another session for such commands, or none"
 	switch words := n.taken.Container().Narrows(); {
 	case len(words) == 0:
-		return sandbox.Invalid("ask for the same, take another name, or remove it: belljar session rm "+c.Session,
-			"session %q was made with another image, limits, mounts, network or runtime", c.Session)
+		return sandbox.Invalid("use the same settings, choose another name, or remove it: belljar session rm "+c.Session,
+			"session %q has another image, limits, mounts, network or runtime", c.Session)
 	case made.Print == specOf(n.asked, image).Print():
-		return sandbox.Invalid(apart, "the command policy narrows the command (%s), and session %q was made with more", strings.Join(words, ", "), c.Session)
+		return sandbox.Invalid(apart, "policy restricts the command (%s), and session %q has more", strings.Join(words, ", "), c.Session)
 	default:
-		return sandbox.Invalid(apart, "the command policy narrows the command (%s), and session %q was made with another image, limits, mounts, network or runtime", strings.Join(words, ", "), c.Session)
+		return sandbox.Invalid(apart, "policy restricts the command (%s), and session %q has another image, limits, mounts, network or runtime", strings.Join(words, ", "), c.Session)
 	}
 }

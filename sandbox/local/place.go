@@ -80,7 +80,7 @@ func (b *base) deliver(patient context.Context, stdout, stderr io.Writer) (proce
 	g := b.gate
 	if !g.Deliver(b.line, b.command, stdout, stderr) {
 		g.Close()
-		return process{}, g.NotStarted("the shell that waited for the command did not take it: the command did not run")
+		return process{}, g.NotStarted("the waiting shell did not accept the command, so it did not run")
 	}
 	b.started = time.Now()
 	context.AfterFunc(patient, g.GiveUp)
@@ -104,7 +104,7 @@ func remove(ctx context.Context, box sandbox.Container) (problem string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	if err := box.Remove(ctx); err != nil {
-		return fmt.Sprintf("container %s may still be there: %v", box.Info().ID, err)
+		return fmt.Sprintf("removing container %s failed, it may still exist: %v", box.Info().ID, err)
 	}
 	return ""
 }

@@ -22,7 +22,7 @@ func (x *execution) cold(ctx context.Context, spec sandbox.Spec) (place, error) 
 	defer cancel()
 	box, err := x.local.Engine.Create(ctx, spec)
 	if err != nil {
-		return nil, timeoutError(ctx, err, "making the container")
+		return nil, timeoutError(ctx, err, "creating the container")
 	}
 	p := &coldPlace{base: base{command: x.command, box: box}}
 	if !gate.Required(x.command, x.secrets) {

@@ -69,7 +69,7 @@ func (p *pool) recordFailure(err error) {
 	p.pause = min(max(2*p.pause, refillPause), refillPauseMost)
 	p.retry = time.Now().Add(p.pause)
 	if p.logged != err.Error() {
-		p.log.Warn("cannot make a warm container", "profile", p.name, "error", err)
+		p.log.Warn("creating a pool container failed", "profile", p.name, "error", err)
 	}
 	p.logged = err.Error()
 }
@@ -108,12 +108,12 @@ func (p *pool) make(ctx context.Context, spec sandbox.Spec) (*warmContainer, err
 	defer cancel()
 	box, err := p.engine.Create(ctx, spec)
 	if err != nil {
-		return nil, timeoutError(ctx, err, "making a warm container")
+		return nil, timeoutError(ctx, err, "creating a pool container")
 	}
 	gate, err := gate.Open(ctx, box, spec.User)
 	if err != nil {
 		p.discard(box, nil)
-		return nil, timeoutError(ctx, err, "making a warm container")
+		return nil, timeoutError(ctx, err, "creating a pool container")
 	}
 	return &warmContainer{box: box, gate: gate, born: time.Now(), taken: make(chan struct{})}, nil
 }
@@ -151,7 +151,7 @@ func (p *pool) watch(ctx context.Context, m *warmContainer) {
 	}
 	p.mu.Unlock()
 	if i >= 0 {
-		p.replace(m, "it ended, or stood still")
+		p.replace(m, "it ended or was paused")
 	}
 }
 
@@ -160,10 +160,10 @@ func (p *pool) replace(m *warmContainer, why string) {
 	p.mu.Lock()
 	p.status.Lost++
 	if time.Since(m.born) < youngest {
-		p.recordFailure(fmt.Errorf("a warm container is of no use: %s", why))
+		p.recordFailure(fmt.Errorf("a pool container failed: %s", why))
 	}
 	p.mu.Unlock()
-	p.log.Warn("a warm container is replaced", "profile", p.name, "container", m.box.Info().ID, "reason", why)
+	p.log.Warn("replacing a pool container", "profile", p.name, "container", m.box.Info().ID, "reason", why)
 	p.discard(m.box, m.gate)
 	p.changed()
 }

@@ -466,7 +466,7 @@ func TestWarmDirectoryIsMissing(t *testing.T) {
 		c.Dir = "/no/such/directory"
 		r, err := sandbox.Run(t.Context(), l, c)
 		wantFate(t, r, sandbox.StatusFatal, sandbox.CauseInvalid, sandbox.ExitNeverRan)
-		if want := `the engine could not start the command in "/no/such/directory": the container has no such directory that the command could enter (check that this directory is in the image or mounted: -w DIR)`; err == nil || err.Error() != want || r.Message != want {
+		if want := `the engine could not start the command in "/no/such/directory": the container has no such directory, or the command cannot enter it (check that this directory is in the image or mounted: -w DIR)`; err == nil || err.Error() != want || r.Message != want {
 			t.Errorf("error %v, message %q", err, r.Message)
 		}
 		wantStream(t, "stdout", r.Stdout, "")
@@ -995,7 +995,7 @@ func TestWarmRemoveIsRetried(t *testing.T) {
 		r := wantRun(t, l, command(), true)
 		time.Sleep(7*time.Second + 1)
 		synctest.Wait()
-		if tries.Load() != 4 || log.count(`msg="a container may still be there" container=`+r.Container.ID+` error="device busy"`) != 3 {
+		if tries.Load() != 4 || log.count(`msg="removing a container failed" container=`+r.Container.ID+` error="device busy"`) != 3 {
 			t.Errorf("%d tries, log:\n%s", tries.Load(), log.text.String())
 		}
 		if left := engine.Left(); len(left) != 1 || left[0].Info().ID == r.Container.ID {

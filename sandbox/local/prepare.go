@@ -72,7 +72,7 @@ func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Comman
 		c.User, _ = names.ParseUser(c.User.Name) // whatever numbers came with it
 	}
 	if c.Session != "" && l.StateDir == "" {
-		return c, nil, sandbox.Invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", c.Session)
+		return c, nil, sandbox.Invalid("set HOME or XDG_STATE_HOME", "session %q: there is no state directory", c.Session)
 	}
 	if err := l.checkView(c); err != nil {
 		return c, nil, err
@@ -107,7 +107,7 @@ func (l *Local) judge(ctx context.Context, c sandbox.Command, callerEnv []string
 	var approval *sandbox.Approval
 	var refusal error
 	if v.Decision != sandbox.Allow && v.Decision != sandbox.Ask {
-		refusal = denial(c.Script, v, "the command policy denies it")
+		refusal = denial(c.Script, v, "denied by policy")
 	} else if refusal = ready.grant(v); refusal != nil {
 		v.Decision, v.Reason = sandbox.Deny, reason(refusal)
 	}
@@ -129,7 +129,7 @@ func (l *Local) judge(ctx context.Context, c sandbox.Command, callerEnv []string
 		return nil, err
 	}
 	if problem != nil {
-		ready.notice("the audit has no record of it: %v", problem)
+		ready.notice("the audit log has no record of it: %v", problem)
 	}
 	return ready, nil
 }
@@ -153,10 +153,10 @@ func (p *prepared) grant(v sandbox.Verdict) (err error) {
 	p.narrowing.asked = p.command
 	p.command, p.narrowing.taken = narrow(p.command, v.Grant)
 	if words := p.narrowing.taken.Narrows(); len(words) > 0 {
-		p.notice("the command policy narrows it: %s", strings.Join(words, ", "))
+		p.notice("policy restricts the command: %s", strings.Join(words, ", "))
 	}
 	if len(v.Withheld) > 0 {
-		p.notice("the command policy withholds %s: a rule gives it, but not those of all commands in the script", strings.Join(v.Withheld, ", "))
+		p.notice("policy withholds %s: not every command in the script has a rule that grants it", strings.Join(v.Withheld, ", "))
 	}
 	if err := p.command.Limits.Check(); err != nil {
 		return err
@@ -235,17 +235,17 @@ func checkWorkspace(c sandbox.Command) error {
 	root, err := os.OpenRoot(over.Source)
 	if err != nil {
 		if info, failed := os.Stat(over.Source); failed == nil && !info.IsDir() {
-			return sandbox.Invalid("name a directory, outside the mount of that file", "working directory %q is in the mount of %q, which is a file", c.Dir, over.Source)
+			return sandbox.Invalid("use a directory outside that mount", "working directory %q is in the mount of %q, which is a file", c.Dir, over.Source)
 		}
-		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("looking for working directory %q in the mount source %q", c.Dir, over.Source), Err: err, Hint: "mount a directory that belljar may read"}
+		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("checking working directory %q in mount source %q", c.Dir, over.Source), Err: err, Hint: "mount a directory that belljar can read"}
 	}
 	defer root.Close()
 	info, err := root.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return sandbox.Invalid("name one that is there", "working directory %q does not exist in %q", c.Dir, over.Source)
+		return sandbox.Invalid("use an existing directory", "working directory %q does not exist in %q", c.Dir, over.Source)
 	case err != nil:
-		return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("working directory %q", c.Dir), Err: err, Hint: "it must not leave the workspace, not by a link either"}
+		return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("working directory %q", c.Dir), Err: err, Hint: "it must stay in the workspace, also through links"}
 	case !info.IsDir():
 		return sandbox.Invalid("name a directory", "working directory %q is a file", c.Dir)
 	}

@@ -69,7 +69,7 @@ func TestGrantNarrows(t *testing.T) {
 			}
 			var want []string
 			if test.notice != "" {
-				want = []string{"the command policy narrows it: " + test.notice}
+				want = []string{"policy restricts the command: " + test.notice}
 			}
 			if diff := cmp.Diff(want, notices); diff != "" {
 				t.Error(diff)
@@ -97,7 +97,7 @@ func TestWithheldSecretsAreTold(t *testing.T) {
 			notices = append(notices, string(e.Data))
 		}
 	}
-	if want := []string{"the command policy withholds A, B: a rule gives it, but not those of all commands in the script"}; !slices.Equal(notices, want) {
+	if want := []string{"policy withholds A, B: not every command in the script has a rule that grants it"}; !slices.Equal(notices, want) {
 		t.Errorf("%q", notices)
 	}
 }

@@ -26,15 +26,15 @@ func TestRefusals(t *testing.T) {
 		cause sandbox.Cause
 		text  string
 	}{
-		{sandbox.Command{}, sandbox.CauseInvalid, "command is empty (give a script, such as: belljar run 'echo hello')"},
+		{sandbox.Command{}, sandbox.CauseInvalid, "command is empty (pass a script, for example: belljar run 'echo hello')"},
 		{sandbox.Command{Script: " \n\t"}, sandbox.CauseInvalid, "command is empty"},
 		{sandbox.Command{Script: "ab\x00c"}, sandbox.CauseInvalid, "command has a NUL byte at offset 2"},
 		{sandbox.Command{Script: strings.Repeat("x", sandbox.MaxScript+1)}, sandbox.CauseInvalid, "command is 2031617 bytes long, over the limit of 2031616 (put it in a file"},
 		{change(func(c *sandbox.Command) {
 			c.Script, c.Env = strings.Repeat("x", sandbox.MaxScript-1000), []string{"A=" + strings.Repeat("x", 1000)}
 		}), sandbox.CauseInvalid, "command and environment are 2031"},
-		{change(func(c *sandbox.Command) { c.Script, c.TTY = "echo '\xff'", &sandbox.TerminalSize{} }), sandbox.CauseInvalid, "a command with a terminal cannot hold bytes that are not valid UTF-8 (leave out -t"},
-		{change(func(c *sandbox.Command) { c.Script, c.Env = "echo '\xff'", []string{"a.b=c"} }), sandbox.CauseInvalid, `variable "a.b" cannot be set beside secrets or bytes that are not valid UTF-8`},
+		{change(func(c *sandbox.Command) { c.Script, c.TTY = "echo '\xff'", &sandbox.TerminalSize{} }), sandbox.CauseInvalid, "a command with a terminal cannot contain bytes that are not valid UTF-8 (leave out -t"},
+		{change(func(c *sandbox.Command) { c.Script, c.Env = "echo '\xff'", []string{"a.b=c"} }), sandbox.CauseInvalid, `variable "a.b" cannot be combined with secrets or bytes that are not valid UTF-8`},
 		{change(func(c *sandbox.Command) { c.ID = "a/../b" }), sandbox.CauseInvalid, `command ID "a/../b" is not allowed (`},
 		{change(func(c *sandbox.Command) { c.ID = strings.Repeat("a", 65) }), sandbox.CauseInvalid, "command ID "},
 		{change(func(c *sandbox.Command) { c.Profile = "nope" }), sandbox.CauseInvalid, `no profile "nope" (known: default)`},
@@ -67,14 +67,14 @@ func TestRefusals(t *testing.T) {
 		{change(func(c *sandbox.Command) { c.Limits.Files = 15 }), sandbox.CauseInvalid, "limits.files is 15, below the minimum of 16"},
 		{change(func(c *sandbox.Command) { c.Timeout = time.Millisecond }), sandbox.CauseInvalid, "timeout 1ms is too short (at least 1s)"},
 		{change(func(c *sandbox.Command) { c.Timeout = -1 }), sandbox.CauseInvalid, "timeout -1ns is too short"},
-		{change(func(c *sandbox.Command) { c.Timeout = 25 * time.Hour }), sandbox.CauseInvalid, "timeout 25h0m0s is over max_timeout 24h0m0s (raise max_timeout in sandbox.yaml)"},
+		{change(func(c *sandbox.Command) { c.Timeout = 25 * time.Hour }), sandbox.CauseInvalid, "timeout 25h is over max_timeout 24h (raise max_timeout in sandbox.yaml)"},
 		{change(func(c *sandbox.Command) { c.IdleTimeout = time.Millisecond }), sandbox.CauseInvalid, "idle timeout 1ms is too short"},
-		{change(func(c *sandbox.Command) { c.IdleTimeout = 25 * time.Hour }), sandbox.CauseInvalid, "idle timeout 25h0m0s is over max_timeout"},
-		{change(func(c *sandbox.Command) { c.Env = []string{"=x"} }), sandbox.CauseInvalid, "a variable without a name"},
+		{change(func(c *sandbox.Command) { c.IdleTimeout = 25 * time.Hour }), sandbox.CauseInvalid, "idle timeout 25h is over max_timeout"},
+		{change(func(c *sandbox.Command) { c.Env = []string{"=x"} }), sandbox.CauseInvalid, "a variable has no name"},
 		{change(func(c *sandbox.Command) { c.Env = []string{"A=\x00"} }), sandbox.CauseInvalid, `variable "A" has a NUL byte`},
 		{change(func(c *sandbox.Command) { c.Env = []string{"A=" + strings.Repeat("x", sandbox.MaxArgument)} }), sandbox.CauseInvalid, `variable "A" is 131073 bytes long`},
 		{change(func(c *sandbox.Command) { c.Env = large(9) }), sandbox.CauseInvalid, "the environment is "},
-		{change(func(c *sandbox.Command) { c.Env = []string{"SECRET"} }), sandbox.CauseDenied, `variable "SECRET" is not on env.allow`},
+		{change(func(c *sandbox.Command) { c.Env = []string{"SECRET"} }), sandbox.CauseDenied, `variable "SECRET" is not in env.allow`},
 	} {
 		engine := &sandboxtest.Engine{}
 		r, err := sandbox.Run(t.Context(), newLocal(engine), test.c)

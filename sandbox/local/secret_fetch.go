@@ -41,7 +41,7 @@ func grantedSecrets(c sandbox.Command, p sandbox.Profile, callerEnv []string, g 
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(g.Secrets))) {
 		i := slices.IndexFunc(p.Secrets, func(s sandbox.Secret) bool { return s.Name == name })
 		if i < 0 {
-			return nil, sandbox.Invalid("define it in sandbox.yaml under secrets, or leave it out of the rule", "a rule of the command policy grants secret %s, which profile %q does not have", strconv.QuoteToASCII(name), c.Profile)
+			return nil, sandbox.Invalid("define it in sandbox.yaml under secrets, or leave it out of the rule", "a policy rule grants secret %s, which profile %q does not have", strconv.QuoteToASCII(name), c.Profile)
 		}
 		if err := names.CheckSecret(name); err != nil {
 			return nil, err
@@ -49,7 +49,7 @@ func grantedSecrets(c sandbox.Command, p sandbox.Profile, callerEnv []string, g 
 		list = append(list, p.Secrets[i])
 	}
 	if len(list) > 0 && c.TTY != nil {
-		return nil, sandbox.Invalid("leave out -t", "a command with a terminal gets no secrets: its screen could not be masked")
+		return nil, sandbox.Invalid("leave out -t", "a command with a terminal cannot have secrets: its screen cannot be masked")
 	}
 	if len(list) > 0 {
 		return list, checkSteering(p, callerEnv, "who gets the command's secrets")
@@ -96,14 +96,14 @@ func secretValue(ctx context.Context, s sandbox.Secret) (string, error) {
 	case sandbox.SecretEnv:
 		var set bool
 		if text, set = os.LookupEnv(secretVariable(s)); !set {
-			failed.Err, failed.Hint = fmt.Errorf("variable %s is not set", strconv.QuoteToASCII(secretVariable(s))), "set it where belljar is started"
+			failed.Err, failed.Hint = fmt.Errorf("variable %s is not set", strconv.QuoteToASCII(secretVariable(s))), "set it in belljar's environment"
 		}
 	case sandbox.SecretFile:
 		text, failed.Err = readSecret(ctx, s.File)
 		failed.Hint = "name a file that belljar can read"
 	case sandbox.SecretCommand:
 		text, failed.Err = runForSecret(ctx, s.Command)
-		failed.Hint = "run it by hand: what it writes is not shown, as it may be the secret"
+		failed.Hint = "run it by hand; its output is hidden because it may contain the secret"
 	default:
 		failed.Err, failed.Hint = fmt.Errorf("source %q is unknown", s.From), "use env, file or command"
 	}
@@ -123,11 +123,11 @@ func checkSecret(s sandbox.Secret, value string) error {
 	}
 	switch {
 	case len(value) < mask.MinSecret:
-		return refused("take a longer one", fmt.Sprintf("is shorter than %d bytes: to mask it would tear ordinary output", mask.MinSecret))
+		return refused("use a longer one", fmt.Sprintf("is shorter than %d bytes: masking it would garble ordinary output", mask.MinSecret))
 	case len(value) > maxSecret:
-		return refused("encrypt the data, and make the key the secret", fmt.Sprintf("is longer than %d bytes", maxSecret))
+		return refused("encrypt the data and use the key as the secret", "is longer than "+size(maxSecret))
 	case strings.ContainsRune(value, 0):
-		return refused("encode it, as in base64", "has a NUL byte, which no environment can hold")
+		return refused("encode it, as in base64", "has a NUL byte, which an environment variable cannot contain")
 	case !utf8.ValidString(value):
 		return refused("encode it, as in base64", "is not valid UTF-8")
 	}
@@ -156,7 +156,7 @@ func readSecret(ctx context.Context, name string) (string, error) {
 	case a := <-read:
 		return a.text, a.err
 	case <-late.Done():
-		return "", fmt.Errorf("reading %q: not done after %v", name, secretTimeout)
+		return "", fmt.Errorf("reading %q: not finished after %v", name, secretTimeout)
 	}
 }
 
@@ -183,7 +183,7 @@ func readRegular(name string, most int64) (string, error) {
 // of an error: some print what they failed on.
 func runForSecret(ctx context.Context, command []string) (string, error) {
 	if len(command) == 0 {
-		return "", errors.New("no program is named")
+		return "", errors.New("the command is empty")
 	}
 	late, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
@@ -192,7 +192,7 @@ func runForSecret(ctx context.Context, command []string) (string, error) {
 	cmd.Stdout = stdout
 	err := hostprog.Run(late, cmd)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("not done after %v", secretTimeout)
+		err = fmt.Errorf("not finished after %v", secretTimeout)
 	}
 	if err != nil {
 		return "", fmt.Errorf("running %q: %w", command[0], err)
@@ -233,7 +233,7 @@ func checkDelivery(c sandbox.Command, secrets []string) error {
 		return err
 	}
 	if c.TTY != nil {
-		return sandbox.Invalid("leave out -t, or put it in a file and mount it", "a command with a terminal cannot hold bytes that are not valid UTF-8")
+		return sandbox.Invalid("leave out -t, or put it in a file and mount it", "a command with a terminal cannot contain bytes that are not valid UTF-8")
 	}
 	c = all
 	if _, ok := gate.Line(c, gate.MaxLine); ok {
@@ -241,8 +241,8 @@ func checkDelivery(c sandbox.Command, secrets []string) error {
 	}
 	for _, kv := range c.Env {
 		if name := nameOf(kv); !names.Exportable(name) {
-			return sandbox.Invalid("leave it out", "variable %s cannot be set beside secrets or bytes that are not valid UTF-8, since a shell is told these, which cannot set this", strconv.QuoteToASCII(name))
+			return sandbox.Invalid("leave it out", "variable %s cannot be combined with secrets or bytes that are not valid UTF-8: a shell sets these, and it cannot set this one", strconv.QuoteToASCII(name))
 		}
 	}
-	return sandbox.Invalid("put the script into a file that is mounted, or on stdin", "the command, its variables and its secrets are, when quoted, over the %d bytes that can be delivered", gate.MaxLine)
+	return sandbox.Invalid("put the script into a file that is mounted, or on stdin", "the command, its variables and its secrets are, when quoted, over the limit of %s", size(gate.MaxLine))
 }

@@ -35,7 +35,7 @@ func TestSessionIsLostWithATimeout(t *testing.T) {
 					l = s.runner()
 				}
 				before, after := notices(t, l, in("next"))
-				if len(before) != 1 || before[0] != `session "dev" was lost, with its files and processes: `+why+"; a new container is made" || after != nil {
+				if len(before) != 1 || before[0] != `session "dev" was lost, including its files and processes: `+why+"; creating a new container" || after != nil {
 					t.Errorf("notices %q, and %q after the start", before, after)
 				}
 				again := succeeds(t, l, in("again"))
@@ -51,8 +51,8 @@ func TestSessionIsLostWithATimeout(t *testing.T) {
 // Whoever ends a session, or a command in it, is told at once, and once.
 func TestTimeoutTellsOfTheSession(t *testing.T) {
 	for want, end := range map[string]func(*sandbox.Command){
-		`session "dev" is lost, with its files and processes`:                           func(*sandbox.Command) {},
-		`1 of the command's processes were killed, and are gone; session "dev" goes on`: endCommand,
+		`session "dev" is lost, including its files and processes`:          func(*sandbox.Command) {},
+		`1 of the command's processes were killed; session "dev" continues`: endCommand,
 	} {
 		bubble(t, script{"long": say("partial")}, func(t *testing.T, s *stage) {
 			if before, after := notices(t, s.runner(), in("long", short, end)); len(before) > 0 || !slices.Equal(after, []string{want}) {
@@ -141,7 +141,7 @@ func TestEndCommandLeavesOtherBelljarsAlone(t *testing.T) {
 				r := ran(t, s.runner(), sandbox.StatusTimeout, sandbox.CauseWallTimeout, in("long", parallel, short, endCommand))
 				if env != nil {
 					// Whose the other's processes are is not known here.
-					if !strings.Contains(r.SessionLost, "which command started process") || len(r.Evidence.Killed) > 0 {
+					if !strings.Contains(r.SessionLost, "it is unknown which command started process") || len(r.Evidence.Killed) > 0 {
 						t.Errorf("lost %q, killed %+v", r.SessionLost, r.Evidence.Killed)
 					}
 					x.Wait()
@@ -164,8 +164,8 @@ func TestEndCommandThatCannotBeProved(t *testing.T) {
 		fault   sandboxtest.Fault
 		why     string
 	}{
-		"whose a process is, is not known": {script{"long": daemon}, nil, "command long: still running after 10s (timeout); that its processes are gone could not be proved: which command started process "},
-		"the engine does not kill":         {script{"long": sleep(time.Hour)}, sandboxtest.Fail(errors.New("no kill today")), "could not be proved: no kill today"},
+		"whose a process is, is not known": {script{"long": daemon}, nil, "command long: still running after 10s (timeout); could not confirm that its processes ended: it is unknown which command started process "},
+		"the engine does not kill":         {script{"long": sleep(time.Hour)}, sandboxtest.Fail(errors.New("no kill today")), "could not confirm that its processes ended: no kill today"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.scripts["serve"] = background("server")
@@ -207,7 +207,7 @@ func TestEndCommandOfAForkBomb(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		bomb.Store(true)
 		r, err := x.Wait()
-		if err != nil || !strings.Contains(r.SessionLost, "that its processes are gone could not be proved: some were left, or new ones had come, after 5s") {
+		if err != nil || !strings.Contains(r.SessionLost, "could not confirm that its processes ended: some were still running after 5s") {
 			t.Errorf("lost %q, %v", r.SessionLost, err)
 		}
 		wantNoneLeft(t, s.Engine)
@@ -216,7 +216,7 @@ func TestEndCommandOfAForkBomb(t *testing.T) {
 }
 
 func TestSessionRemovedFromOutside(t *testing.T) {
-	const why = "its container was removed from outside, or ended with the engine"
+	const why = "its container was removed by something other than belljar, or the engine stopped"
 	t.Run("between commands", func(t *testing.T) {
 		bubble(t, nil, func(t *testing.T, s *stage) {
 			l := s.runner()
@@ -236,7 +236,7 @@ func TestSessionRemovedFromOutside(t *testing.T) {
 			l := s.runner()
 			succeeds(t, l, in("first"))
 			r := ran(t, l, sandbox.StatusFatal, sandbox.CauseEngineLost, in("killed"))
-			if r.SessionLost != "command killed: its container ended, not by belljar" {
+			if r.SessionLost != "command killed: its container was ended, not by belljar" {
 				t.Errorf("lost %q", r.SessionLost)
 			}
 			s.Left()[0].Remove(t.Context())

@@ -51,7 +51,7 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 		case !r.IsIdle(time.Now()):
 		case r.Lost == "":
 			if ended, err = l.endSession(ctx, store.Name); ended && err == nil {
-				r.Lost = fmt.Sprintf("no command for %v", r.Idle)
+				r.Lost = fmt.Sprintf("no command for %s", duration(r.Idle))
 			} else if err == nil {
 				r.Lost = r.LostReason(time.Now())
 			}
@@ -67,7 +67,7 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 func (l *Local) expireSessions() {
 	for {
 		if _, err := l.ExpireSessions(l.upkeep.ctx); err != nil && l.upkeep.ctx.Err() == nil {
-			l.upkeep.log.Warn("sessions cannot be looked through", "error", err)
+			l.upkeep.log.Warn("checking sessions failed", "error", err)
 		}
 		l.sessions.closeEnded()
 		select {

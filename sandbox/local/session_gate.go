@@ -30,7 +30,7 @@ func (t *sessionTurn) openGate(ctx context.Context, r *record.Record, p *session
 	}
 	g, err := gate.Open(ctx, p.box, user)
 	if err == nil && !g.Answers(ctx) {
-		err = gate.NoAnswer("it said its PID, and nothing when it was asked")
+		err = gate.NoAnswer("it started, but does not answer")
 	}
 	if err == nil {
 		p.gate = g
@@ -57,7 +57,7 @@ func (t *sessionTurn) endGate(ctx context.Context, r *record.Record, box sandbox
 	list, _ := box.Processes(ctx) // which may have it also where it lacks others
 	if strays := r.Started.StrayGates(list); len(strays) > 0 {
 		if err := box.Kill(ctx, strays); err != nil {
-			t.local.upkeep.log.Warn("a shell that does not answer may still be there", "session", t.session.name, "error", err)
+			t.local.upkeep.log.Warn("killing a shell that does not answer failed", "session", t.session.name, "error", err)
 		}
 	}
 }

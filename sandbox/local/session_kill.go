@@ -37,7 +37,7 @@ func (p *sessionPlace) kill(ctx context.Context, c *cleanup) error {
 			quiet = 0
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("some were left, or new ones had come, after %v", killTimeout)
+			return fmt.Errorf("some were still running after %s", duration(killTimeout))
 		}
 		if err == nil {
 			c.listed, c.processes = true, list
@@ -58,7 +58,7 @@ func (p *sessionPlace) ownProcesses(list []sandbox.Process) (own []sandbox.Proce
 		case p.command.ID:
 			own = append(own, process)
 		case "":
-			return nil, fmt.Errorf("which command started process %d is not known", process.PID)
+			return nil, fmt.Errorf("it is unknown which command started process %d", process.PID)
 		}
 	}
 	return own, nil

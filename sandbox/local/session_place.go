@@ -63,11 +63,11 @@ func (p *sessionPlace) End(ctx context.Context, why string) (c cleanup) {
 	if p.command.OnTimeout == sandbox.EndCommand {
 		err := p.kill(ctx, &c)
 		if err == nil {
-			c.notice("%d of the command's processes were killed, and are gone; session %q goes on", len(c.killed), p.turn.session.name)
+			c.notice("%d of the command's processes were killed; session %q continues", len(c.killed), p.turn.session.name)
 			return c
 		}
 		c.killed = nil // not alone
-		why = fmt.Sprintf("%s; that its processes are gone could not be proved: %v", why, err)
+		why = fmt.Sprintf("%s; could not confirm that its processes ended: %v", why, err)
 	}
 	p.endReason = why
 	p.recordLoss(ctx, &c, why)
@@ -97,13 +97,13 @@ func (p *sessionPlace) recordLoss(ctx context.Context, c *cleanup, why string) {
 	p.turn.warnUnwritten(err)
 	if !p.noticed {
 		p.noticed = true
-		c.notice("session %q is lost, with its files and processes", p.turn.session.name)
+		c.notice("session %q is lost, including its files and processes", p.turn.session.name)
 	}
 }
 
 func (t *sessionTurn) warnUnwritten(err error) {
 	if err != nil {
-		t.local.upkeep.log.Warn("a session's record cannot be written", "session", t.session.name, "error", err)
+		t.local.upkeep.log.Warn("writing a session's record failed", "session", t.session.name, "error", err)
 	}
 }
 
@@ -153,9 +153,9 @@ func (p *sessionPlace) whyLost(result sandbox.Result) string {
 	case p.endReason != "":
 		return p.endReason
 	case result.Message != "":
-		return "its container ended, not by belljar: " + result.Message
+		return "its container was ended, not by belljar: " + result.Message
 	}
-	return "its container ended, not by belljar"
+	return "its container was ended, not by belljar"
 }
 
 // relist lists once more where something was left: it may have started others

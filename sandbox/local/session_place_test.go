@@ -71,7 +71,7 @@ func TestSessionMismatch(t *testing.T) {
 			for _, runner := range []*local.Local{l, s.runner()} {
 				runner.Profiles = l.Profiles
 				r := ran(t, runner, sandbox.StatusFatal, sandbox.CauseInvalid, in("mismatch", change))
-				if !strings.Contains(r.Message, `session "dev" was made with another image, limits,`) || !strings.HasSuffix(r.Message, "or remove it: belljar session rm dev)") || r.SessionLost != "" {
+				if !strings.Contains(r.Message, `session "dev" has another image, limits,`) || !strings.HasSuffix(r.Message, "or remove it: belljar session rm dev)") || r.SessionLost != "" {
 					t.Errorf("%s: %q, lost %q", name, r.Message, r.SessionLost)
 				}
 			}
@@ -155,7 +155,7 @@ func TestSessionEngineFaults(t *testing.T) {
 					l := s.runner()
 					*fault(s) = strike
 					r := ran(t, l, sandbox.StatusFatal, sandbox.CauseEngine, in("fails"))
-					if how == "hangs" && !strings.Contains(r.Message, "opening the session's container took more than 1m0s") {
+					if how == "hangs" && !strings.Contains(r.Message, "opening the session's container took longer than 1m:") {
 						t.Errorf("message %q", r.Message)
 					}
 					*fault(s) = nil
@@ -243,7 +243,7 @@ func TestCorruptRecord(t *testing.T) {
 		if err := os.WriteFile(s.dir+"/sessions/dev.json", []byte(`{"session":`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		want := `reading what is known of session "dev": unexpected EOF (remove it: belljar session rm dev)`
+		want := `reading the record of session "dev": unexpected EOF (remove it: belljar session rm dev)`
 		if r := ran(t, l, sandbox.StatusFatal, sandbox.CauseEngine, in("next")); r.Message != want {
 			t.Errorf("message %q", r.Message)
 		}
@@ -287,7 +287,7 @@ func TestUnwritableStateDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := ran(t, s.runner(), sandbox.StatusFatal, sandbox.CauseEngine, in("x"))
-	if !strings.HasPrefix(r.Message, "making the directory for sessions: ") || !strings.HasSuffix(r.Message, "(set XDG_STATE_HOME to one that can be written)") {
+	if !strings.HasPrefix(r.Message, "creating the sessions directory: ") || !strings.HasSuffix(r.Message, "(set XDG_STATE_HOME to a writable directory)") {
 		t.Errorf("message %q", r.Message)
 	}
 	l := s.runner()
@@ -398,7 +398,7 @@ func TestGateEndsWithItsCommand(t *testing.T) {
 			}
 		}
 		r := ran(t, s.runner(), sandbox.StatusFatal, sandbox.CauseEngineLost, in("first"))
-		if !strings.Contains(r.Message, "shell that waited for the command ended with SIGKILL") || r.SessionLost != "" {
+		if !strings.Contains(r.Message, "waiting shell ended with SIGKILL") || r.SessionLost != "" {
 			t.Errorf("%+v", r)
 		}
 		s.Gate = nil

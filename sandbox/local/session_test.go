@@ -236,7 +236,7 @@ func TestSessionWait(t *testing.T) {
 				began := time.Now()
 				r := ran(t, waiter, sandbox.StatusFatal, sandbox.CauseBusy, in("late"))
 				wantAfter(t, began, time.Minute)
-				if !strings.HasPrefix(r.Message, "busy: no turn within 1m0s (retry after ") {
+				if !strings.HasPrefix(r.Message, "busy: no free slot within 1m (retry after ") {
 					t.Errorf("message %q", r.Message)
 				}
 				began = time.Now()

@@ -44,12 +44,12 @@ func TestSessionLife(t *testing.T) {
 		expire(1)
 		expire(0)
 		wantNoneLeft(t, s.Engine)
-		if i := s.info(t); i.Lost != "no command for 30m0s" {
+		if i := s.info(t); i.Lost != "no command for 30m" {
 			t.Errorf("%+v", i)
 		}
 		time.Sleep(23 * time.Hour)
 		expire(0)
-		if i := s.info(t); i.Lost != "no command for 30m0s" {
+		if i := s.info(t); i.Lost != "no command for 30m" {
 			t.Errorf("%+v", i)
 		}
 		time.Sleep(time.Hour)
@@ -73,7 +73,7 @@ func TestSessionPastItsDeadline(t *testing.T) {
 		}
 		time.Sleep(8*time.Hour + time.Second)
 		s.Left()[0].Remove(t.Context())
-		if r := succeeds(t, l, in("next")); !strings.HasPrefix(r.SessionLost, "its time was over at 2000-01-01T") {
+		if r := succeeds(t, l, in("next")); !strings.HasPrefix(r.SessionLost, "session.max ended it at 2000-01-01T") {
 			t.Errorf("lost %q", r.SessionLost)
 		}
 	})
@@ -82,7 +82,7 @@ func TestSessionPastItsDeadline(t *testing.T) {
 func TestDeadlineDuringACommand(t *testing.T) {
 	bubble(t, script{"long": func(p *sandboxtest.Proc) int { p.Sleep(8*time.Hour - time.Second/2); p.KillContainer(); return 0 }}, func(t *testing.T, s *stage) {
 		r := ran(t, s.runner(), sandbox.StatusFatal, sandbox.CauseEngineLost, in("long", func(c *sandbox.Command) { c.Timeout, c.IdleTimeout = 9*time.Hour, sandbox.NoIdleTimeout }))
-		if !strings.HasPrefix(r.SessionLost, "command long: its time was over at 2000-01-01T") {
+		if !strings.HasPrefix(r.SessionLost, "command long: session.max ended it at 2000-01-01T") {
 			t.Errorf("lost %q", r.SessionLost)
 		}
 		s.Left()[0].Remove(t.Context())

@@ -77,9 +77,9 @@ func TestNoSummary(t *testing.T) {
 		"is silent":   {shSummary("echo; echo why >&2"), `running "sh": it wrote nothing to stdout: "why" (check summarize.command)`},
 		"is missing":  {sandbox.Summarize{Command: []string{"no-such-program"}, Timeout: time.Minute}, `running "no-such-program": starting it: executable file not found in $PATH (check summarize.command)`},
 		"is nowhere":  {sandbox.Summarize{Command: []string{"/no/such"}, Timeout: time.Minute}, `running "/no/such": starting it: fork/exec /no/such: no such file or directory (check summarize.command)`},
-		"takes long":  {sandbox.Summarize{Command: []string{"sleep", "1000"}, Timeout: 50 * time.Millisecond}, `running "sleep": not done after 50ms (raise summarize.timeout)`},
-		"never stops": {sandbox.Summarize{Command: []string{"yes"}, Timeout: 50 * time.Millisecond}, `running "yes": not done after 50ms (raise summarize.timeout)`},
-		"defies TERM": {sandbox.Summarize{Command: []string{"sh", "-c", "trap '' TERM INT HUP; sleep 1000; sleep 1000"}, Timeout: 50 * time.Millisecond}, `running "sh": not done after 50ms (raise summarize.timeout)`},
+		"takes long":  {sandbox.Summarize{Command: []string{"sleep", "1000"}, Timeout: 50 * time.Millisecond}, `running "sleep": not finished after 50ms (raise summarize.timeout)`},
+		"never stops": {sandbox.Summarize{Command: []string{"yes"}, Timeout: 50 * time.Millisecond}, `running "yes": not finished after 50ms (raise summarize.timeout)`},
+		"defies TERM": {sandbox.Summarize{Command: []string{"sh", "-c", "trap '' TERM INT HUP; sleep 1000; sleep 1000"}, Timeout: 50 * time.Millisecond}, `running "sh": not finished after 50ms (raise summarize.timeout)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := runSummary(t.Context(), test.program, endless{})

@@ -70,7 +70,7 @@ func (h *upkeep) remove(box sandbox.Container) {
 		if err == nil {
 			return
 		}
-		h.log.Warn("a container may still be there", "container", box.Info().ID, "error", err)
+		h.log.Warn("removing a container failed", "container", box.Info().ID, "error", err)
 		if last || try == removeTries {
 			return
 		}

@@ -115,7 +115,7 @@ func find(image, file string, text []byte, name string, fields ...int) ([]int, e
 				id, ok = names.ParseID(parts[i])
 			}
 			if !ok {
-				return nil, &sandbox.Error{Cause: sandbox.CauseImage, Message: fmt.Sprintf("the line of %s %q in %s of image %q has no number where one must be", kind, name, file, image), Hint: "write UID:GID in numbers"}
+				return nil, &sandbox.Error{Cause: sandbox.CauseImage, Message: fmt.Sprintf("the line of %s %q in %s of image %q has a missing or invalid number", kind, name, file, image), Hint: "write UID:GID in numbers"}
 			}
 			ids = append(ids, id)
 		}

@@ -37,9 +37,9 @@ func validate(c sandbox.Command, p sandbox.Profile) error {
 func checkScript(c sandbox.Command) error {
 	switch {
 	case strings.TrimSpace(c.Script) == "":
-		return sandbox.Invalid("give a script, such as: belljar run 'echo hello'", "command is empty")
+		return sandbox.Invalid("pass a script, for example: belljar run 'echo hello'", "command is empty")
 	case strings.ContainsRune(c.Script, 0):
-		return sandbox.Invalid("a shell script cannot hold one: write printf '\\000' where the output needs it", "command has a NUL byte at offset %d", strings.IndexByte(c.Script, 0))
+		return sandbox.Invalid("a shell script cannot contain one; use printf '\\000' to output one", "command has a NUL byte at offset %d", strings.IndexByte(c.Script, 0))
 	case len(c.Script) > sandbox.MaxScript:
 		return sandbox.Invalid(hintFile, "command is %d bytes long, over the limit of %d", len(c.Script), sandbox.MaxScript)
 	}
@@ -64,7 +64,7 @@ func checkArguments(c sandbox.Command) error {
 
 func checkDescription(c sandbox.Command) error {
 	if len(c.Description) > sandbox.MaxDescription || !utf8.ValidString(c.Description) {
-		return sandbox.Invalid(fmt.Sprintf("say in at most %d bytes of UTF-8 what the command is for", sandbox.MaxDescription), "the description is %d bytes long, or not text", len(c.Description))
+		return sandbox.Invalid(fmt.Sprintf("use at most %d bytes of UTF-8 text", sandbox.MaxDescription), "the description is %d bytes long or not valid text", len(c.Description))
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func checkDir(c sandbox.Command) error {
 
 func checkInSession(c sandbox.Command) error {
 	if c.Session == "" && c.Parallel {
-		return sandbox.Invalid("name one, or leave parallel out", "a parallel command without a session")
+		return sandbox.Invalid("name a session, or leave parallel out", "a parallel command needs a session")
 	}
 	if c.OnTimeout != sandbox.EndContainer && c.OnTimeout != sandbox.EndCommand {
 		return sandbox.Invalid("use container or command", "on_timeout %q is unknown", c.OnTimeout)
@@ -99,7 +99,7 @@ const maxTmpfs = 16
 
 func checkTmpfs(c sandbox.Command) error {
 	if len(c.Tmpfs) > maxTmpfs {
-		return sandbox.Invalid("name those that the command writes to", "tmpfs has %d directories, over the limit of %d", len(c.Tmpfs), maxTmpfs)
+		return sandbox.Invalid("list only directories that the command writes to", "tmpfs has %d directories, over the limit of %d", len(c.Tmpfs), maxTmpfs)
 	}
 	for _, dir := range c.Tmpfs {
 		if err := target.CheckTmpfs(dir); err != nil {
@@ -138,10 +138,10 @@ func checkView(c sandbox.Command) error {
 
 func checkTimeout(name string, d, most time.Duration) error {
 	if d < sandbox.MinTimeout {
-		return sandbox.Invalid(fmt.Sprintf("at least %v", sandbox.MinTimeout), "%s %v is too short", name, d)
+		return sandbox.Invalid(fmt.Sprintf("at least %s", duration(sandbox.MinTimeout)), "%s %s is too short", name, duration(d))
 	}
 	if d > most {
-		return sandbox.Invalid("raise max_timeout in sandbox.yaml", "%s %v is over max_timeout %v", name, d, most)
+		return sandbox.Invalid("raise max_timeout in sandbox.yaml", "%s %s is over max_timeout %s", name, duration(d), duration(most))
 	}
 	return nil
 }

@@ -17,12 +17,12 @@ func TestDenials(t *testing.T) {
 		want    string
 	}{
 		"a place": {"ls\n  rm \"a\nb\"", sandbox.Verdict{Rule: "no\trm", Reason: "it removes", Span: sandbox.ScriptSpan{Start: 5, End: 13, Line: 2, Column: 3}},
-			`the command policy denies it: rule "no\trm" at 2:3, "rm \"a\nb\"": it removes`},
+			`denied by policy: rule "no\trm" at 2:3, "rm \"a\nb\"": it removes`},
 		"a long one": {long, sandbox.Verdict{Rule: "x", Span: sandbox.ScriptSpan{End: len(long), Line: 1, Column: 1}},
-			`the command policy denies it: rule "x" at 1:1, "rm ` + long[3:3+3*19] + `"…`},
-		"no place": {"a", sandbox.Verdict{Reason: "no"}, `the command policy denies it: default: no`},
+			`denied by policy: rule "x" at 1:1, "rm ` + long[3:3+3*19] + `"…`},
+		"no place": {"a", sandbox.Verdict{Reason: "no"}, `denied by policy: default: no`},
 		"asks": {"git push", sandbox.Verdict{Decision: sandbox.Ask, Rule: "push", Span: sandbox.ScriptSpan{End: 8, Line: 1, Column: 1}},
-			`the command policy wants an approval, and nobody is there to ask: rule "push" at 1:1, "git push"`},
+			`policy requires approval, but no one is available to ask: rule "push" at 1:1, "git push"`},
 	} {
 		runner := newLocal(&sandboxtest.Engine{})
 		p := profile()

@@ -123,7 +123,7 @@ func (g *Gate) readPID(ctx context.Context) error {
 		return err
 	}
 	if g.PID, err = strconv.Atoi(word); err != nil {
-		return NoAnswer("it said no PID")
+		return NoAnswer("it did not report its PID")
 	}
 	return nil
 }
@@ -137,8 +137,8 @@ func (e NoAnswerError) Error() string { return string(e) }
 // NoAnswer is the error of a gate that does not answer, and why.
 func NoAnswer(why string) error {
 	return &sandbox.Error{
-		Cause: sandbox.CauseEngine, Message: "the shell that waits for the command does not answer", Err: NoAnswerError(why),
-		Hint: "see: belljar doctor; in a session, a process that was left running may have ended it",
+		Cause: sandbox.CauseEngine, Message: "the waiting shell does not answer", Err: NoAnswerError(why),
+		Hint: "see: belljar doctor; in a session, a leftover process may have killed it",
 	}
 }
 
@@ -151,9 +151,9 @@ func (g *Gate) failure(end Exit) error {
 	case g.noDir:
 		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("the engine could not start the command in %q", g.dir), Err: errNoDir, Hint: "check that this directory is in the image or mounted: -w DIR"}
 	case g.stdout != nil && !g.began && end.Cut != "":
-		return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "it is not known whether the command ran: " + end.Cut, Hint: "see: belljar doctor"}
+		return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "it is unknown whether the command ran: " + end.Cut, Hint: "see: belljar doctor"}
 	case g.stdout != nil && !g.began:
-		return g.NotStarted("the shell that waited for the command " + endedWith(end.Status) + ", and did not say that the command began")
+		return g.NotStarted("the waiting shell " + endedWith(end.Status) + " before the command started")
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (g *Gate) NotStarted(how string) error {
 		return errNotStarted()
 	default:
 	}
-	return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: how, Hint: "run it again; in a session, a process that was left running may have ended it, and belljar session rm ends both"}
+	return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: how, Hint: "run it again; in a session, a leftover process may have killed it: belljar session rm removes both"}
 }
 
 // endedWith says how a process did that is not the command's.
@@ -178,11 +178,11 @@ func endedWith(status int) string {
 }
 
 // errNoDir is what an exec meets as the engine's own error.
-var errNoDir = errors.New("the container has no such directory that the command could enter")
+var errNoDir = errors.New("the container has no such directory, or the command cannot enter it")
 
 // errNotStarted is of a container that went before its command began.
 func errNotStarted() error {
-	return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "the container ended before its command started", Hint: "was it removed from outside?"}
+	return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "the container ended before its command started", Hint: "was it removed by something other than belljar?"}
 }
 
 // receive waits for what the gate says next.

@@ -28,9 +28,9 @@ func (r *Record) LostReason(now time.Time) string {
 	case r.Lost != "":
 		return r.Lost
 	case r.IsExpired(now):
-		return fmt.Sprintf("its time was over at %s", r.Deadline.Format(time.RFC3339))
+		return fmt.Sprintf("session.max ended it at %s", r.Deadline.Format(time.RFC3339))
 	}
-	return "its container was removed from outside, or ended with the engine"
+	return "its container was removed by something other than belljar, or the engine stopped"
 }
 
 // IsExpired tells whether its container ended of itself. The engine counts in whole

@@ -73,7 +73,7 @@ func (s Store) Read() (*Record, error) {
 		err = json.NewDecoder(bytes.NewReader(text)).Decode(r)
 	}
 	if err != nil {
-		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("reading what is known of session %q", s.Name), Err: err, Hint: "remove it: belljar session rm " + s.Name}
+		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("reading the record of session %q", s.Name), Err: err, Hint: "remove it: belljar session rm " + s.Name}
 	}
 	return r, nil
 }
@@ -117,17 +117,17 @@ func (s Store) LockTurn(ctx context.Context, alone bool) (*os.File, error) {
 
 func (s Store) lock(ctx context.Context, at int64, alone bool) (*os.File, error) {
 	if s.Dir == "" {
-		return nil, sandbox.Invalid("set HOME or XDG_STATE_HOME", "session %q: there is no directory to remember it in", s.Name)
+		return nil, sandbox.Invalid("set HOME or XDG_STATE_HOME", "session %q: there is no state directory", s.Name)
 	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "making the directory for sessions", Err: err, Hint: "set XDG_STATE_HOME to one that can be written"}
+		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "creating the sessions directory", Err: err, Hint: "set XDG_STATE_HOME to a writable directory"}
 	}
 	if err := ownfile.CheckDir(s.Dir); err != nil {
 		return nil, err
 	}
 	file, err := os.OpenFile(filepath.Join(s.Dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "opening the sessions' lock", Err: err, Hint: "set XDG_STATE_HOME to a directory that can be written"}
+		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "opening the sessions lock", Err: err, Hint: "set XDG_STATE_HOME to a writable directory"}
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		err := s.tryLock(file, at, alone)

@@ -20,7 +20,7 @@ func (k *ByteReader) Read(p []byte) (int, error) {
 		}
 		k.rest = c.Data
 		if c.Missed > 0 {
-			k.rest = append(fmt.Appendf(nil, "\n[%d bytes were not kept]\n", c.Missed), c.Data...)
+			k.rest = append(fmt.Appendf(nil, "\n[%d bytes were not stored]\n", c.Missed), c.Data...)
 		}
 	}
 	n := copy(p, k.rest)

@@ -31,7 +31,7 @@ func (s *Spool) Outputs() (out [2]sandbox.Output, err error) {
 	if len(lost) == 0 {
 		return out, nil
 	}
-	return out, fmt.Errorf("%s could not be kept: %w", strings.Join(lost, " and "), s.failed)
+	return out, fmt.Errorf("%s could not be stored: %w", strings.Join(lost, " and "), s.failed)
 }
 
 // output is what is kept of one stream, and where in the stream that ends.

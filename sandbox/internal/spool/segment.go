@@ -83,7 +83,7 @@ func (s *segment) remove(dir string) error {
 	s.file.Close()
 	err := os.Remove(filepath.Join(dir, segmentName(s.stream, s.start)))
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("its directory was removed")
+		return errors.New("the directory was removed")
 	}
 	return err
 }

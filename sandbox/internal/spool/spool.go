@@ -235,4 +235,4 @@ func (s *Spool) Err() error {
 }
 
 // errGone is of a directory that was removed.
-var errGone = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "what was kept of this output is gone", Hint: "it expired (spool.age, spool.total), or somebody removed it"}
+var errGone = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "this output is no longer stored", Hint: "it expired (spool.age, spool.total) or was removed"}

@@ -312,7 +312,7 @@ func TestSpoolGone(t *testing.T) {
 	}
 	s.End(sandbox.StatusSuccess, 0, time.Hour)
 	outputs, err := s.Outputs()
-	if failures != 1 || err == nil || !strings.Contains(err.Error(), "bytes of stdout could not be kept") {
+	if failures != 1 || err == nil || !strings.Contains(err.Error(), "bytes of stdout could not be stored") {
 		t.Errorf("%d failures, %v", failures, err)
 	}
 	if o := outputs[Stdout]; o.Total != 200_000 || len(o.Head) != 32<<10 || o.Dropped != o.Total-int64(len(o.Head)+len(o.Tail)) {

@@ -183,7 +183,7 @@ func (s *streamReader) close() error {
 }
 
 // errDamaged is of files that belljar did not write so.
-var errDamaged = errors.New("what was kept of the output is damaged")
+var errDamaged = errors.New("the stored output is damaged")
 
 // window is a part of a segment's file.
 type window struct {
