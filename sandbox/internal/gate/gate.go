@@ -220,7 +220,7 @@ func (g *Gate) Deliver(text string, c sandbox.Command, stdout, stderr io.Writer)
 		return false
 	}
 	g.stdout, g.stderr, g.dir = stdout, stderr, c.Dir
-	if g.in.send([]byte(text)) && g.in.finish(c.Stdin) {
+	if g.in.finish([]byte(text), c.Stdin) {
 		return true
 	}
 	g.stdout = nil
@@ -229,7 +229,7 @@ func (g *Gate) Deliver(text string, c sandbox.Command, stdout, stderr io.Writer)
 
 // Close ends a gate that has no command, and joins what waits for it.
 func (g *Gate) Close() {
-	g.in.finish(nil)
+	g.in.finish(nil, nil)
 	g.Join()
 }
 

@@ -261,7 +261,7 @@ func TestGateIsToldOnce(t *testing.T) {
 	g, o := quietGate()
 	c := sandbox.Command{Dir: "/", Script: "x", Stdin: strings.NewReader("in")}
 	text, _ := Line(c, MaxShort)
-	if !tell(g, c, o) || tell(g, c, o) || g.in.send([]byte("\n")) || g.in.finish(nil) {
+	if !tell(g, c, o) || tell(g, c, o) || g.in.send([]byte("\n")) || g.in.finish(nil, nil) {
 		t.Error("told twice")
 	}
 	got, err := io.ReadAll(g.in)

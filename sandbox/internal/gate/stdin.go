@@ -33,12 +33,21 @@ func (s *stdinQueue) send(line []byte) bool {
 	}
 }
 
-// finish has stdin read after the lines.
-func (s *stdinQueue) finish(stdin io.Reader) bool {
+// finish has the last line read, if there is one, and stdin after it. Nothing may
+// come between the two: a gate that has the line may end at once, and would seem
+// not to have got it.
+func (s *stdinQueue) finish(line []byte, stdin io.Reader) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped || s.finished {
 		return false
+	}
+	if line != nil {
+		select {
+		case s.lines <- line:
+		default:
+			return false
+		}
 	}
 	s.finished, s.stdin = true, stdin
 	close(s.lines)

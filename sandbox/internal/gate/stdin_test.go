@@ -28,7 +28,7 @@ func TestGateStdinEnds(t *testing.T) {
 		if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error(err)
 		}
-		if tell(g, sandbox.Command{Dir: "/", Script: "x"}, o) || g.in.send(nil) || g.in.finish(nil) {
+		if tell(g, sandbox.Command{Dir: "/", Script: "x"}, o) || g.in.send(nil) || g.in.finish(nil, nil) {
 			t.Error("told a gate that is gone")
 		}
 		if g.stdout != nil {
