@@ -1,9 +1,9 @@
-// Package audit keeps a log of what was decided about commands and how they
-// ended, in which an edit, a drop or a reorder shows.
+// Package audit keeps a log of decisions about commands and of how commands ended,
+// in which changed, removed or reordered records can be detected.
 //
 // The one rule: when Record returns, the record is in the file, whole and
-// chained to the one before it. What does not fit the chain is never smoothed
-// over: Record fails, and Verify says where.
+// chained to the one before it. If the file does not fit the chain, Record fails, and
+// Verify says where.
 //
 //	log := &audit.Log{File: "/var/lib/belljar/audit/audit.jsonl"}
 //	runner.Auditor = log // a local.Local
@@ -12,7 +12,7 @@
 // # Design
 //
 // Each line is a JSON object with its number and the SHA-256 of the line before
-// it, without its end. A small file beside it, the head, has the number and hash
+// it, without its end. A small second file, the head, has the number and hash
 // of the last line and the file's length, so that appending reads one line
 // only, and a missing end shows. The head is the lock, too: several processes
 // append. It is written after the line, and what a process that was killed
@@ -21,8 +21,8 @@
 // Nothing is synced to the disk: that would cost more than a warm command. What
 // a power cut takes shows as missing, and a record says how much it was.
 //
-// The hashes have no key that a user could not read, so who may write all the
-// files can make them all anew: only a head that was noted elsewhere shows that.
+// The hashes have no key, so anyone who can write all the files can create a new
+// chain. Only a head that was noted elsewhere reveals that.
 //
 // Rotation is our own: lumberjack, which the program could have, rotates for one
 // process, and cannot keep a chain across several.
@@ -45,7 +45,7 @@ const (
 	DefaultKeep    = 8
 )
 
-// Log is a sandbox.Auditor that appends to a file, beside other processes. Its
+// Log is a sandbox.Auditor that appends to a file, to which other processes append, too. Its
 // fields are set before its first use.
 type Log struct {
 	File    string // absolute; its directory is made, with mode 0700, and holds nothing that others may write

@@ -52,7 +52,7 @@ func TestBadAudit(t *testing.T) {
 }
 
 // A repository must not say whether what it has run is written down.
-func TestAuditIsNoStrangersMatter(t *testing.T) {
+func TestAuditIsNotForUntrustedFiles(t *testing.T) {
 	for _, text := range []string{"enabled: false", "file: /tmp/x/y", "script: true", "max_size: 64KiB", "keep: 1", "on_error: continue"} {
 		var name string
 		fmt.Sscanf(text, "%s", &name)

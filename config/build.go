@@ -117,7 +117,7 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 
 // ownPaths are belljar's own files.
 type ownPaths struct {
-	files [2]string // the configuration's, and the operator's beside a stranger's, or ""
+	files [2]string // the configuration's, and the operator's next to an untrusted file, or ""
 	dirs  []string
 	state string // one of them: for what is remembered, or ""
 	audit string // the audit's file, where none is configured

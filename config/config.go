@@ -10,7 +10,7 @@
 //
 // # Design
 //
-// A file that is merely found in the working directory may be a stranger's. It
+// A file that is found in the working directory may be anyone's. It
 // replaces the operator's own, but for what operator.go keeps from it: a file must
 // not undo by being there what it may not undo by saying so.
 //

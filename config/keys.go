@@ -17,8 +17,8 @@ type key struct {
 	def     string // the default, as YAML
 	doc     string
 	command bool   // of a command, so that profiles may override it
-	host    bool   // is about this host: the operator's, whatever a stranger's file says
-	found   bound  // what a stranger's file may say of it; nil: whatever others may
+	host    bool   // concerns this host, so an untrusted file cannot set it
+	found   bound  // what an untrusted file can set it to; nil: anything
 	flag    string // of `belljar run`; empty is the name with dashes
 }
 

@@ -18,19 +18,19 @@ import (
 type sources struct {
 	defaults layer
 	file     contents
-	operator contents // of the operator's own file, where file is a stranger's
+	operator contents // of the operator's own file, where file is untrusted
 	env      layer
 	flags    layer
 
-	kept         map[string]keeper // the keys that file has no say in, by their names
-	strangersDir string            // where a stranger's file is, resolved
+	restricted   map[string]restriction // the keys that this file cannot set, by name
+	untrustedDir string                 // where an untrusted file is, resolved
 }
 
 // readSources reads everything, and says all that is wrong with it.
 func readSources(o Options, env map[string]string, first, own found) (sources, Problems) {
 	var problems Problems
 	file := func(f found) contents {
-		r := &reader{origin: origin{from: "file", place: f.shown, stranger: f.stranger}, dir: filepath.Dir(f.path)}
+		r := &reader{origin: origin{from: "file", place: f.shown, untrusted: f.untrusted}, dir: filepath.Dir(f.path)}
 		c := r.file(f.data)
 		problems = append(problems, r.problems...)
 		return c
@@ -55,9 +55,9 @@ func readSources(o Options, env map[string]string, first, own found) (sources, P
 			problems = append(problems, &Problem{Place: "flag", Key: name, Message: "no key has that name"})
 		}
 	}
-	if first.stranger {
-		s.strangersDir = resolve(filepath.Dir(first.path))
-		problems = append(problems, s.keep()...)
+	if first.untrusted {
+		s.untrustedDir = resolve(filepath.Dir(first.path))
+		problems = append(problems, s.restrict()...)
 	}
 	return s, problems
 }
@@ -71,7 +71,7 @@ func (s sources) profiles() []string {
 type settings struct{ viper *viper.Viper }
 
 // merge gives each key the value of its strongest source: flag, environment,
-// the profile, the file's top level, default. What is kept from a stranger's file
+// the profile, the file's top level, default. What is kept from an untrusted file
 // is of the operator's, likewise.
 func (s sources) merge(profile string) (settings, error) {
 	v := viper.New()
@@ -79,8 +79,8 @@ func (s sources) merge(profile string) (settings, error) {
 		v.SetDefault(name, def)
 	}
 	for _, l := range []layer{
-		s.file.top, s.keptOf(s.operator.top),
-		s.file.profiles[profile], s.keptOf(s.operator.profiles[profile]), s.env,
+		s.file.top, s.restrictedOf(s.operator.top),
+		s.file.profiles[profile], s.restrictedOf(s.operator.profiles[profile]), s.env,
 	} {
 		if err := v.MergeConfigMap(l); err != nil {
 			return settings{}, fmt.Errorf("merging settings: %w", err)

@@ -7,36 +7,36 @@ import (
 	"belljar/sandbox"
 )
 
-// keeper says why a stranger's file has no say in a key.
-type keeper struct {
+// restriction says why an untrusted file cannot set a key.
+type restriction struct {
 	what, next string // of the message, and its hint
 	place      string // where the operator decided so, or ""
 }
 
 var (
-	hostKeeper = keeper{what: "concerns this host, so a file found in the working directory cannot set it",
+	hostOnly = restriction{what: "concerns this host, so a file found in the working directory cannot set it",
 		next: "set it in ~/.config/belljar/sandbox.yaml or /etc/belljar/sandbox.yaml, or trust this file by naming it with --config or BELLJAR_CONFIG"}
-	policyKeeper = keeper{what: "you have a policy of your own, so a file found in the working directory cannot change it",
+	ownPolicy = restriction{what: "you have a policy of your own, so a file found in the working directory cannot change it",
 		next: "to use this file's policy, name it with --config or BELLJAR_CONFIG"}
-	judgedKeeper = keeper{what: "you have a policy of your own, so a file found in the working directory cannot choose which programs its rules apply to",
+	ownPolicyTargets = restriction{what: "you have a policy of your own, so a file found in the working directory cannot choose which programs its rules apply to",
 		next: trustIt}
-	secretKeeper = keeper{what: "you have secrets, so a file found in the working directory cannot choose where they go",
+	ownSecrets = restriction{what: "you have secrets, so a file found in the working directory cannot choose where they go",
 		next: trustIt}
 )
 
 // judging are the keys that make a policy: one that is not the default is one.
 var judging = []string{"policy.default", "policy.set", "policy.shell", "policy.rules"}
 
-// diverting are the keys that say what a command is that a rule names, and whom
-// it can tell what it is given. Of mounts.allow, targets are checked.
+// diverting are the keys that decide which program a rule's command is, and where that
+// program can send its secrets. Of mounts.allow, targets are checked.
 var diverting = []string{"image", "pull", "network", "user", "workdir", "tmpfs", "env.set", "env.allow"}
 
-// keepers are the keys that stay the operator's where the file is a stranger's:
-// those of the host, the policy if the operator has one, and what leads astray
-// what is judged, or where secrets go.
-func (s sources) keepers() map[string]keeper {
-	kept := map[string]keeper{}
-	keep := func(k keeper, place string, names ...string) {
+// restrictions are the keys that only the operator can set if the file is untrusted:
+// those of the host, the policy if the operator has one, and the keys that decide what
+// the policy's rules apply to or where secrets go.
+func (s sources) restrictions() map[string]restriction {
+	kept := map[string]restriction{}
+	keep := func(k restriction, place string, names ...string) {
 		k.place = place
 		for _, name := range names {
 			kept[name] = k
@@ -44,15 +44,15 @@ func (s sources) keepers() map[string]keeper {
 	}
 	for _, k := range keys {
 		if k.host {
-			keep(hostKeeper, "", k.name)
+			keep(hostOnly, "", k.name)
 		}
 	}
 	if v, ok := s.decided(judging...); ok {
-		keep(policyKeeper, v.place, append(judging, "policy.ask_timeout")...)
-		keep(judgedKeeper, v.place, diverting...)
+		keep(ownPolicy, v.place, append(judging, "policy.ask_timeout")...)
+		keep(ownPolicyTargets, v.place, diverting...)
 	}
 	if v, ok := s.decided("secrets"); ok {
-		keep(secretKeeper, v.place, diverting...)
+		keep(ownSecrets, v.place, diverting...)
 	}
 	return kept
 }
@@ -74,14 +74,14 @@ func (s sources) decided(names ...string) (value, bool) {
 	return value{}, false
 }
 
-// keep takes what is the operator's out of a stranger's file. It is a Problem
+// keep takes what is the operator's out of an untrusted file. It is a Problem
 // unless it says what holds anyway: nothing that somebody wrote is ignored.
-func (s *sources) keep() Problems {
-	s.kept = s.keepers()
+func (s *sources) restrict() Problems {
+	s.restricted = s.restrictions()
 	var problems Problems
 	take := func(profile string, from layer) {
 		problems = append(problems, s.bounded(profile, from)...)
-		for name, k := range s.kept {
+		for name, k := range s.restricted {
 			v, set := from[name].(value)
 			own := s.own(profile, name)
 			if set && v.data != nil && v.text != own.text {
@@ -109,7 +109,7 @@ func (s sources) own(profile, name string) value {
 	return s.defaults[name].(value)
 }
 
-func (k keeper) problem(v value) *Problem {
+func (k restriction) problem(v value) *Problem {
 	p := &Problem{Place: v.place, Line: v.line, Key: v.key, Message: k.what, Hint: k.next}
 	if k.place != "" {
 		p.Message += ": see " + k.place
@@ -117,11 +117,11 @@ func (k keeper) problem(v value) *Problem {
 	return p
 }
 
-// keptOf are the values of those keys that are the operator's.
-func (s sources) keptOf(l layer) layer {
+// restrictedOf are the values of those keys that are the operator's.
+func (s sources) restrictedOf(l layer) layer {
 	return maps.Collect(func(yield func(string, any) bool) {
 		for name, v := range l {
-			if _, is := s.kept[name]; is && !yield(name, v) {
+			if _, is := s.restricted[name]; is && !yield(name, v) {
 				return
 			}
 		}
@@ -129,7 +129,7 @@ func (s sources) keptOf(l layer) layer {
 }
 
 // whole are the settings of each profile of the operator's file alone. None of
-// what they name may be mounted, whichever profiles a stranger's file has.
+// what they name may be mounted, whichever profiles an untrusted file has.
 func (s sources) whole() (map[string]settings, error) {
 	alone := sources{defaults: s.defaults, file: s.operator}
 	return alone.mergeAll()

@@ -13,8 +13,8 @@ import (
 	"belljar/sandbox"
 )
 
-// beside loads a stranger's file beside the operator's, and says where that is.
-func beside(t *testing.T, operators, strangers string, o Options) (c *Config, file string, err error) {
+// beside loads an untrusted file beside the operator's, and says where that is.
+func beside(t *testing.T, operators, untrusted string, o Options) (c *Config, file string, err error) {
 	t.Helper()
 	home := resolve(t.TempDir())
 	file = filepath.Join(home, ".config/belljar", fileName)
@@ -25,7 +25,7 @@ func beside(t *testing.T, operators, strangers string, o Options) (c *Config, fi
 		t.Fatal(err)
 	}
 	o.Env = append(o.Env, "HOME="+home)
-	c, err = load(t, strangers, o)
+	c, err = load(t, untrusted, o)
 	return c, file, err
 }
 
@@ -37,8 +37,8 @@ func sourceOf(c *Config, key string) string {
 	return c.Settings()[i].Source
 }
 
-// A stranger's file reset the operator's keys to their defaults by being there.
-func TestStrangersFileResetsNothing(t *testing.T) {
+// An untrusted file reset the operator's keys to their defaults by being there.
+func TestUntrustedFileResetsNothing(t *testing.T) {
 	of := map[string]string{
 		"engine.host":       "tcp://mine:2375",
 		"engine.runtime":    "runsc",
@@ -70,15 +70,15 @@ func TestStrangersFileResetsNothing(t *testing.T) {
 		if nested {
 			text = group + ": {" + name + ": " + of[k.name] + "}"
 		}
-		for _, strangers := range []string{"", "image: other\nprofiles: {a: {timeout: 1m}}"} {
+		for _, untrusted := range []string{"", "image: other\nprofiles: {a: {timeout: 1m}}"} {
 			if k.name == "secrets" {
-				strangers = strings.TrimPrefix(strangers, "image: other\n")
+				untrusted = strings.TrimPrefix(untrusted, "image: other\n")
 			}
-			c, file, err := beside(t, text, strangers, Options{})
+			c, file, err := beside(t, text, untrusted, Options{})
 			if err != nil {
 				t.Errorf("%s: %v", k.name, err)
 			} else if source := sourceOf(c, k.name); source != "file "+file+":1" {
-				t.Errorf("%s is of %q beside %q", k.name, source, strangers)
+				t.Errorf("%s is of %q beside %q", k.name, source, untrusted)
 			}
 		}
 		// It may say the same, and nothing else, be it the default.
@@ -107,8 +107,8 @@ func TestStrangersFileResetsNothing(t *testing.T) {
 	}
 }
 
-// The other keys are the stranger's alone: the operator's are of other work.
-func TestStrangersFileReplacesTheRest(t *testing.T) {
+// The other keys are the untrusted file's alone: the operator's are of other work.
+func TestUntrustedFileReplacesTheRest(t *testing.T) {
 	c, _, err := beside(t, "image: mine\nlimits: {memory: 1GiB}\nprofiles: {a: {}}", "timeout: 5m", Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestOperatorsFileOfTheSystem(t *testing.T) {
 }
 
 // What the operator's file names stays out of reach: of the profiles, too, that a
-// stranger's has not.
+// untrusted file has not.
 func TestOperatorsFilesAreProtected(t *testing.T) {
 	dir := resolve(t.TempDir())
 	for _, name := range []string{"log/x", "keys/a", "keys2/b", "token/t", "bin/sum", "bin2/fetch.sh", "conf/real.yaml", "src/x"} {
@@ -188,8 +188,8 @@ profiles:
 	if err := os.WriteFile(dir+"/conf/real.yaml", []byte(operators), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const strangers = "mounts: {allow: [{source: ., target: /work, mode: rw}]}\nprofiles: {a: {}}"
-	if err := os.WriteFile(filepath.Join(dir, fileName), []byte(strangers), 0o600); err != nil {
+	const untrusted = "mounts: {allow: [{source: ., target: /work, mode: rw}]}\nprofiles: {a: {}}"
+	if err := os.WriteFile(filepath.Join(dir, fileName), []byte(untrusted), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := Load(Options{Workdir: dir, Env: []string{"HOME=" + home, "BELLJAR_AUDIT_FILE=/srv/other/a.jsonl"}})
@@ -213,26 +213,26 @@ profiles:
 	}
 }
 
-func TestStrangersFileLoosensNoPolicy(t *testing.T) {
+func TestUntrustedFileLoosensNoPolicy(t *testing.T) {
 	const loose = "policy: {rules: [{name: all, commands: [rm], decision: allow, allow_unknown: true}]}"
 	for _, test := range []struct {
-		name, operators, strangers string
+		name, operators, untrusted string
 		env                        []string
 		want                       policy.Decision // on rm, of the default profile and of a
 		problem                    string
 	}{
-		{name: "stays", operators: "policy: {default: deny}", strangers: "profiles: {a: {}}", want: policy.Deny},
-		{name: "is not replaced", operators: "policy: {default: deny}", strangers: loose, problem: "sandbox.yaml:1: policy.rules: you have a policy of your own"},
-		{name: "nor by the default", operators: "policy: {default: deny}", strangers: "policy: {default: allow}", problem: "sandbox.yaml:1: policy.default: you have a policy"},
-		{name: "nor by a stricter one", operators: "policy: {default: ask}", strangers: "policy: {default: deny}", problem: "sandbox.yaml:1: policy.default: you have a policy"},
-		{name: "nor by a profile", operators: "policy: {rules: [{name: r, commands: [rm], decision: deny}]}", strangers: "profiles: {a: {policy: {rules: []}}}", problem: "sandbox.yaml:1: profiles.a.policy.rules: you have a policy"},
-		{name: "nor its patience", operators: "policy: {default: ask}", strangers: "policy: {ask_timeout: 24h}", problem: "sandbox.yaml:1: policy.ask_timeout: you have a policy"},
-		{name: "one of a profile is one, too", operators: "profiles: {z: {policy: {default: deny}}}", strangers: loose, problem: "sandbox.yaml:1: policy.rules: you have a policy"},
-		{name: "the same may be said", operators: "policy: {default: deny}", strangers: "policy: {default: deny, set: \"\"}\nprofiles: {a: {}}", want: policy.Deny},
-		{name: "of a variable", env: []string{"BELLJAR_POLICY_DEFAULT=deny"}, strangers: loose, problem: ": see BELLJAR_POLICY_DEFAULT (to use this file's policy, name it with --config"},
-		{name: "none is not kept", operators: "timeout: 1m\npolicy: {default: allow, ask_timeout: 1m}", strangers: "policy: {default: deny}\nprofiles: {a: {}}", want: policy.Deny},
+		{name: "stays", operators: "policy: {default: deny}", untrusted: "profiles: {a: {}}", want: policy.Deny},
+		{name: "is not replaced", operators: "policy: {default: deny}", untrusted: loose, problem: "sandbox.yaml:1: policy.rules: you have a policy of your own"},
+		{name: "nor by the default", operators: "policy: {default: deny}", untrusted: "policy: {default: allow}", problem: "sandbox.yaml:1: policy.default: you have a policy"},
+		{name: "nor by a stricter one", operators: "policy: {default: ask}", untrusted: "policy: {default: deny}", problem: "sandbox.yaml:1: policy.default: you have a policy"},
+		{name: "nor by a profile", operators: "policy: {rules: [{name: r, commands: [rm], decision: deny}]}", untrusted: "profiles: {a: {policy: {rules: []}}}", problem: "sandbox.yaml:1: profiles.a.policy.rules: you have a policy"},
+		{name: "nor its patience", operators: "policy: {default: ask}", untrusted: "policy: {ask_timeout: 24h}", problem: "sandbox.yaml:1: policy.ask_timeout: you have a policy"},
+		{name: "one of a profile is one, too", operators: "profiles: {z: {policy: {default: deny}}}", untrusted: loose, problem: "sandbox.yaml:1: policy.rules: you have a policy"},
+		{name: "the same may be said", operators: "policy: {default: deny}", untrusted: "policy: {default: deny, set: \"\"}\nprofiles: {a: {}}", want: policy.Deny},
+		{name: "of a variable", env: []string{"BELLJAR_POLICY_DEFAULT=deny"}, untrusted: loose, problem: ": see BELLJAR_POLICY_DEFAULT (to use this file's policy, name it with --config"},
+		{name: "none is not kept", operators: "timeout: 1m\npolicy: {default: allow, ask_timeout: 1m}", untrusted: "policy: {default: deny}\nprofiles: {a: {}}", want: policy.Deny},
 	} {
-		c, file, err := beside(t, test.operators, test.strangers, Options{Env: test.env})
+		c, file, err := beside(t, test.operators, test.untrusted, Options{Env: test.env})
 		if test.problem != "" {
 			if !strings.Contains(errorText(err), test.problem) || test.operators != "" && !strings.Contains(errorText(err), ": see "+file) {
 				t.Errorf("%s: %v", test.name, err)
@@ -253,11 +253,11 @@ func TestStrangersFileLoosensNoPolicy(t *testing.T) {
 
 // Whoever chooses the image, or the network, is told the secrets that are given,
 // and says what the commands are that the operator's rules name.
-func TestStrangersFileDivertsNothing(t *testing.T) {
+func TestUntrustedFileDivertsNothing(t *testing.T) {
 	const top = "image: mine\n"
 	for what, more := range map[string]string{
-		secretKeeper.what: "secrets: [{name: API_KEY, from: env}]",
-		judgedKeeper.what: "policy: {default: deny, set: readonly}",
+		ownSecrets.what:       "secrets: [{name: API_KEY, from: env}]",
+		ownPolicyTargets.what: "policy: {default: deny, set: readonly}",
 	} {
 		operators := top + more
 		c, _, err := beside(t, operators, "timeout: 5m\nmounts: {allow: [{source: ., target: /work/x, mode: rw}]}\nprofiles: {a: {limits: {pids: 32}}}", Options{})
@@ -275,7 +275,7 @@ func TestStrangersFileDivertsNothing(t *testing.T) {
 			variable = "BELLJAR_POLICY_DEFAULT=deny"
 		}
 		place, _, _ := strings.Cut(variable, "=")
-		for strangers, key := range map[string]string{
+		for untrusted, key := range map[string]string{
 			"image: evil":                       "image",
 			"image: belljar/base":               "image", // the operator's is another
 			"pull: always":                      "pull",
@@ -290,16 +290,16 @@ func TestStrangersFileDivertsNothing(t *testing.T) {
 			"profiles: {a: {image: evil}}":                           "profiles.a.image",
 			"profiles: {a: {env: {set: [PATH=/work/bin]}}}":          "profiles.a.env.set",
 		} {
-			_, file, err := beside(t, operators, strangers, Options{})
+			_, file, err := beside(t, operators, untrusted, Options{})
 			if text := errorText(err); !strings.HasPrefix(text, "sandbox.yaml:1: "+key+": ") || !strings.Contains(text, what+": see "+file) {
-				t.Errorf("%s: %v", strangers, err)
+				t.Errorf("%s: %v", untrusted, err)
 			}
-			_, _, err = beside(t, top, strangers, Options{Env: []string{variable}})
+			_, _, err = beside(t, top, untrusted, Options{Env: []string{variable}})
 			if text := errorText(err); !strings.HasPrefix(text, "sandbox.yaml:1: "+key+": ") || !strings.Contains(text, what+": see "+place) {
-				t.Errorf("%s, %s: %v", strangers, variable, err)
+				t.Errorf("%s, %s: %v", untrusted, variable, err)
 			}
-			if _, _, err := beside(t, operators, strangers, Options{Path: fileName}); err != nil {
-				t.Errorf("%s, named: %v", strangers, err)
+			if _, _, err := beside(t, operators, untrusted, Options{Path: fileName}); err != nil {
+				t.Errorf("%s, named: %v", untrusted, err)
 			}
 		}
 	}

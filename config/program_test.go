@@ -73,10 +73,10 @@ func TestBadProgram(t *testing.T) {
 const refused = "concerns this host, so a file found in the working directory cannot set it" +
 	" (set it in ~/.config/belljar/sandbox.yaml or /etc/belljar/sandbox.yaml, or trust this file by naming it with --config or BELLJAR_CONFIG)"
 
-// A file that lies in the working directory may be a stranger's: belljar in a
+// A file that lies in the working directory may be anyone's: belljar in a
 // clone of a repository must not run what the repository says, nor remove what
 // commands elsewhere wrote.
-func TestWorkingDirectoryIsAStrangers(t *testing.T) {
+func TestWorkingDirectoryIsUntrusted(t *testing.T) {
 	for text, want := range map[string]string{
 		"summarize: {command: [touch, /tmp/x]}":                         "sandbox.yaml:1: summarize.command: " + refused,
 		"\nsummarize:\n  command:\n    - touch":                         "sandbox.yaml:4: summarize.command: " + refused,

@@ -14,7 +14,7 @@ type origin struct {
 	place string // "sandbox.yaml", "BELLJAR_TIMEOUT" or "--timeout"
 	line  int    // in the file
 
-	stranger bool // the file may be anyone's
+	untrusted bool // the file may be anyone's
 }
 
 func (o origin) String() string {

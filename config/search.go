@@ -25,13 +25,13 @@ type found struct {
 	shown string // as messages name it
 	data  []byte
 
-	// stranger: it was found in the working directory, and may be of whoever
+	// untrusted: it was found in the working directory, and may be of whoever
 	// made that. Nobody named the file.
-	stranger bool
+	untrusted bool
 }
 
 // search reads the first file there is. One that was named must be there. Where
-// it is a stranger's, own is the first of the operator's, if there is one.
+// it is untrusted, own is the first of the operator's, if there is one.
 func search(o Options, env map[string]string) (first, own found, err error) {
 	for _, named := range []string{o.Path, env["BELLJAR_CONFIG"]} {
 		if named != "" {
@@ -43,8 +43,8 @@ func search(o Options, env map[string]string) (first, own found, err error) {
 	dirs := []string{userDir(env), systemDir}
 	var candidates []found
 	if !o.NoWorkdir {
-		here := found{path: filepath.Join(o.Workdir, fileName), shown: fileName, stranger: !slices.Contains(dirs, o.Workdir)}
-		if first, err = firstOf(here); err != nil || first.path != "" && !first.stranger {
+		here := found{path: filepath.Join(o.Workdir, fileName), shown: fileName, untrusted: !slices.Contains(dirs, o.Workdir)}
+		if first, err = firstOf(here); err != nil || first.path != "" && !first.untrusted {
 			return first, found{}, err
 		}
 	}
@@ -97,11 +97,11 @@ func (f *found) read() error {
 	return nil
 }
 
-// open opens it. A stranger's is opened in its directory: a link out of that would
-// have a file read, and told of in messages, that is not the stranger's.
+// open opens it. An untrusted file is opened in its directory: a link out of that would
+// have a file read, and told of in messages, that is not the untrusted file's.
 func (f *found) open() (opened *os.File, err error) {
 	const flags = os.O_RDONLY | syscall.O_NONBLOCK | syscall.O_NOCTTY
-	if !f.stranger {
+	if !f.untrusted {
 		if opened, err = os.OpenFile(f.path, flags, 0); err != nil {
 			return nil, unreadable(f.shown, err)
 		}

@@ -135,7 +135,7 @@ func secretFiles(profiles []values) []string {
 }
 
 // checkSecrets finds variables that are set for every command, and are secrets,
-// rules that give what is none, and strangers who would give the operator's away.
+// rules that give what is none, and untrusted who would give the operator's away.
 func (s settings) checkSecrets() Problems {
 	var problems Problems
 	all := s.value("secrets")
@@ -161,7 +161,7 @@ func (s settings) checkSecrets() Problems {
 				report(rules, "define it under secrets, or remove it from the rule", "rules[%d] grants secret %q, which does not exist", i, name)
 			}
 		}
-		if rules.stranger && len(list) > 0 && len(rule.Grant.Secrets) > 0 {
+		if rules.untrusted && len(list) > 0 && len(rule.Grant.Secrets) > 0 {
 			report(rules, "if you trust this file, name it with --config or BELLJAR_CONFIG", "rules[%d] grants secrets, which a file found in the working directory cannot do", i)
 		}
 	}

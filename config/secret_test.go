@@ -78,9 +78,9 @@ func TestBadSecrets(t *testing.T) {
 	}
 }
 
-// A file that lies in the working directory may be a stranger's: it has no say in
+// A file that lies in the working directory may be anyone's: it has no say in
 // what of the host's reaches a command.
-func TestStrangersDefineNoSecrets(t *testing.T) {
+func TestUntrustedFilesDefineNoSecrets(t *testing.T) {
 	for text, want := range map[string]string{
 		"secrets: [{name: A, from: env, variable: AWS_SECRET_ACCESS_KEY}]": "sandbox.yaml:1: secrets: " + refused,
 		"profiles: {a: {secrets: [{name: A, from: env}]}}":                 "sandbox.yaml:1: profiles.a.secrets: " + refused,

@@ -27,7 +27,7 @@ func list(s sources, merged map[string]settings) []Setting {
 	for _, name := range slices.Sorted(maps.Keys(s.file.profiles)) {
 		for _, k := range commandKeys() {
 			_, sets := s.file.profiles[name][k.name]
-			if _, keeps := s.keptOf(s.operator.profiles[name])[k.name]; sets || keeps {
+			if _, keeps := s.restrictedOf(s.operator.profiles[name])[k.name]; sets || keeps {
 				all = append(all, merged[name].setting(profilesKey+"."+name+".", k))
 			}
 		}

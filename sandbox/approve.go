@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Approver asks a person about commands whose policy wants that.
+// Approver asks a person about commands whose policy says ask.
 type Approver interface {
-	// Approve returns what was answered. It ends with ctx, which is canceled
-	// when nobody waits for the answer any more. An error is why nobody could
-	// be asked; the hint of an *Error is told to the command's caller.
+	// Approve returns the answer. It ends with ctx, which is canceled when the
+	// answer is no longer needed. An error says why no one could be asked; the
+	// command's caller gets the hint of an *Error.
 	Approve(ctx context.Context, q Question) (Approval, error)
 }
 
-// Question is a command that needs a person's approval, as its policy leaves it:
-// what counts beside the script is what it would get, and nobody else's.
+// Question is a command that needs a person's approval. It shows what the command
+// would get after its policy narrowed it.
 type Question struct {
 	ID          string
-	Script      string // hostile, as is Description: made safe by whoever shows it
+	Script      string // untrusted, as is Description: make both safe before you show them
 	Dir         string
-	Env         []string // the caller's: "NAME=value", or "NAME" where its own was taken; hostile, too
-	Stdin       bool     // the command reads what nobody saw yet
+	Env         []string // "NAME=value", or "NAME" if it is taken from the caller's environment; untrusted, too
+	Stdin       bool     // the command reads input that the question cannot show
 	Description string
 	Image       string
 	User        User
@@ -31,7 +31,7 @@ type Question struct {
 	Profile     string
 	Session     string
 	Verdict     Verdict
-	Always      bool // AnswerAlways may be given, for what Verdict.Asks
+	Always      bool // AnswerAlways is allowed, for the commands of Verdict.Asks
 	Deadline    time.Time
 }
 

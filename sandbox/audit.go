@@ -2,20 +2,20 @@ package sandbox
 
 import "time"
 
-// Auditor keeps records, which nobody can change unseen.
+// Auditor keeps records in which every change can be detected.
 type Auditor interface {
-	// Record returns once the record is written. Whether the script's text is
-	// kept is up to it.
+	// Record returns when the record is written. It decides whether to keep the
+	// script's text.
 	Record(r AuditRecord) error
 }
 
-// AuditAction says what becomes of a command that cannot be written down.
+// AuditAction says what happens to a command that cannot be recorded.
 type AuditAction string
 
 // The audit actions. The empty action is AuditRefuse.
 const (
 	AuditRefuse   AuditAction = "refuse"   // it does not run
-	AuditContinue AuditAction = "continue" // it runs, and says so
+	AuditContinue AuditAction = "continue" // it runs, with a notice
 )
 
 // AuditRecord is what was decided about a command, or how it ended. It holds
@@ -44,8 +44,8 @@ type AuditDecision struct {
 	Roots    []string   `json:"roots,omitempty"`
 	Approval *Approval  `json:"approval,omitempty"` // where the rule says ask
 	Policy   string     `json:"policy_sha256,omitempty"`
-	Image    string     `json:"image"` // as it was asked for
-	User     string     `json:"user"`  // UID:GID, or names as they were asked for
+	Image    string     `json:"image"` // as requested
+	User     string     `json:"user"`  // UID:GID or names, as requested
 	Network  string     `json:"network"`
 	Mounts   []string   `json:"mounts,omitempty"`  // SOURCE:TARGET:MODE
 	Env      []string   `json:"env,omitempty"`     // names

@@ -13,24 +13,24 @@ type Admission struct {
 	MaxWait    time.Duration
 }
 
-// Command is what is asked: one script and what it may have. Zero fields are
-// the profile's; nothing unset ever means unlimited. Its JSON form has all but
+// Command is a request: one script and what it gets. Zero fields are those of the
+// profile; an unset field never means unlimited. Its JSON form has all but
 // Stdin and Resize, which go on while it runs.
 type Command struct {
 	ID     string // names the command in events, labels and results; chosen when empty
-	Script string // passed to `sh -c` as it is; at most MaxScript bytes, any but NUL
+	Script string // passed to `sh -c` unchanged; at most MaxScript bytes, without NUL
 
 	// Dir is inside the container: absolute, or relative to the profile's
 	// working directory, which it must not leave.
 	Dir string
 
-	// Description says what the command is for, as its caller puts it, in at
-	// most MaxDescription bytes. People who are asked to approve see it, and
-	// the audit has it.
+	// Description says what the command is for, in the caller's words and at
+	// most MaxDescription bytes. It is shown in approvals and recorded in the
+	// audit log.
 	Description string
 	Caller      Caller
 
-	// Env holds "NAME=value", set as it is, or "NAME", which is taken from
+	// Env holds "NAME=value", or "NAME", which is taken from
 	// Inherit and refused unless the profile's policy allows it.
 	Env []string
 	// Inherit is the caller's environment. Only what the profile's policy
@@ -53,18 +53,18 @@ type Command struct {
 	Pull    PullPolicy
 	User    User
 	Mounts  []Mount
-	Tmpfs   []string // further directories in memory, each of Limits.Tmp; nil is the profile's
-	Network string   // "none", or a network of the engine's; never "host"
+	Tmpfs   []string // more directories in memory, of Limits.Tmp each; nil is the profile's
+	Network string   // "none", or a network of the engine; never "host"
 	Runtime string   // an OCI runtime the engine knows, such as "runsc"
 	Limits  Limits
 
-	Timeout       time.Duration // bounds the whole command; from MinTimeout to the profile's MaxTimeout
-	IdleTimeout   time.Duration // bounds its silence; NoIdleTimeout turns it off
+	Timeout       time.Duration // limits the whole command; from MinTimeout to the profile's MaxTimeout
+	IdleTimeout   time.Duration // limits the time without output; NoIdleTimeout turns it off
 	OnOutputLimit OutputAction
 	OnTimeout     TimeoutAction // in a session
 
-	// TTY gives the command a terminal, with stdout for both streams; nil is
-	// none. Resize takes the terminal's new sizes, until the command ends.
+	// TTY gives the command a terminal, whose output is all stdout; nil means
+	// none. Resize delivers new sizes of the terminal until the command ends.
 	TTY    *TerminalSize
 	Resize <-chan TerminalSize `json:"-"`
 
@@ -72,20 +72,20 @@ type Command struct {
 	Live LiveMode
 }
 
-// Caller is who asks for a command, for the audit.
+// Caller says who requested a command, for the audit log.
 type Caller struct {
 	FrontEnd string `json:"front_end"`       // "cli", "http" or "mcp"
-	Token    string `json:"token,omitempty"` // names the token that was shown, and is not it
+	Token    string `json:"token,omitempty"` // the name of the token, not the token
 	User     string `json:"user,omitempty"`  // the account, where it is known
 }
 
-// LiveMode says how output is told of while the command runs.
+// LiveMode says how events show output while the command runs.
 type LiveMode string
 
 // The live modes. The empty mode is LiveRaw.
 const (
 	LiveRaw  LiveMode = "raw"  // each chunk, as it comes
-	LiveView LiveMode = "view" // now and then the end of it, as a view: see EventView
+	LiveView LiveMode = "view" // the end of the output, from time to time: see EventView
 )
 
 const (
@@ -120,11 +120,11 @@ const (
 	NoPool = -1
 )
 
-// Limits bound one command. A zero limit is the profile's.
+// Limits are those of one command. A zero limit is the profile's.
 type Limits struct {
 	Memory int64   // bytes, memory and swap together
-	CPUs   float64 // processors' worth of time
-	Pids   int64   // processes and threads, the container's own two included
+	CPUs   float64 // such as 0.5
+	Pids   int64   // processes and threads, including the container's own two
 	Output int64   // bytes of stdout and stderr together that are kept for the result
 	Tmp    int64   // bytes of each of /tmp, /work and /dev/shm
 	Files  int64   // open files per process
@@ -141,7 +141,7 @@ type Mount struct {
 	Steady bool `json:"-"`
 }
 
-// PullPolicy says when an image is fetched from its registry.
+// PullPolicy says when an image is pulled from its registry.
 type PullPolicy string
 
 // The pull policies, as docker names them. The empty policy is the profile's.
@@ -160,8 +160,8 @@ const (
 	OutputEnd      OutputAction = "end"      // end the command with CauseOutputLimit
 )
 
-// TimeoutAction says what is ended in a session where a command passes a timeout
-// or its output limit, or is canceled.
+// TimeoutAction says what ends in a session if a command reaches a timeout or its
+// output limit, or is canceled.
 type TimeoutAction string
 
 // The timeout actions. The empty action is the profile's.
@@ -173,7 +173,7 @@ const (
 // PoolSize is how many containers are kept warm. Where Max is 0, Min and Max are
 // those of Defaults; NoPool is none.
 type PoolSize struct {
-	Min, Max int           // ready at rest, and where they are used up quickly
+	Min, Max int           // how many are ready, and how many if they are used up quickly
 	MaxAge   time.Duration // an older one is replaced; 0 is that of Defaults
 }
 
@@ -192,10 +192,10 @@ type Profile struct {
 	IdleTimeout   time.Duration // NoIdleTimeout: none
 	MaxTimeout    time.Duration
 	Workdir       string
-	Tmpfs         []string // directories in memory, beside /tmp and /work
+	Tmpfs         []string // directories in memory, in addition to /tmp and /work
 	User          User
 	Env           []string // "NAME=value", set for every command; empty, not nil, is none
-	Secrets       []Secret // that rules may grant, each by another name
+	Secrets       []Secret // that rules can grant, with different names
 	Limits        Limits
 	Network       string
 	Runtime       string // "" is the engine's default
@@ -210,39 +210,38 @@ type Profile struct {
 	Policy        Policy        // nil allows no variables and no mounts, and judges no scripts
 }
 
-// Summarize is a program of the operator's, on belljar's host, that is given
-// long outputs on stdin and says on stdout what is in them. The zero Summarize
-// is none.
+// Summarize is a program on belljar's host that reads long output on stdin and
+// prints a summary on stdout. The zero Summarize means none.
 type Summarize struct {
 	Command []string // the program, by its absolute path or from PATH, and its arguments
-	Over    int64    // bytes of output that it takes to be long
+	Over    int64    // bytes: longer output is summarized
 	Timeout time.Duration
 }
 
-// Spooling bounds what is kept on disk of what commands wrote.
+// Spooling limits the output that is kept on disk.
 type Spooling struct {
-	Total   int64         // bytes of all commands together: the oldest goes first
+	Total   int64         // bytes of all commands together: the oldest output is removed first
 	Age     time.Duration // after a command's end; 0 keeps nothing after it
 	OnError SpoolAction
 }
 
-// SpoolAction says what becomes of a command whose output cannot be kept, as
-// where the disk is full.
+// SpoolAction says what happens to a command whose output cannot be stored, as on
+// a full disk.
 type SpoolAction string
 
 // The spool actions. The empty action is SpoolContinue.
 const (
-	SpoolContinue SpoolAction = "continue" // it runs on, and the result says what was lost
+	SpoolContinue SpoolAction = "continue" // it continues, and the result says what was lost
 	SpoolEnd      SpoolAction = "end"      // it is ended with CauseOutputLimit
 )
 
-// Policy judges what a command asks of its caller and its host. It is pure:
-// the same question has the same answer.
+// Policy decides what a command gets from its caller and its host. It is pure: the
+// same question always has the same answer.
 type Policy interface {
 	// AllowEnv says whether the caller's variable of that name may pass.
 	AllowEnv(name string) bool
-	// Steers says whether a variable may decide which code runs, or whom it
-	// talks to: a caller that sets it has a say in who gets a secret.
+	// Steers says whether a variable can decide which code runs or which servers
+	// it talks to. A caller who sets it can influence who gets a secret.
 	Steers(name string) bool
 	// CheckMount refuses a mount with a *Error of CauseDenied that names the
 	// rule. The source is resolved: absolute, and free of links.
@@ -250,9 +249,8 @@ type Policy interface {
 	// Writable says whether a mount could let commands write to that
 	// directory of the host.
 	Writable(dir string) bool
-	// JudgeScript says what is to become of a script that starts in dir, and
-	// why.
+	// JudgeScript decides about a script that starts in dir, and says why.
 	JudgeScript(script, dir string) Verdict
-	// Hash names the policy: another one has another.
+	// Hash identifies the policy: different policies have different hashes.
 	Hash() string
 }

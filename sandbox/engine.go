@@ -15,13 +15,13 @@ type Engine interface {
 	// Create returns a started container in which nothing but its keeper
 	// runs. Cancelling ctx, or an error, leaves no container behind.
 	Create(ctx context.Context, spec Spec) (Container, error)
-	// Sessions lists this user's session containers that run, whichever
-	// process made them, or those of one name.
+	// Sessions lists this user's running session containers, of one name or of
+	// all, whatever process made them.
 	Sessions(ctx context.Context, name string) ([]Kept, error)
-	// Adopt takes up a container that Sessions listed. One that is gone is a
+	// Adopt opens a container that Sessions listed. One that is gone is a
 	// *Error of CauseEngineLost.
 	Adopt(ctx context.Context, kept Kept) (Container, error)
-	// Files are an image's files, nil for those that it lacks. Links are followed
+	// Files are an image's files, nil for those that do not exist. Links are followed
 	// within the image. Nothing of the image runs. What is no regular file, or
 	// larger than most, is a *Error of CauseImage.
 	Files(ctx context.Context, image Image, names []string, most int64) ([][]byte, error)
@@ -49,7 +49,7 @@ type Container interface {
 	// Remove kills everything in the container and returns when it is gone.
 	// A container that is gone already is no error.
 	Remove(ctx context.Context) error
-	// Close lets go of a session's container, which lives on.
+	// Close releases a session's container, which keeps running.
 	Close() error
 }
 
@@ -102,18 +102,19 @@ type Spec struct {
 	Limits   Limits
 	Network  string
 	Runtime  string
-	Deadline time.Time // when it may be swept away, whoever owns it
+	Deadline time.Time // after this, any belljar may remove it
 }
 
-// Fits tells whether a container made as s is one that was made as other, but
-// for whom it was made.
+// Fits tells whether a container of Spec s can serve as one of Spec other: they
+// differ only in the command, session or pool that they are for.
 func (s Spec) Fits(other Spec) bool {
 	return s.Image.ID == other.Image.ID && s.User.same(other.User) && s.Network == other.Network && s.Runtime == other.Runtime &&
 		s.Limits.OfContainer() == other.Limits.OfContainer() && slices.Equal(s.Mounts, other.Mounts) && slices.Equal(s.Tmpfs, other.Tmpfs)
 }
 
-// Print is a fingerprint of what a container is made as, but for whom. That
-// of an image is its name: a session keeps the image that it began with.
+// Print is a fingerprint of a container's properties, without the command, session
+// or pool that it is for. It has the image's name: a session keeps the image that it
+// began with.
 func (s Spec) Print() string {
 	as := []any{s.Image.Reference, s.User.Unnamed(), s.Network, s.Runtime, s.Limits.OfContainer(), slices.Concat([]Mount{}, s.Mounts)}
 	if len(s.Tmpfs) > 0 { // else as before there were any: sessions outlive a belljar
@@ -134,7 +135,7 @@ type Kept struct {
 	Created, Deadline time.Time
 }
 
-// Counters is what a container used and ran into since it was made.
+// Counters is what a container used, and which limits it reached, since it was made.
 type Counters struct {
 	Evidence
 	Resources
@@ -155,7 +156,7 @@ type Images interface {
 
 // Image is a pinned image.
 type Image struct {
-	Reference string   // as asked
+	Reference string   // as requested
 	ID        string   // what containers are made from: "sha256:…"
 	Digest    string   // the registry's digest, or ID for an image that has none
 	EnvNames  []string // variables its configuration sets, to be unset

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Error is a failure or a refusal of ours, never a command's.
+// Error is a failure or a refusal of belljar, never a failure of a command.
 type Error struct {
 	Cause   Cause
 	Message string // what is wrong, with the field named; lower case, no full stop

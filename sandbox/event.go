@@ -29,9 +29,9 @@ type Event struct {
 	Seq    uint64 // counts from 1 without gaps
 	Time   time.Time
 	Data   []byte  // of stdout, stderr, notice and view
-	Binary bool    // of stdout and stderr: no text so far; of notice: it tells of that
+	Binary bool    // of stdout and stderr: no text so far; of notice: the notice says so
 	Result *Result // of result
-	Waits  bool    // of notice: it says what is waited for, which matters only meanwhile
+	Waits  bool    // of notice: it says what the command waits for
 }
 
 // eventJSON is an event without its result, which comes last.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Check is all that is wrong with a grant, each with the field that is meant.
-// Which secrets there are is not known here.
+// Check returns everything that is wrong with a grant, each error with its field. It
+// does not check whether the secrets exist.
 func (g Grant) Check() (wrong []error) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	for _, t := range []struct {
@@ -32,7 +32,7 @@ func (g Grant) Check() (wrong []error) {
 	return wrong
 }
 
-// Narrows says in words what a command gets at most.
+// Narrows describes the limits of the grant for people.
 func (g Grant) Narrows() (words []string) {
 	add := func(set bool, format string, args ...any) {
 		if set {
@@ -71,7 +71,7 @@ type grantJSON struct {
 }
 
 // limitsJSON has tags that Limits must not have: by its JSON a session's
-// container is told from one with other limits.
+// container is distinguished from one with other limits.
 type limitsJSON struct {
 	Memory int64   `json:"memory,omitempty"`
 	CPUs   float64 `json:"cpus,omitempty"`

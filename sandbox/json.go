@@ -23,7 +23,7 @@ type resultHead struct {
 	Profile  string `json:"profile"`
 	Session  string `json:"session"`
 	User     string `json:"user"`                // UID:GID; "" where not known
-	UserName string `json:"user_name,omitempty"` // as it was asked for, where by name
+	UserName string `json:"user_name,omitempty"` // as requested, if by name
 	Lost     string `json:"session_lost,omitempty"`
 	Status   Status `json:"status"`
 	Cause    Cause  `json:"cause"`

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// LogInfo is what is known of a command whose output is kept.
+// LogInfo describes a command whose output is kept.
 type LogInfo struct {
 	ID      string    `json:"id"`
 	Command string    `json:"command"` // its beginning

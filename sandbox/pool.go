@@ -6,8 +6,8 @@ import "context"
 type PoolStatus struct {
 	Profile string `json:"profile"`
 	Ready   int    `json:"ready"`           // containers that wait for a command
-	Making  int    `json:"making"`          // that are being made
-	Target  int    `json:"target"`          // how many are to be ready: from min to max, as they are used up
+	Making  int    `json:"making"`          // containers that are being made
+	Target  int    `json:"target"`          // how many should be ready: from min to max, depending on use
 	Made    int    `json:"made"`            // in all
 	Used    int    `json:"used"`            // given to a command
 	Missed  int    `json:"missed"`          // commands that found none
@@ -18,6 +18,6 @@ type PoolStatus struct {
 
 // Pools are the containers that a Runner keeps warm.
 type Pools interface {
-	// Pools tells how they are doing, by profile.
+	// Pools is the state of the pools, by profile.
 	Pools(ctx context.Context) ([]PoolStatus, error)
 }

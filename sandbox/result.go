@@ -23,7 +23,7 @@ type Status string
 // The statuses. The empty status is invalid.
 const (
 	StatusSuccess  Status = "success"  // exited with 0
-	StatusError    Status = "error"    // ended otherwise, of itself or by a limit other than time
+	StatusError    Status = "error"    // failed, or ended by a limit other than time
 	StatusTimeout  Status = "timeout"  // ended by the wall or the idle timeout
 	StatusCanceled Status = "canceled" // ended because the caller asked
 	StatusDenied   Status = "denied"   // refused by policy, never ran
@@ -40,7 +40,7 @@ const (
 	CauseWallTimeout Cause = "wall_timeout" // Command.Timeout passed
 	CauseIdleTimeout Cause = "idle_timeout" // Command.IdleTimeout passed without output
 	CauseOutputLimit Cause = "output_limit" // Limits.Output passed, with OutputEnd
-	CauseOOMKilled   Cause = "oom_killed"   // exit status 137 and the kernel killed for want of memory
+	CauseOOMKilled   Cause = "oom_killed"   // exit status 137, and the kernel killed because memory ran out
 	CausePidsLimit   Cause = "pids_limit"   // failed, and forks were refused at Limits.Pids
 	CauseDiskFull    Cause = "disk_full"    // failed, and a writable directory was full at the end
 	CauseCanceled    Cause = "canceled"
@@ -52,13 +52,13 @@ const (
 	CauseEngineLost  Cause = "engine_lost"  // the engine or the container went away: the exit status is unknown
 )
 
-// Exit codes of commands that did not exit of themselves.
+// Exit codes of commands that did not exit by themselves.
 const (
 	ExitEnded    = -1 // ended by a limit or by the caller
 	ExitNeverRan = -2
 )
 
-// Result is the whole story of one command. Its JSON form is in json.go.
+// Result is the outcome of one command. Its JSON form is in json.go.
 type Result struct {
 	ID      string
 	Command string
@@ -84,9 +84,9 @@ type Result struct {
 	Screen         *Shot  // of a command with a terminal
 	Summary        string // by Profile.Summarize, of a long output
 
-	// Masked is how many times a secret was taken out of the output, of process
-	// lists or of messages. All that tells of the output tells of it masked, also
-	// its length and its hash.
+	// Masked is how many times a secret was masked in the output, in process
+	// lists and in messages. Everything in the result, also lengths and hashes, is
+	// about the masked output.
 	Masked int
 
 	Lingering []Process // what still ran when the command ended, apart from the container's own; in a session, of all its commands
@@ -134,12 +134,12 @@ type Process struct {
 // Evidence is what the kernel and the engine counted. Absent sources count 0;
 // Source says which there were.
 type Evidence struct {
-	OOMKills      int       `json:"oom_kills"`              // processes the kernel killed for want of memory
+	OOMKills      int       `json:"oom_kills"`              // processes that the kernel killed because memory ran out
 	PidsLimitHits int       `json:"pids_limit_hits"`        // forks refused
 	DiskFull      []string  `json:"disk_full,omitempty"`    // writable directories without free space or inodes at the end
 	KilledBy      string    `json:"killed_by,omitempty"`    // "belljar", "oom" or "outside"
 	Source        string    `json:"source,omitempty"`       // "cgroup", "events" or "cgroup,events"
-	Killed        []Process `json:"killed,omitempty"`       // in a session that goes on: the command's processes that were killed, and seen gone
+	Killed        []Process `json:"killed,omitempty"`       // in a session that continues: the command's processes that were killed and are gone
 	OutputError   string    `json:"output_error,omitempty"` // why output may be missing
 	ListError     string    `json:"list_error,omitempty"`   // why Lingering could not be known
 	RemoveError   string    `json:"remove_error,omitempty"` // why the container may still be there

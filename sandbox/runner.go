@@ -12,15 +12,15 @@ type Runner interface {
 	Start(ctx context.Context, c Command) (Execution, error)
 }
 
-// Execution is a command on its way.
+// Execution is a command that runs.
 type Execution interface {
 	ID() string
 	// Events are the command's events, up to and with its result, then the
-	// channel is closed. They are a pipe: a command whose events nobody reads
-	// waits, and its silence is not counted meanwhile. Read them to the end,
-	// or call Wait.
+	// channel is closed. They are a pipe: a command waits until its events are
+	// read, and that time does not count as time without output. Read them to the
+	// end, or call Wait.
 	Events() <-chan Event
-	// Wait discards the events nobody has read and returns the result. The
+	// Wait discards the unread events and returns the result. The
 	// error is non-nil where the status is StatusFatal or StatusDenied, and
 	// tells what Result.Error does; the result is whole either way. It may be
 	// called again, and by several.
@@ -29,13 +29,13 @@ type Execution interface {
 	// wait for that, and does nothing once the command ended.
 	Kill()
 	// Read reads what the command wrote, from an offset on, while it runs and
-	// until its output expires. Unlike Events that keeps nobody waiting.
+	// until its output expires. Unlike Events, it never makes the command wait.
 	// Cancelling ctx gives up the call, not the Reader.
 	Read(ctx context.Context, which Stream, offset int64) (Reader, error)
 }
 
-// Preparer does all that comes before a command runs, so that of several none
-// need run unless all may. A Runner that can is one, too.
+// Preparer does everything that comes before a command runs, so that a caller can
+// run several commands only if all are allowed. A Runner may implement it.
 type Preparer interface {
 	// Prepare checks a command, judges it by its policy and, where that asks,
 	// waits for a person. An error is a refusal, as Start's is. What is prepared

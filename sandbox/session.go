@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// SessionInfo is a session as it is now.
+// SessionInfo is the current state of a session.
 type SessionInfo struct {
 	Name      string    `json:"name"`
 	Container string    `json:"container"` // "" of one that is lost
 	Image     string    `json:"image"`
 	User      string    `json:"user,omitempty"`      // UID:GID of its first command, who owns /work
-	UserName  string    `json:"user_name,omitempty"` // as it was asked for, where by name
+	UserName  string    `json:"user_name,omitempty"` // as requested, if by name
 	Created   time.Time `json:"created"`
 	LastUsed  time.Time `json:"last_used"`
 	IdleEnd   time.Time `json:"idle_end"`       // when it ends without a command

@@ -12,7 +12,7 @@ type User struct {
 	Name     string `json:",omitempty"` // NAME, NAME:GROUP, UID:GROUP or NAME:GID; with it the numbers are 0 until the image is known
 }
 
-// String is the user as it was asked for.
+// String is the user as requested.
 func (u User) String() string { return cmp.Or(u.Name, fmt.Sprintf("%d:%d", u.UID, u.GID)) }
 
 // Numbers are UID:GID, or "" while they are not known.

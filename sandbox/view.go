@@ -6,7 +6,7 @@ import (
 	"iter"
 )
 
-// Viewer makes of output what a person or a model reads: text that is bounded,
+// Viewer turns output into what a person or a model reads: text that is bounded,
 // UTF-8 and safe to look at.
 type Viewer interface {
 	// View reads chunks to their end. Total counts all that was written, also

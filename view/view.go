@@ -1,4 +1,4 @@
-// Package view makes of a command's output what a person or a model reads: text
+// Package view turns a command's output into what a person or a model reads: text
 // that is bounded, in UTF-8 and safe to look at, and the screen that a terminal
 // would show.
 //

@@ -29,8 +29,8 @@ func (y byYes) Approve(_ context.Context, q sandbox.Question) (sandbox.Approval,
 // time. The command's stdin has no say: it may be anybody's.
 type byTerminal struct{}
 
-// errNobody is why nobody is asked.
-var errNobody = &sandbox.Error{Cause: sandbox.CauseDenied, Message: "no one is available to ask",
+// errNoTerminal says why no person is asked.
+var errNoTerminal = &sandbox.Error{Cause: sandbox.CauseDenied, Message: "no one is available to ask",
 	Hint: "run belljar in the foreground of a terminal, without redirecting stderr, or add --yes to approve everything that the policy asks about"}
 
 // look is how often a question that waits for its answer is looked at: whether

@@ -26,7 +26,7 @@ type keys struct {
 // or another: what is typed below one must not answer the other.
 func openKeys(ctx context.Context) (*keys, error) {
 	if !inForeground() {
-		return nil, errNobody
+		return nil, errNoTerminal
 	}
 	tty, err := openTerminal()
 	if err != nil {
@@ -75,7 +75,7 @@ func openTerminal() (*os.File, error) {
 
 // unlockable is why nobody is asked where another could be asked at once.
 func unlockable(err error) error {
-	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: "cannot ask for approval: the terminal belongs to another user", Err: err, Hint: errNobody.Hint}
+	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: "cannot ask for approval: the terminal belongs to another user", Err: err, Hint: errNoTerminal.Hint}
 }
 
 // lock waits until nobody else asks at the terminal.
@@ -87,7 +87,7 @@ func lock(ctx context.Context, tty *os.File) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !inForeground():
-			return errNobody
+			return errNoTerminal
 		case err == nil:
 			return nil
 		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
@@ -152,7 +152,7 @@ func (k *keys) ask(ctx context.Context, deadline time.Time, always bool) (string
 		case ctx.Err() != nil:
 			return "", ctx.Err()
 		case !inForeground():
-			return "", errNobody
+			return "", errNoTerminal
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return "", err
 		}

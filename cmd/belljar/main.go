@@ -1,5 +1,5 @@
-// Command belljar runs commands that nobody vouches for, each in a locked-down
-// container, and tells the truth about how they ended.
+// Command belljar runs untrusted shell commands, each in a locked-down container, and
+// reports why they ended.
 //
 // One subcommand is one file. They parse flags, call a sandbox.Runner and print;
 // what a command may do and how it ends is decided below them.

@@ -110,7 +110,7 @@ func (p *printer) line(v interface{ WriteJSON(io.Writer) error }) error {
 }
 
 // story says why the command ended, where its exit status does not. Of a command
-// that ended of itself it tells a person only: to a program, that command's
+// that exited by itself it informs people only: to a program, that command's
 // stderr is its own, and the whole story is in the JSON.
 func (p *printer) story(r sandbox.Result) {
 	if e := r.Evidence.OutputError; e != "" {

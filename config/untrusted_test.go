@@ -10,7 +10,7 @@ import (
 
 // A clone's sandbox.yaml had the script, with AWS_SECRET_ACCESS_KEY of whoever ran
 // belljar in it, sent to an engine of its maker's.
-func TestStrangersFileIsBounded(t *testing.T) {
+func TestUntrustedFileIsBounded(t *testing.T) {
 	outside := resolve(t.TempDir())
 	for text, key := range map[string]string{
 		"engine: {host: \"tcp://evil:2375\"}":                                  "engine.host",
@@ -63,7 +63,7 @@ func TestStrangersFileIsBounded(t *testing.T) {
 }
 
 // A project says what it needs.
-func TestStrangersFileIsUseful(t *testing.T) {
+func TestUntrustedFileIsUseful(t *testing.T) {
 	c := mustLoad(t, `
 image: golang:1.26
 pull: always
@@ -86,9 +86,9 @@ profiles: {quick: {timeout: 1m, limits: {pids: 64}}}
 	}
 }
 
-// Of an operator's environment and network, a stranger's file has none, though it
+// Of an operator's environment and network, an untrusted file has none, though it
 // says nothing of them: the image is its own.
-func TestStrangersImageGetsNoNetwork(t *testing.T) {
+func TestUntrustedImageGetsNoNetwork(t *testing.T) {
 	c, _, err := beside(t, "network: bridge\nenv: {allow: [NPM_TOKEN]}", "image: evil", Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestStrangersImageGetsNoNetwork(t *testing.T) {
 }
 
 // A link to /etc/shadow had its lines told in errors, and a FIFO held belljar.
-func TestStrangersFileIsAFileOfItsDirectory(t *testing.T) {
+func TestUntrustedFileIsAFileOfItsDirectory(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "shadow")
 	if err := os.WriteFile(outside, []byte("root:$6$verysecret:1:0:9:7:::\n"), 0o600); err != nil {
 		t.Fatal(err)

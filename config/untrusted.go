@@ -10,20 +10,20 @@ import (
 
 const trustIt = "if you trust this file, name it with --config or BELLJAR_CONFIG"
 
-// bound says what of a value is not for a stranger's file in that directory to
-// say, and which item of a list it is. Nothing is "".
+// bound says what an untrusted file in that directory cannot set a key to, and which
+// item of a list it is. "" means that the value is allowed.
 type bound func(data any, dir string) (item, what string)
 
-// bounded are what a stranger's file says past the bounds of its keys. What is
-// the operator's is told as that.
+// bounded are the values of an untrusted file that exceed the bounds of their keys.
+// Keys that only the operator can set are not reported here.
 func (s sources) bounded(profile string, from layer) Problems {
 	var problems Problems
 	for _, k := range keys {
 		v, set := from[k.name].(value)
-		if _, kept := s.kept[k.name]; !set || kept || k.found == nil || v.data == nil {
+		if _, kept := s.restricted[k.name]; !set || kept || k.found == nil || v.data == nil {
 			continue
 		}
-		if item, what := k.found(v.data, s.strangersDir); what != "" {
+		if item, what := k.found(v.data, s.untrustedDir); what != "" {
 			problems = append(problems, &Problem{Place: v.place, Line: v.line, Key: v.key + item,
 				Message: what + ", which a file found in the working directory cannot allow", Hint: trustIt})
 		}
@@ -71,10 +71,10 @@ func belowItself(data any, dir string) (item, what string) {
 	return "", ""
 }
 
-// checkTargets refuses a stranger's mounts where programs may be that rules
+// checkTargets refuses an untrusted file's mounts where programs may be that rules
 // name: elsewhere than in the working directory.
 func (s sources) checkTargets(profile string, from layer) Problems {
-	k, kept := s.kept["workdir"]
+	k, kept := s.restricted["workdir"]
 	v, set := from["mounts.allow"].(value)
 	if !kept || !set {
 		return nil
