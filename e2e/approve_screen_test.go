@@ -47,7 +47,7 @@ func TestApproveNobodyHasTurn(t *testing.T) {
 	config := asking(t, "2s")
 	script := `exec 9<&2; flock "$(tty)" "$0" "$@" 'seq 41 42'; echo "status $?"`
 	a := sitDownTo(t, exec.Command("sh", "-c", script, binary, "run", "--config", config))
-	a.sees("nobody answered within 2s")
+	a.sees("no one answered within 2s")
 	a.sees("status 126")
 	a.ends(0)
 	a.mu.Lock()

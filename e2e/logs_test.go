@@ -238,11 +238,11 @@ func TestLogsOfNothing(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"01KAJ2M4T5R7ZQ"}, `belljar: no output of a command "01KAJ2M4T5R7ZQ" is kept (`},
-		{[]string{"../../etc"}, `no output of a command "../../etc" is kept`},
-		{[]string{""}, `no output of a command "" is kept`},
-		{[]string{".", "-f"}, `no output of a command "." is kept`},
-		{[]string{"x", "--format", "json"}, "--format is for the list"},
+		{[]string{"01KAJ2M4T5R7ZQ"}, `belljar: no stored output of command "01KAJ2M4T5R7ZQ" (`},
+		{[]string{"../../etc"}, `no stored output of command "../../etc"`},
+		{[]string{""}, `no stored output of command ""`},
+		{[]string{".", "-f"}, `no stored output of command "."`},
+		{[]string{"x", "--format", "json"}, "--format applies to the list"},
 		{[]string{"--format", "yaml"}, "use text or json"},
 		{[]string{"x", "--stdout", "--stderr"}, "stdout stderr"},
 		{[]string{"x", "y"}, "at most 1 arg"},

@@ -94,7 +94,7 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("%s", r.json)
 	}
 	lost := int64(len(all) - len(r.Stdout))
-	want := "the last " + strconv.FormatInt(lost, 10) + " bytes of stdout and the last 5 bytes of stderr could not be kept: "
+	want := "the last " + strconv.FormatInt(lost, 10) + " bytes of stdout and the last 5 bytes of stderr could not be stored: "
 	if !strings.HasPrefix(r.Evidence.OutputError, want) || !strings.Contains(r.Evidence.OutputError, full) || r.DroppedBytes != lost+5 {
 		t.Errorf("dropped %d, said %q, want %q", r.DroppedBytes, r.Evidence.OutputError, want)
 	}
@@ -165,7 +165,7 @@ func TestNoPlaceForOutput(t *testing.T) {
 	r := reported(t, nowhere, "echo lost; exit 3")
 	r.ended(t, 3, "")
 	if r.Stdout != "" || r.StdoutBytes != 5 || r.DroppedBytes != 5 || r.StdoutSHA256 != sum("lost\n") ||
-		!strings.HasPrefix(r.Evidence.OutputError, "the last 5 bytes of stdout could not be kept: ") {
+		!strings.HasPrefix(r.Evidence.OutputError, "the last 5 bytes of stdout could not be stored: ") {
 		t.Errorf("%s", r.json)
 	}
 	r = reported(t, nowhere, "--config", configured(t, "spool: {on_error: end}"), "--timeout", "5s", "echo lost; sleep 1000")
@@ -209,7 +209,7 @@ func TestSpoolRemovedUnderCommand(t *testing.T) {
 			if (alive == nil) != (action == "continue") {
 				t.Errorf("the command went on: %v", alive)
 			}
-			if !strings.Contains(r.Evidence.OutputError, "bytes of stdout could not be kept: ") || r.DroppedBytes != r.StdoutBytes-int64(len(r.Stdout)) {
+			if !strings.Contains(r.Evidence.OutputError, "bytes of stdout could not be stored: ") || r.DroppedBytes != r.StdoutBytes-int64(len(r.Stdout)) {
 				t.Errorf("dropped %d of %d, said %q", r.DroppedBytes, r.StdoutBytes, r.Evidence.OutputError)
 			}
 			if head := string(seqBlock()[:50<<10]); !strings.HasPrefix(r.Stdout, head) {
