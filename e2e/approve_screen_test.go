@@ -80,7 +80,7 @@ func TestApproveOnNarrowTerminal(t *testing.T) {
 		return sitDownTo(t, exec.Command("sh", "-c", fmt.Sprintf(`stty cols %d; exec "$0" "$@"`, columns), binary, "run", "--config", config, "git push"))
 	}
 	a := at(19)
-	a.sees("belljar: policy requires approval, but the terminal is too narrow to ask for approval: it has 19 columns: rule \"push\"")
+	a.sees("belljar: policy requires approval, but the terminal is too narrow to show the question: it has 19 columns: rule \"push\"")
 	a.ends(exitDenied)
 	a = at(20)
 	a.sees("\r\n      1 | git push\r\n")

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,9 +42,6 @@ var oddWords = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 // accounts are names of users that a message gives as examples.
 var accounts = regexp.MustCompile("such as nobody or nobody:staff|has nobody|nobody:0|`nobody`")
 
-// notYet are rooms whose messages still have odd words. The list is to become empty.
-var notYet = []string{"sandbox/local/"}
-
 // TestWords looks for odd words in everything that a person reads: messages, help,
 // sandbox.yaml and the documentation.
 func TestWords(t *testing.T) {
@@ -57,7 +53,6 @@ func TestWords(t *testing.T) {
 		case entry.IsDir() && (entry.Name() == "testdata" || strings.HasPrefix(entry.Name(), ".") && name != "."):
 			return fs.SkipDir
 		case strings.HasPrefix(name, "sandbox/sandboxtest/"): // a test reads these
-		case slices.ContainsFunc(notYet, func(room string) bool { return strings.HasPrefix(name, room) }):
 		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
 			checkLiterals(t, name)
 		case name == "README.md", name == "sandbox.yaml", strings.HasPrefix(name, "docs/"):

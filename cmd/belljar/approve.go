@@ -74,7 +74,7 @@ func (byTerminal) Approve(ctx context.Context, q sandbox.Question) (sandbox.Appr
 
 // tooNarrow is why nobody is asked at a terminal that nobody can read.
 func tooNarrow(columns int) error {
-	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("the terminal is too narrow to ask for approval: it has %d columns", columns),
+	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("the terminal is too narrow to show the question: it has %d columns", columns),
 		Hint: fmt.Sprintf("widen it to %d columns or more, or add --yes to approve everything that the policy asks about", leastColumns)}
 }
 

@@ -35,7 +35,7 @@ func (a *admission) admit(bounds sandbox.Admission) error {
 func (a *admission) busy(bounds sandbox.Admission, message string) error {
 	rounds := time.Duration(1 + len(a.queue)/bounds.MaxRunning)
 	after := min(max(rounds*a.mean, time.Second), time.Minute).Round(time.Second)
-	return &sandbox.Error{Cause: sandbox.CauseBusy, Message: "busy: " + message, Hint: fmt.Sprintf("retry after %s", duration(after)), RetryAfter: after}
+	return &sandbox.Error{Cause: sandbox.CauseBusy, Message: "busy: " + message, Hint: fmt.Sprintf("retry after %s", sandbox.FormatDuration(after)), RetryAfter: after}
 }
 
 // wait waits until the command may run. Cancelling ctx gives that up.
@@ -75,7 +75,7 @@ func (a *admission) waitError(ctx context.Context, bounds sandbox.Admission) err
 	if errors.Is(context.Cause(ctx), errMaxWait) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		return a.busy(bounds, fmt.Sprintf("no free slot within %s", duration(bounds.MaxWait)))
+		return a.busy(bounds, fmt.Sprintf("no free slot within %s", sandbox.FormatDuration(bounds.MaxWait)))
 	}
 	return ctx.Err()
 }

@@ -69,7 +69,7 @@ func wantBusy(t *testing.T, err error, message string) {
 	if !errors.As(err, &e) || e.Cause != sandbox.CauseBusy || !strings.HasPrefix(e.Message, "busy: "+message) {
 		t.Fatalf("error %v, want busy: %s", err, message)
 	}
-	if e.RetryAfter < time.Second || e.RetryAfter%time.Second != 0 || e.Hint != "retry after "+local.Duration(e.RetryAfter) {
+	if e.RetryAfter < time.Second || e.RetryAfter%time.Second != 0 || e.Hint != "retry after "+sandbox.FormatDuration(e.RetryAfter) {
 		t.Errorf("retry after %v, hint %q", e.RetryAfter, e.Hint)
 	}
 }

@@ -75,7 +75,7 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 	case ctx.Err() != nil:
 		return nobody, sessionApproval{}, &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command was approved"}
 	case waiting.Err() != nil:
-		return nobody, sessionApproval{}, denial(c.Script, v, fmt.Sprintf("policy requires approval, but no one answered within %s", duration(wait)))
+		return nobody, sessionApproval{}, denial(c.Script, v, fmt.Sprintf("policy requires approval, but no one answered within %s", sandbox.FormatDuration(wait)))
 	case err != nil:
 		return nobody, sessionApproval{}, askFailed(c.Script, v, err)
 	case a.Answer == sandbox.AnswerAlways && q.Always:

@@ -21,15 +21,15 @@ type ending struct {
 const partialKept = "; partial output kept"
 
 func idleEnding(limit time.Duration) ending {
-	return ending{cause: sandbox.CauseIdleTimeout, message: fmt.Sprintf("no output for %s (idle timeout)%s", duration(limit), partialKept)}
+	return ending{cause: sandbox.CauseIdleTimeout, message: fmt.Sprintf("no output for %s (idle timeout)%s", sandbox.FormatDuration(limit), partialKept)}
 }
 
 func wallEnding(limit time.Duration) ending {
-	return ending{cause: sandbox.CauseWallTimeout, message: fmt.Sprintf("still running after %s (timeout)%s", duration(limit), partialKept)}
+	return ending{cause: sandbox.CauseWallTimeout, message: fmt.Sprintf("still running after %s (timeout)%s", sandbox.FormatDuration(limit), partialKept)}
 }
 
 func outputEnding(limit int64) ending {
-	return ending{cause: sandbox.CauseOutputLimit, message: fmt.Sprintf("more than %s of output (limits.output); the first %[1]s kept", size(limit))}
+	return ending{cause: sandbox.CauseOutputLimit, message: fmt.Sprintf("more than %s of output (limits.output); the first %[1]s kept", sandbox.FormatSize(limit))}
 }
 
 func unkeptEnding(err error) ending {
@@ -74,14 +74,14 @@ func exitedWith(r *sandbox.Result, status int, limits sandbox.Limits) {
 	case r.Signal == "SIGKILL" && e.OOMKills > 0:
 		r.Cause = sandbox.CauseOOMKilled
 		r.Evidence.KilledBy = "oom"
-		r.Message = fmt.Sprintf("out of memory (limits.memory is %s)", size(limits.Memory))
+		r.Message = fmt.Sprintf("out of memory (limits.memory is %s)", sandbox.FormatSize(limits.Memory))
 	case r.Signal != "":
 	case e.PidsLimitHits > 0:
 		r.Cause = sandbox.CausePidsLimit
 		r.Message = fmt.Sprintf("exit status %d, %d forks failed (limits.pids is %d)", status, e.PidsLimitHits, limits.Pids)
 	case len(e.DiskFull) > 0:
 		r.Cause = sandbox.CauseDiskFull
-		r.Message = fmt.Sprintf("exit status %d, %s is full (limits.tmp is %s)", status, strings.Join(e.DiskFull, ", "), size(limits.Tmp))
+		r.Message = fmt.Sprintf("exit status %d, %s is full (limits.tmp is %s)", status, strings.Join(e.DiskFull, ", "), sandbox.FormatSize(limits.Tmp))
 	}
 }
 

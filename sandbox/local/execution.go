@@ -267,5 +267,5 @@ func timeoutError(ctx context.Context, err error, what string) error {
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
-	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("%s took longer than %s", what, duration(createTimeout)), Err: err, Hint: "see: belljar doctor"}
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("%s took longer than %s", what, sandbox.FormatDuration(createTimeout)), Err: err, Hint: "see: belljar doctor"}
 }

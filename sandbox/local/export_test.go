@@ -8,6 +8,3 @@ func (l *Local) LiveSessions() int {
 }
 
 var ProfileDefaults = profileDefaults
-
-// Duration is how messages print one.
-var Duration = duration

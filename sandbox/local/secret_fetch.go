@@ -125,7 +125,7 @@ func checkSecret(s sandbox.Secret, value string) error {
 	case len(value) < mask.MinSecret:
 		return refused("use a longer one", fmt.Sprintf("is shorter than %d bytes: masking it would garble ordinary output", mask.MinSecret))
 	case len(value) > maxSecret:
-		return refused("encrypt the data and use the key as the secret", "is longer than "+size(maxSecret))
+		return refused("encrypt the data and use the key as the secret", "is longer than "+sandbox.FormatSize(maxSecret))
 	case strings.ContainsRune(value, 0):
 		return refused("encode it, as in base64", "has a NUL byte, which an environment variable cannot contain")
 	case !utf8.ValidString(value):
@@ -244,5 +244,5 @@ func checkDelivery(c sandbox.Command, secrets []string) error {
 			return sandbox.Invalid("leave it out", "variable %s cannot be combined with secrets or bytes that are not valid UTF-8: a shell sets these, and it cannot set this one", strconv.QuoteToASCII(name))
 		}
 	}
-	return sandbox.Invalid("put the script into a file that is mounted, or on stdin", "the command, its variables and its secrets are, when quoted, over the limit of %s", size(gate.MaxLine))
+	return sandbox.Invalid("put the script into a file that is mounted, or on stdin", "the command, its variables and its secrets are, when quoted, over the limit of %s", sandbox.FormatSize(gate.MaxLine))
 }

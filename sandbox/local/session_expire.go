@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"belljar/sandbox"
 	"belljar/sandbox/internal/record"
 )
 
@@ -51,7 +52,7 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 		case !r.IsIdle(time.Now()):
 		case r.Lost == "":
 			if ended, err = l.endSession(ctx, store.Name); ended && err == nil {
-				r.Lost = fmt.Sprintf("no command for %s", duration(r.Idle))
+				r.Lost = fmt.Sprintf("no command for %s", sandbox.FormatDuration(r.Idle))
 			} else if err == nil {
 				r.Lost = r.LostReason(time.Now())
 			}

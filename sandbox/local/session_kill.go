@@ -37,7 +37,7 @@ func (p *sessionPlace) kill(ctx context.Context, c *cleanup) error {
 			quiet = 0
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("some were still running after %s", duration(killTimeout))
+			return fmt.Errorf("some were still running after %s", sandbox.FormatDuration(killTimeout))
 		}
 		if err == nil {
 			c.listed, c.processes = true, list

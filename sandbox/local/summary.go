@@ -42,7 +42,7 @@ func runSummary(ctx context.Context, s sandbox.Summarize, output io.Reader) (str
 	text := stdout.String()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		err = fmt.Errorf("not finished after %s (raise summarize.timeout)", duration(s.Timeout))
+		err = fmt.Errorf("not finished after %s (raise summarize.timeout)", sandbox.FormatDuration(s.Timeout))
 	case err != nil && !errors.Is(err, context.Canceled):
 		err = fmt.Errorf("%w%s (check summarize.command)", err, stderr)
 	case err == nil && text == "":

@@ -117,7 +117,7 @@ func checkTmpfs(c sandbox.Command) error {
 
 func checkNetwork(c sandbox.Command) error {
 	if c.Network == "host" || strings.HasPrefix(c.Network, "container:") {
-		return sandbox.Invalid("use none, bridge or a network of the engine's", "network %q shares a namespace with others", c.Network)
+		return sandbox.Invalid("use none, bridge or a network of the engine", "network %q shares a namespace with others", c.Network)
 	}
 	return nil
 }
@@ -138,10 +138,10 @@ func checkView(c sandbox.Command) error {
 
 func checkTimeout(name string, d, most time.Duration) error {
 	if d < sandbox.MinTimeout {
-		return sandbox.Invalid(fmt.Sprintf("at least %s", duration(sandbox.MinTimeout)), "%s %s is too short", name, duration(d))
+		return sandbox.Invalid(fmt.Sprintf("at least %s", sandbox.FormatDuration(sandbox.MinTimeout)), "%s %s is too short", name, sandbox.FormatDuration(d))
 	}
 	if d > most {
-		return sandbox.Invalid("raise max_timeout in sandbox.yaml", "%s %s is over max_timeout %s", name, duration(d), duration(most))
+		return sandbox.Invalid("raise max_timeout in sandbox.yaml", "%s %s is over max_timeout %s", name, sandbox.FormatDuration(d), sandbox.FormatDuration(most))
 	}
 	return nil
 }
