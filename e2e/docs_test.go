@@ -47,6 +47,7 @@ func code%d(ctx context.Context, runner *belljar.Runner, approver sandbox.Approv
 
 // The code of the guides compiles. What a fragment only shows is used.
 func TestGoOfGuides(t *testing.T) {
+	t.Parallel()
 	guides, err := filepath.Glob("../docs/*.md")
 	if err != nil {
 		t.Fatal(err)

@@ -156,6 +156,7 @@ var wide = []string{"Command", "Profile", "Result", "box"}
 
 // A struct of more fields does several jobs.
 func TestStructs(t *testing.T) {
+	t.Parallel()
 	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") {
 			return err

@@ -230,7 +230,7 @@ func TestErrorsAreSafeToLookAt(t *testing.T) {
 	config := configured(t, "summarize:", `  command: [/bin/sh, -c, "cat >/dev/null; printf '\\033]0;title\\007\\302\\233' >&2; exit 1"]`, "  over: 1KiB")
 	text := seen(t, use, 0, "run", "--config", config, "seq 1000 >&2")
 	clean(t, "the notice", text)
-	if !bytes.Contains(text, []byte("not summarized")) {
+	if !bytes.Contains(text, []byte("summarizing the output failed")) {
 		t.Errorf("%q", text[max(0, len(text)-1000):])
 	}
 }

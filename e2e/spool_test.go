@@ -103,7 +103,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	l := logsOf(t, use, r.ID)
 	code := l.wait(t)
-	missing := "belljar: " + strconv.FormatInt(lost+5, 10) + " bytes before offset " + strconv.Itoa(len(all)+11) + " are not kept\n"
+	missing := "belljar: " + strconv.FormatInt(lost+5, 10) + " bytes before offset " + strconv.Itoa(len(all)+11) + " are missing: they were not kept\n"
 	if code != 0 || l.stdout.String() != r.Stdout || l.stderr.String() != "first\n"+missing {
 		t.Errorf("exit %d, %d bytes of stdout, %q", code, l.stdout.Len(), &l.stderr)
 	}

@@ -12,6 +12,7 @@ import (
 // is a link to the host's, or a pipe that nobody writes to.
 func TestHostileUsers(t *testing.T) {
 	needEngine(t)
+	t.Parallel()
 	const passwd = "toor:x:0:0::/:/bin/sh\ndev:x:1000:50::/:/bin/sh\ndev:x:0:0::/:/bin/sh\nkeeper:x:65533:65533::/:/bin/sh\n\x1b[2J:x:5:5::/:\n"
 	with := func(add func(*tree)) string {
 		tree := shellTree(t)
@@ -36,7 +37,7 @@ func TestHostileUsers(t *testing.T) {
 	tool(t, binary, "session", "rm", name)
 
 	fifo := with(func(tree *tree) { tree.add(tar.Header{Typeflag: tar.TypeFifo, Name: "etc/passwd", Mode: 0o644}, nil) })
-	refused(t, 125, "it is not a regular file (write users as UID:GID", "--image", fifo, "-u", "dev")
+	refused(t, 125, "it is not a regular file (write UID:GID in numbers)", "--image", fifo, "-u", "dev")
 	out := with(func(tree *tree) { tree.link("etc/passwd", "/proc/1/root/etc/passwd") })
-	refused(t, 125, "a link that leads to no file of the image", "--image", out, "-u", "root2")
+	refused(t, 125, "its link target is not in the image", "--image", out, "-u", "root2")
 }
