@@ -88,7 +88,7 @@ func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	_, use := smallDisk(t, 512<<10)
 	all := strings.Repeat(string(seqBlock()), 2)
-	r := reported(t, use, "--max-output", "4MiB", "echo first >&2; sleep 0.5; seq 100000; seq 100000; echo last >&2; exit 3")
+	r := reported(t, use, "--max-output", "4MiB", "echo first >&2; sleep 0.5; seq 100000; seq 100000; sleep 0.5; echo last >&2; exit 3") // or the streams may overtake each other
 	r.ended(t, 3, "")
 	if r.StdoutBytes != int64(len(all)) || r.StderrBytes != 11 || r.StdoutSHA256 != sum(all) {
 		t.Errorf("%s", r.json)

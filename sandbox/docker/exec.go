@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -178,7 +179,8 @@ func (r *running) copy(ctx context.Context, x sandbox.Exec) {
 		var text bytes.Buffer
 		split(limitWriter{&text, 4096}, io.Discard, r.conn.Reader)
 		r.start = r.startError(text.String())
-		if r.box.noShell(context.Background(), r.foundNothing()) {
+		// The runtime may say so before the container's init has ended for it.
+		if strings.Contains(text.String(), `exec: "sh": `) || r.box.noShell(context.Background(), r.foundNothing()) {
 			r.start = noShellError(nil, r.box.spec)
 		}
 		return

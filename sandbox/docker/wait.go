@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"fmt"
+	"syscall"
 	"time"
 
 	"belljar/sandbox"
@@ -99,7 +100,7 @@ func (r *running) status(ctx context.Context) (int, error) {
 	for {
 		end, ok, changed := r.box.watch.exit(r.id)
 		if ok {
-			return end.status, nil
+			return r.killedWithContainer(ctx, end.status)
 		}
 		select {
 		case <-changed:
@@ -124,7 +125,7 @@ func (r *running) status(ctx context.Context) (int, error) {
 		about, err := r.inspect(ctx)
 		switch {
 		case err == nil && !about.Running && about.Pid != 0:
-			return about.ExitCode, nil
+			return r.killedWithContainer(ctx, about.ExitCode)
 		case err == nil && !about.Running && copied == nil:
 			return 0, r.startError("it gives no reason") // unless copy has it
 		case errdefs.IsNotFound(err), errdefs.IsConflict(err):
@@ -152,6 +153,19 @@ func (r *running) status(ctx context.Context) (int, error) {
 		poll = time.After(pause)
 		pause = min(2*pause, slowPoll)
 	}
+}
+
+// killedWithContainer tells whether a process got SIGKILL as its container's init
+// ended, which an image without a shell ends at once: that is no status of the
+// command's.
+func (r *running) killedWithContainer(ctx context.Context, status int) (int, error) {
+	if status != 128+int(syscall.SIGKILL) {
+		return status, nil
+	}
+	if ended, _ := r.box.inspector.ended(); ended && r.box.noShell(ctx, true) {
+		return 0, noShellError(nil, r.box.spec)
+	}
+	return status, nil
 }
 
 func (r *running) inspect(ctx context.Context) (container.ExecInspect, error) {
