@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"belljar/internal/shelltest"
 )
 
 // evil is the program that must not run. No shell has it built in, as busybox
@@ -21,7 +23,7 @@ const evil = "evil"
 // and a shell read a script differently.
 func TestShellsAgree(t *testing.T) {
 	dir := trapPath(t)
-	shells := realShells(t)
+	shells := shelltest.Commands(t)
 	for name, argv := range shells {
 		for _, script := range []string{evil, "ls; echo \"$(" + evil + ")\"", "env " + evil, "echo | xargs " + evil, "find . -exec " + evil + " ';'"} {
 			if !marks(dir, argv, script) {
@@ -59,26 +61,6 @@ func TestShellsAgree(t *testing.T) {
 		}
 	}
 	t.Log("scripts run:", ran)
-}
-
-// realShells are those of this host. Outside CI some may be missing.
-func realShells(t *testing.T) map[string][]string {
-	shells := map[string][]string{}
-	for name, argv := range map[string][]string{"dash": {"dash"}, "bash": {"bash"}, "bash as sh": {"bash", "--posix"}, "busybox": {"busybox", "sh"}} {
-		found, err := exec.LookPath(argv[0])
-		if err != nil && os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		if err != nil {
-			t.Logf("skipped: this host has no %s", argv[0])
-			continue
-		}
-		shells[name] = append([]string{found}, argv[1:]...)
-	}
-	if len(shells) == 0 {
-		t.Skip("NOT TESTED: this host has no dash, bash or busybox")
-	}
-	return shells
 }
 
 // soupTime is how long to try: always the same scripts, or for POLICY_SOUP

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"belljar/config"
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestParseVersion(t *testing.T) {
@@ -93,8 +93,8 @@ func TestCheckJSON(t *testing.T) {
 }
 
 func TestTogether(t *testing.T) {
-	got := together(ok("fine"), fail("mend", "a"), warn("hm", "b"), fail("mend", "c"))
-	if want := fail("mend", "a; c"); got != want {
+	got := together(ok("fine"), fail("fix", "a"), warn("hm", "b"), fail("fix", "c"))
+	if want := fail("fix", "a; c"); got != want {
 		t.Errorf("together = %+v, want %+v", got, want)
 	}
 	if got := together(ok("a"), ok("b")); got != ok("a; b") {
@@ -214,7 +214,7 @@ func TestProblem(t *testing.T) {
 	}{
 		{&sandbox.Error{Message: "no engine", Hint: "start it", Err: errors.New("refused")}, "no engine: refused", "start it"},
 		{&sandbox.Error{Message: "broken", Hint: "see: belljar doctor"}, "broken", "see the engine's log: journalctl -u docker"},
-		{&sandbox.Error{Message: "broken", Hint: "see: belljar doctor; mend it"}, "broken", "mend it"},
+		{&sandbox.Error{Message: "broken", Hint: "see: belljar doctor; fix it"}, "broken", "fix it"},
 		{errors.New("strange"), "strange", "see the engine's log: journalctl -u docker"},
 	} {
 		if got := problem(test.err); got != fail(test.fix, "%s", test.text) {
@@ -226,16 +226,16 @@ func TestProblem(t *testing.T) {
 func TestConfigProblem(t *testing.T) {
 	one := &config.Problem{Place: "sandbox.yaml", Line: 2, Key: "timeout", Message: "30 has no unit", Hint: "write 30s"}
 	two := &config.Problem{Place: "sandbox.yaml", Line: 3, Key: "foo", Message: "unknown key"}
-	const mend = "fix the configuration, then run: belljar doctor"
+	const fix = "fix the configuration, then run: belljar doctor"
 	for _, test := range []struct {
 		err       error
 		text, fix string
 	}{
 		{one, "sandbox.yaml:2: timeout: 30 has no unit", "write 30s"},
 		{config.Problems{one}, "sandbox.yaml:2: timeout: 30 has no unit", "write 30s"},
-		{config.Problems{two}, "sandbox.yaml:3: foo: unknown key", mend},
-		{config.Problems{one, two}, "sandbox.yaml:2: timeout: 30 has no unit (write 30s); sandbox.yaml:3: foo: unknown key", mend},
-		{errors.New("reading it"), "reading it", mend},
+		{config.Problems{two}, "sandbox.yaml:3: foo: unknown key", fix},
+		{config.Problems{one, two}, "sandbox.yaml:2: timeout: 30 has no unit (write 30s); sandbox.yaml:3: foo: unknown key", fix},
+		{errors.New("reading it"), "reading it", fix},
 	} {
 		if got := configProblem(test.err); got != fail(test.fix, "%s", test.text) {
 			t.Errorf("configProblem(%v) = %+v", test.err, got)

@@ -37,7 +37,7 @@ type Engine struct {
 	cmd  *exec.Cmd
 }
 
-// New starts an engine with that daemon.json, and sees to it that nothing is left
+// New starts an engine with that daemon.json, and makes sure that nothing is left
 // of it after the test. It takes root: without, the test is skipped, and fails in
 // CI.
 func New(t testing.TB, config string) *Engine {

@@ -18,30 +18,45 @@ type Shell struct {
 	Cat        string // the host's cat
 }
 
-// Shells are the kinds that images have. Outside CI one may be missing.
+// Commands start the shells of this host, by what they are: dash, bash, bash that
+// runs as sh, and busybox. In CI all must be there.
+func Commands(t testing.TB) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	for name, argv := range map[string][]string{"dash": {"dash"}, "bash": {"bash"}, "bash as sh": {"bash", "--posix"}, "busybox": {"busybox", "sh"}} {
+		path, err := exec.LookPath(argv[0])
+		if err != nil && os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		if err != nil {
+			t.Logf("skipped: this host has no %s", argv[0])
+			continue
+		}
+		found[name] = append([]string{path}, argv[1:]...)
+	}
+	if len(found) == 0 {
+		t.Skip("NOT TESTED: this host has no dash, bash or busybox")
+	}
+	return found
+}
+
+// Shells are the kinds that images have, each the only sh of a directory.
 func Shells(t testing.TB) (list []Shell) {
 	t.Helper()
 	cat, err := exec.LookPath("cat")
 	if err != nil {
 		t.Fatal(err)
 	}
+	commands := Commands(t)
 	for _, name := range []string{"dash", "bash", "busybox"} {
-		path, err := exec.LookPath(name)
-		if err != nil && os.Getenv("CI") == "" {
-			t.Logf("skipped: this host has no %s", name)
+		if commands[name] == nil {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		bin := t.TempDir()
+		path, bin := commands[name][0], t.TempDir()
 		if err := os.Symlink(path, filepath.Join(bin, "sh")); err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, Shell{name, path, bin, cat})
-	}
-	if len(list) == 0 {
-		t.Skip("NOT TESTED: this host has no dash, bash or busybox")
 	}
 	keepFiles(t)
 	return list

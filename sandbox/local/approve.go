@@ -42,7 +42,7 @@ type sessionApproval struct {
 	adds      []record.Approved // by one that was given now
 }
 
-// approve sees to the approval of a command that needs one.
+// approve asks for the approval of a command that needs one.
 func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdict) (sandbox.Approval, sessionApproval, error) {
 	c, p := prepared.command, prepared.profile
 	asked := alwaysScope(c, p, v)

@@ -127,7 +127,7 @@ func TestApprove(t *testing.T) {
 			&sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command was approved"}, time.Minute, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}},
 		"an error": {&approver{answer: sandbox.AnswerOnce, err: errors.New("the socket broke")}, 0,
 			denied("policy requires approval, but asking failed: the socket broke", explain), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}},
-		"nobody is there": {&approver{err: &sandbox.Error{Message: "no one is available to ask", Hint: "use --yes"}}, 0,
+		"no one to ask": {&approver{err: &sandbox.Error{Message: "no one is available to ask", Hint: "use --yes"}}, 0,
 			denied("policy requires approval, but no one is available to ask", "use --yes"), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}},
 	} {
 		t.Run(name, func(t *testing.T) {

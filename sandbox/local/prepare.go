@@ -215,7 +215,7 @@ func (p *prepared) admit(ctx context.Context) (secrets []string, err error) {
 	return secrets, err
 }
 
-// checkWorkspace sees to it that a directory of the workspace is one, and in
+// checkWorkspace makes sure that a directory of the workspace is one, and in
 // it. What is mounted can be looked at; what is in the container itself only
 // shows when the command starts.
 func checkWorkspace(c sandbox.Command) error {

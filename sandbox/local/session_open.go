@@ -75,7 +75,7 @@ func (t *sessionTurn) undo(p *sessionPlace) {
 	}
 }
 
-// findOrCreate sees to it that the session has one, and that it is the command's
+// findOrCreate makes sure that the session has one, and that it is the command's
 // place.
 func (t *sessionTurn) findOrCreate(ctx context.Context, r *record.Record, image sandbox.Image, p *sessionPlace) (found opened, err error) {
 	s := t.session

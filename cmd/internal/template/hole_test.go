@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"belljar/internal/shelltest"
 )
 
 // forms are what may follow a builtin's name.
@@ -44,7 +46,7 @@ func TestBuiltinsDoNotEvaluate(t *testing.T) {
 	if len(scripts) < 100 {
 		t.Errorf("only %d of them take arguments", len(scripts))
 	}
-	for _, shell := range shells(t) {
+	for _, shell := range shelltest.Commands(t) {
 		t.Run(strings.Join(shell, " "), func(t *testing.T) {
 			t.Parallel()
 			mark := filepath.Join(t.TempDir(), "mark")
@@ -69,7 +71,7 @@ func TestBuiltinsDoNotEvaluate(t *testing.T) {
 // That what is refused would make the file shows that one is seen.
 func TestEvaluationIsSeen(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
-	for _, shell := range shells(t) {
+	for _, shell := range shelltest.Commands(t) {
 		if !makes(t, shell, mark, "eval 'touch "+mark+"'") {
 			t.Errorf("%v: eval", shell)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"belljar/internal/shelltest"
 	"belljar/sandbox"
 
 	"pgregory.net/rapid"
@@ -287,21 +288,6 @@ func partsAreTheWhole(t fataler, text string) {
 	}
 }
 
-// shells are those that sh may be.
-func shells(t *testing.T) [][]string {
-	t.Helper()
-	var list [][]string
-	for _, shell := range [][]string{{"dash"}, {"busybox", "sh"}, {"bash", "--posix"}, {"bash"}} {
-		if _, err := exec.LookPath(shell[0]); err == nil {
-			list = append(list, shell)
-		}
-	}
-	if len(list) == 0 {
-		t.Skip("NOT TESTED: there is no dash, busybox or bash")
-	}
-	return list
-}
-
 // In every place where a hole may be, every shell sees one word: the arguments.
 func TestShellsSeeOneWord(t *testing.T) {
 	places := []string{
@@ -323,7 +309,7 @@ func TestShellsSeeOneWord(t *testing.T) {
 		}
 		templates = append(templates, p)
 	}
-	all := shells(t)
+	all := shelltest.Commands(t)
 	check := func(t *rapid.T, args string) {
 		i := rapid.IntRange(0, len(places)-1).Draw(t, "place")
 		commands, err := templates[i].Commands(args)
@@ -355,7 +341,7 @@ func TestHolesBesideText(t *testing.T) {
 		"!{printf '%s\\n' {{{args}}}}":        "{root}",
 		"!{printf '%s\\n' {{args}}#x}":        "root#x",
 	} {
-		for _, shell := range shells(t) {
+		for _, shell := range shelltest.Commands(t) {
 			script := scripts(t, text, "root")
 			out, err := exec.Command(shell[0], append(shell[1:], "-c", script[0])...).CombinedOutput()
 			if err != nil || string(out) != want+"\n" {

@@ -148,7 +148,7 @@ func TestAttributionIsRemembered(t *testing.T) {
 		leaders []int
 	}{
 		{set("A"), []sandbox.Process{proc(10, 0, 10), daemon}, []sandbox.Process{told(proc(10, 0, 10), "A"), told(daemon, "A")}, []int{10}},
-		// B is told to run, and A has ended: its number may be used again.
+		// B starts, and A has ended: its number may be used again.
 		{set("B"), []sandbox.Process{daemon, proc(20, 0, 20)}, []sandbox.Process{told(daemon, "A"), told(proc(20, 0, 20), "B")}, []int{20}},
 		// C's first process has the number that A's had.
 		{set("C"), []sandbox.Process{proc(10, 0, 10), proc(11, 10, 10), daemon}, []sandbox.Process{told(proc(10, 0, 10), "C"), told(proc(11, 10, 10), "C"), told(daemon, "A")}, []int{10}},
