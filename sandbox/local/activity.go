@@ -59,8 +59,8 @@ func (w *watchdog) restart() {
 // deadline is when it fires, or did.
 func (w *watchdog) deadline() time.Time { return w.began.Add(time.Duration(w.due.Load())) }
 
-// pause stops counting until the next restart: whoever reads the output keeps the
-// command waiting, and that is not its silence.
+// pause stops counting until the next restart: while the reader of the output makes the
+// command wait, the command is not silent.
 func (w *watchdog) pause() {
 	if w.timer != nil {
 		w.timer.Stop()

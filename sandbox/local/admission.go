@@ -14,10 +14,10 @@ import (
 // admission lets commands in, first come, first served.
 type admission struct {
 	mu       sync.Mutex
-	admitted int             // that run or wait
-	running  int             // that run
-	queue    []chan struct{} // one for each that waits for others to end; closed at its turn
-	mean     time.Duration   // of how long commands run, as far as seen
+	admitted int             // running and waiting commands
+	running  int             // running commands
+	queue    []chan struct{} // one for each waiting command; closed when it may run
+	mean     time.Duration   // average run time of the commands that ended
 }
 
 // admit takes a place in the queue, or refuses.
@@ -31,7 +31,7 @@ func (a *admission) admit(bounds sandbox.Admission) error {
 	return nil
 }
 
-// busy says when there may be room: once as many commands ended as are ahead.
+// busy estimates when there is room: once as many commands ended as are ahead.
 func (a *admission) busy(bounds sandbox.Admission, message string) error {
 	rounds := time.Duration(1 + len(a.queue)/bounds.MaxRunning)
 	after := min(max(rounds*a.mean, time.Second), time.Minute).Round(time.Second)
@@ -55,7 +55,7 @@ func (a *admission) wait(ctx context.Context, bounds sandbox.Admission) error {
 	case <-ctx.Done():
 	}
 	if !a.withdraw(turn) {
-		return nil // it came at the same moment
+		return nil // its turn came at the same moment
 	}
 	return a.waitError(ctx, bounds)
 }

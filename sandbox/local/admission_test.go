@@ -26,7 +26,7 @@ type crowd struct {
 	most    atomic.Int32
 }
 
-// newCrowd plays scripts, which are durations.
+// newCrowd runs scripts that are durations.
 func newCrowd(t *testing.T, bounds sandbox.Admission) *crowd {
 	t.Helper()
 	c := &crowd{}

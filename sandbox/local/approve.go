@@ -17,8 +17,8 @@ import (
 	"belljar/sandbox/internal/record"
 )
 
-// maxAlways is how many programs one answer can be about for as long as a
-// session lives: more than that nobody reads.
+// maxAlways is how many programs one AnswerAlways can allow for as long as a
+// session exists: a person reads no longer list.
 const maxAlways = 16
 
 // maxQuestions is how many may wait for a person at a time.
@@ -26,20 +26,20 @@ const maxQuestions = 64
 
 var nobody = sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}
 
-// contextHash is a fingerprint of what decides, besides its script, what a command
-// does.
+// contextHash is a fingerprint of everything but the script that decides what a
+// command does.
 func contextHash(c sandbox.Command) string {
 	text, _ := json.Marshal([]any{c.Dir, c.Env, c.Stdin != nil, c.User, c.Image, c.Network, c.Runtime, c.Mounts, c.Tmpfs})
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// sessionApproval is what an approval has to do with the session's others. Each is
-// bound to the container that the session had when it was looked at.
+// sessionApproval connects an approval with earlier ones in the session. Each is
+// bound to the container that the session had at the time.
 type sessionApproval struct {
-	container string            // "" is none yet
+	container string            // "" if there is none yet
 	earlier   bool              // the command runs by an earlier AnswerAlways
-	adds      []record.Approved // by one that was given now
+	adds      []record.Approved // programs that this approval allows
 }
 
 // approve asks for the approval of a command that needs one.
@@ -48,7 +48,7 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 	asked := alwaysScope(c, p, v)
 	container, before, err := l.sessionApprovals(ctx, prepared)
 	if err != nil {
-		return nobody, sessionApproval{}, err // whatever is answered
+		return nobody, sessionApproval{}, err // the answer no longer matters
 	}
 	if container != "" && len(asked) > 0 && !slices.ContainsFunc(asked, func(a record.Approved) bool { return !slices.Contains(before, a) }) {
 		return sandbox.Approval{Answer: sandbox.AnswerAlways, By: "session"}, sessionApproval{container: container, earlier: true}, nil
@@ -86,7 +86,7 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 	return sandbox.Approval{Answer: sandbox.AnswerDeny, By: a.By}, sessionApproval{}, denial(c.Script, v, "not approved")
 }
 
-// askFailed is the denial of a script about which nobody could be asked.
+// askFailed is the denial of a script that needs an approval which no one could give.
 func askFailed(script string, v sandbox.Verdict, why error) *sandbox.Error {
 	e, ok := errors.AsType[*sandbox.Error](why)
 	if !ok {
@@ -97,9 +97,9 @@ func askFailed(script string, v sandbox.Verdict, why error) *sandbox.Error {
 	return refusal
 }
 
-// alwaysScope is what an AnswerAlways would be about, nothing where it must not be given:
-// what only the run reveals could be anything the next time, and so could a
-// program that is where the script is.
+// alwaysScope lists what an AnswerAlways would allow, nothing where it must not be given:
+// a program that only the run reveals may be another one the next time, and so may
+// one in a directory that the script can write.
 func alwaysScope(c sandbox.Command, p sandbox.Profile, v sandbox.Verdict) (list []record.Approved) {
 	if len(v.Unknown) > 0 {
 		return nil
@@ -120,9 +120,9 @@ func alwaysScope(c sandbox.Command, p sandbox.Profile, v sandbox.Verdict) (list 
 	return list
 }
 
-// sessionApprovals is the container that the session has, "" where it has none, and what
-// was approved for as long as it lives. An error is why the command cannot run
-// in it.
+// sessionApprovals returns the session's container, "" where it has none, and what was
+// approved for as long as that exists. An error says why the command cannot run
+// in the session.
 func (l *Local) sessionApprovals(ctx context.Context, prepared *prepared) (container string, list []record.Approved, err error) {
 	c := prepared.command
 	if c.Session == "" {
@@ -130,7 +130,7 @@ func (l *Local) sessionApprovals(ctx context.Context, prepared *prepared) (conta
 	}
 	r, err := record.Store{Dir: l.sessionDir(), Name: c.Session}.Load(ctx)
 	if now := time.Now(); err != nil || r.Container == "" || r.Lost != "" || r.IsExpired(now) || r.IsIdle(now) {
-		return "", nil, nil // as if there were none: its turn tells why
+		return "", nil, nil // no approvals: opening the session reports the error
 	}
 	kept, err := l.Engine.Sessions(ctx, c.Session)
 	i := slices.IndexFunc(kept, func(k sandbox.Kept) bool { return k.ID == r.Container })

@@ -74,8 +74,8 @@ func TestAlwaysIsForThatProgram(t *testing.T) {
 	}
 }
 
-// A rule that narrows what a container has cannot be had in a session that was
-// made with more: nobody is asked for nothing, and the reason is told.
+// A rule with fewer limits than the session's container has is refused without a
+// question, and the error says why.
 func TestNarrowedInASession(t *testing.T) {
 	set := rules.CommandRules{Default: rules.Allow}
 	for name, decision := range map[string]rules.Decision{"make": rules.Ask, "go": rules.Allow} {

@@ -44,7 +44,7 @@ func (asking) JudgeScript(script, _ string) sandbox.Verdict {
 	return v
 }
 
-// approver answers every question alike, and remembers them.
+// approver gives every question the same answer, and remembers the questions.
 type approver struct {
 	mu       sync.Mutex
 	answer   sandbox.Answer
@@ -93,7 +93,7 @@ func changeProfile(l *local.Local, change func(p *sandbox.Profile)) {
 	l.Profiles[sandbox.DefaultProfile] = p
 }
 
-// decided is the last decision that was written down.
+// decided is the last decision that was recorded.
 func (n *notes) decided(t *testing.T) sandbox.AuditDecision {
 	t.Helper()
 	for i := len(n.list) - 1; i >= 0; i-- {
@@ -341,7 +341,7 @@ func TestAlwaysIsNotForTheNextContainer(t *testing.T) {
 	})
 }
 
-// What counts beside the script is told as the policy leaves it.
+// A question shows the environment, mounts and network as the policy leaves them.
 func TestQuestion(t *testing.T) {
 	dir := t.TempDir()
 	bubble(t, nil, func(t *testing.T, s *stage) {

@@ -30,8 +30,8 @@ func (l *Local) audit(c sandbox.Command, r sandbox.AuditRecord) (problem, err er
 	return problem, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the audit log cannot be written, so the command does not run (audit.on_error: refuse)", Err: problem}
 }
 
-// deny records a denial. What cannot be recorded is denied all the same, and its
-// caller told.
+// deny records a denial. If that fails, the command is denied all the same, and the
+// error says so.
 func (l *Local) deny(c sandbox.Command, r sandbox.AuditRecord, refusal error) error {
 	problem, _ := l.audit(c, r)
 	e, ok := errors.AsType[*sandbox.Error](refusal)

@@ -115,7 +115,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// A denial is one record, whoever denies, and says what was asked for.
+// A denial is one record, whatever denies it, and says what was asked for.
 func TestAuditOfDenials(t *testing.T) {
 	dir := t.TempDir()
 	for name, test := range map[string]struct {

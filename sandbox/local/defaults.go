@@ -16,7 +16,7 @@ func New(engine sandbox.Engine, images sandbox.Images) *Local {
 	}
 }
 
-// settingDefaults fills what is left open beside the profiles.
+// settingDefaults fills unset fields other than the profiles.
 func (l *Local) settingDefaults() {
 	d := sandbox.Defaults()
 	setDefault(&l.Admission.MaxRunning, d.Admission.MaxRunning)
@@ -27,8 +27,8 @@ func (l *Local) settingDefaults() {
 	setDefault(&l.Spool.OnError, d.Spool.OnError)
 }
 
-// profileDefaults fills what p leaves open. Nothing is unlimited, or root, for
-// not having been said.
+// profileDefaults fills unset fields of p. An unset field never means unlimited,
+// or root.
 func profileDefaults(p sandbox.Profile) sandbox.Profile {
 	d := sandbox.Defaults().Profile
 	setDefault(&p.Image, d.Image)
@@ -62,7 +62,7 @@ func profileDefaults(p sandbox.Profile) sandbox.Profile {
 	return p
 }
 
-// limitDefaults fills what l leaves open.
+// limitDefaults fills unset fields of l.
 func limitDefaults(l, d sandbox.Limits) sandbox.Limits {
 	setDefault(&l.Memory, d.Memory)
 	setDefault(&l.CPUs, d.CPUs)

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Whatever a profile leaves open is the default's, also a field that is new.
+// Unset fields of a profile get the defaults, also a field that is new.
 func TestOpenFieldsOfProfiles(t *testing.T) {
 	want := sandbox.Defaults().Profile
 	if d := cmp.Diff(want, local.ProfileDefaults(sandbox.Profile{})); d != "" {
@@ -48,7 +48,7 @@ func TestOpenFieldsOfProfiles(t *testing.T) {
 	}
 }
 
-// A Local that says nothing runs commands as one that says all, whoever made it.
+// A Local without settings runs commands as one with all defaults written out.
 func TestZeroIsTheDefault(t *testing.T) {
 	for name, open := range map[string]func(e *sandboxtest.Engine) *local.Local{
 		"New": func(e *sandboxtest.Engine) *local.Local { return local.New(e, &sandboxtest.Images{}) },

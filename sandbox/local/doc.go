@@ -8,7 +8,7 @@
 // # Design
 //
 // A container's main process is a keeper that only waits for its standard input
-// to end, and the command is an exec beside it. So the command's end does not tear
+// to end, and the command is an exec in it. So the command's end does not tear
 // the container down, what it left running can be listed, and when our process
 // dies the engine closes the keeper's input and the container goes too.
 //
@@ -16,20 +16,20 @@
 // profile's pool (warm), or its session's. What it writes is masked, kept in a
 // spool, drawn on its screen and passed on as events, in that order.
 //
-// A program that stays calls [Local.Warm]: containers are then kept ready, and in
-// each waits a gate, a shell that only needs to read its command. It is asked
-// whether it answers before it gets the command, and only one gate gets it: so a
-// command never runs twice. Each container is used once.
+// A long-running program calls [Local.Warm]: containers are then kept ready, and in
+// each waits a gate, a shell that only needs to read its command. The gate must
+// answer before it gets the command, and only one gate gets it: so a command never
+// runs twice. Each container is used once.
 //
-// Secrets go to a gate, too, even in a cold place: the engine shows what an exec is
-// given. They are masked where output comes in, so that nothing behind has one to
-// leak.
+// Secrets go to a gate, too, even in a cold place: the engine shows an exec's
+// environment to anyone who asks. They are masked where output comes in, so that no
+// later step can leak one.
 //
 // A session's container is used again, by commands that trust each other. Its
-// record is a file under a lock that holds across processes. Which command started
-// a process is known from what no process can change (the session of setsid(2)
-// that it began in) or hide (its parent, while it lives), and otherwise only if
-// one command alone could have.
+// record is a file under a lock that holds across processes. A process is attributed
+// to a command by what no process can change (the setsid(2) session that it began in)
+// or hide (its parent, while that exists), and otherwise only if it can belong to
+// one command alone.
 //
-// The package knows no container engine: see [sandbox.Engine].
+// The package is independent of the container engine: see [sandbox.Engine].
 package local

@@ -9,12 +9,12 @@ import (
 	"belljar/sandbox/internal/gate"
 )
 
-// ending is why we ended a command, or that it ended of itself.
+// ending is why we ended a command, or that it ended by itself.
 type ending struct {
-	cause       sandbox.Cause // "" where the command ended of itself
+	cause       sandbox.Cause // "" where the command ended by itself
 	message     string
 	due         time.Time // when its time was up
-	exitedFirst bool      // it had ended of itself by then, too late
+	exitedFirst bool      // it had ended by itself before that, but after due
 }
 
 // partialKept ends the message of a command that we ended.
@@ -54,9 +54,9 @@ func endedBy(r *sandbox.Result, e ending) {
 	}
 }
 
-// exitedWith fills r for a command that ended of itself, as the engine tells it.
-// What the counters say decides only where it explains the status: a killed
-// child that the shell survived is evidence, not the command's fate.
+// exitedWith fills r for a command that ended by itself, with the engine's exit status.
+// Counters decide only where they explain the status: a killed child process that the
+// shell survived is evidence, not the reason for the command's end.
 func exitedWith(r *sandbox.Result, status int, limits sandbox.Limits) {
 	r.ExitCode, r.Cause, r.Status = status, sandbox.CauseExited, sandbox.StatusError
 	if status == 0 {

@@ -10,17 +10,17 @@ import (
 	"belljar/sandbox"
 )
 
-// environ is the command's whole environment: what a terminal has, the profile's
-// variables, then the caller's that the policy allows, then those asked for by
-// value. callerEnv is what of it is the caller's, as it was asked for: as "NAME=value",
-// or as "NAME" where the caller's own was taken.
+// environ is the command's whole environment: what a terminal sets, the profile's
+// variables, then the caller's that the policy allows, then those that the command sets.
+// callerEnv lists the variables that the caller asked for: as "NAME=value",
+// or as "NAME" where the value was taken from the caller's environment.
 func environ(c sandbox.Command, p sandbox.Profile) (all, callerEnv []string, err error) {
 	inherited := map[string]string{}
 	for _, kv := range c.Inherit {
 		name, value, _ := strings.Cut(kv, "=")
 		inherited[name] = value
 	}
-	// What is a secret reaches a command by a rule alone, whatever the list says.
+	// Only a rule gives a secret to a command, even if the allow list names it.
 	secret := func(name string) bool {
 		return slices.ContainsFunc(p.Secrets, func(s sandbox.Secret) bool { return name == s.Name || name == secretVariable(s) })
 	}
@@ -63,9 +63,9 @@ func environ(c sandbox.Command, p sandbox.Profile) (all, callerEnv []string, err
 	return all, slices.Sorted(maps.Values(callers)), err
 }
 
-// terminalName is the caller's TERM, which tells a command in a terminal what it
-// can draw, whatever the policy allows: where it is a name such as terminfo has,
-// and else one that most have.
+// terminalName is the caller's TERM, so that a command in a terminal knows what it can
+// draw, even where the policy does not allow TERM. It must look like a terminfo name;
+// otherwise a common one is used.
 func terminalName(term string) string {
 	const chars = "abcdefghijklmnopqrstuvwxyz0123456789.+-"
 	if term == "" || len(term) > 64 || strings.Trim(term, chars) != "" {
@@ -76,7 +76,7 @@ func terminalName(term string) string {
 
 var errNoName = sandbox.Invalid("write NAME=value", "a variable has no name")
 
-// checkEnviron refuses what the kernel or the engine would fail on, and sorts.
+// checkEnviron refuses what the kernel or the engine cannot pass on, and sorts.
 func checkEnviron(env map[string]string) ([]string, error) {
 	list := make([]string, 0, len(env))
 	size := 0

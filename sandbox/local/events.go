@@ -10,7 +10,7 @@ import (
 )
 
 // eventBuffer is how many events wait for their reader: 4 MiB of the largest
-// chunks. It rides out a reader's pauses; see Execution.Events.
+// chunks. It bridges a reader's pauses; see Execution.Events.
 const eventBuffer = 128
 
 // eventQueue numbers events and passes them on. One goroutine at a time uses it.
@@ -19,9 +19,9 @@ type eventQueue struct {
 	seq      uint64
 	activity *activity
 
-	ending  chan struct{} // closed when we end the command: its output waits for nobody then
-	ended   bool          // nothing waits for the command any more: events wait for their reader
-	dropped int64         // bytes that found no reader while we ended the command
+	ending  chan struct{} // closed when we end the command: output no longer waits for the reader
+	ended   bool          // nothing waits for the command any more: events wait for the reader
+	dropped int64         // bytes that were not read while we ended the command
 }
 
 func newEventQueue(a *activity) *eventQueue {
@@ -132,7 +132,7 @@ type binaryNotice struct {
 
 func (b *binaryNotice) is() bool { return b.sniffer.Binary() }
 
-// write tells whether it is time for a notice.
+// write reports whether it is time for a notice.
 func (b *binaryNotice) write(p []byte) bool {
 	b.sniffer.Write(p)
 	b.total += int64(len(p))

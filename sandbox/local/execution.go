@@ -26,7 +26,7 @@ type execution struct {
 	output   *output
 	kill     context.CancelFunc
 	received time.Time // when the runner took the command
-	placing  time.Time // when its container was looked for
+	placing  time.Time // when the search for its container began
 	result   sandbox.Result
 	notices  []string // to be sent before the result
 	err      error
@@ -101,7 +101,7 @@ func (x *execution) run(ctx, patient context.Context) {
 	events.close(x.notices, &x.result)
 }
 
-// runInTurn waits for the command's turn, in its session and at all, and runs it.
+// runInTurn waits until the session and the limit on commands let it run, and runs it.
 func (x *execution) runInTurn(ctx, patient context.Context) error {
 	bounds := x.local.Admission
 	waiting, cancel := context.WithTimeoutCause(ctx, bounds.MaxWait, errMaxWait)
@@ -134,8 +134,8 @@ func (x *execution) noticeWaiting() {
 	x.output.events.emit(sandbox.Event{Type: sandbox.EventNotice, Waits: true, Data: fmt.Appendf(nil, "waiting for session %q: another command runs in it", x.command.Session)})
 }
 
-// runInContainer finds the command a place, runs it there and leaves. An error
-// means that the command's fate is not set in the result.
+// runInContainer finds a place for the command, runs it there and leaves. After an
+// error the result does not say yet how the command ended.
 func (x *execution) runInContainer(ctx, patient context.Context, session *sessionTurn) error {
 	image, err := x.local.upkeep.images.Resolve(ctx, x.command.Image, x.command.Pull)
 	if err != nil {
@@ -161,8 +161,8 @@ func (x *execution) runInContainer(ctx, patient context.Context, session *sessio
 	return err
 }
 
-// place is one in the session's container, in a warm one, or in one that is made
-// now.
+// place returns a place in the session's container, in a warm one, or in a new
+// one.
 func (x *execution) place(ctx context.Context, image sandbox.Image, session *sessionTurn) (place, error) {
 	if session == nil {
 		spec := specOf(x.command, image)
@@ -180,7 +180,7 @@ func (x *execution) place(ctx context.Context, image sandbox.Image, session *ses
 	return p, err
 }
 
-// apply writes what became of the command's place into the result.
+// apply records in the result how the command's place was cleaned up.
 func (x *execution) apply(c cleanup) {
 	r := &x.result
 	if c.counters != nil {
@@ -201,7 +201,7 @@ func (x *execution) apply(c cleanup) {
 	x.notices = append(x.notices, c.notices...)
 }
 
-// resolveUser gives the command's user its numbers, of the image that it runs in.
+// resolveUser looks up the UID and GID of the command's user in its image.
 func (x *execution) resolveUser(ctx context.Context, image sandbox.Image) (err error) {
 	if x.command.User, err = x.local.upkeep.user(ctx, image, x.command.User); err == nil {
 		x.result.User = x.command.User
@@ -222,8 +222,8 @@ func (x *execution) runInPlace(ctx, patient context.Context, place place) error 
 	return x.supervise(ctx, patient, place, p, giveUp)
 }
 
-// startBackground starts what goes on while the command runs; the function it returns
-// ends that.
+// startBackground starts what runs next to the command; the returned function ends
+// it.
 func (x *execution) startBackground(running sandbox.Running) (end func()) {
 	var all sync.WaitGroup
 	stop := make(chan struct{})
@@ -262,7 +262,7 @@ func (x *execution) resize(running sandbox.Running, stop <-chan struct{}) {
 	}
 }
 
-// timeoutError says what took too long, where that is why it failed.
+// timeoutError names the step that took too long, if a timeout is why it failed.
 func timeoutError(ctx context.Context, err error, what string) error {
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err

@@ -10,8 +10,8 @@ import (
 // maxCachedImages bounds the cache; more are asked for.
 const maxCachedImages = 1000
 
-// imageCache is what references mean, as long as somebody watches that it
-// does not change: to ask the engine takes as long as to start a command.
+// imageCache maps references to images, as long as the engine's events report
+// changes: to ask the engine takes as long as to start a command.
 type imageCache struct {
 	sandbox.Images
 
@@ -23,7 +23,7 @@ type imageCache struct {
 	images   map[string]sandbox.Image
 }
 
-// watch keeps what is known until ctx is cancelled.
+// watch keeps the cache valid until ctx is cancelled.
 func (k *imageCache) watch(ctx context.Context) {
 	k.Watch(ctx, k.changed)
 	k.changed(false)

@@ -21,13 +21,13 @@ type liveViews struct {
 
 	shown    int64     // bytes of output, at the last view
 	binaryAt time.Time // when a view said that it is binary
-	withheld bool      // the end of the last view was left to the next
-	hidden   int       // secrets that a view had, at most
+	withheld bool      // the last view left out the end, which may be the beginning of a secret
+	hidden   int       // largest number of secrets in one view
 }
 
 // run sends a view whenever there is more output and some time has passed, until
-// stop is closed. Who does not read one in time gets a later one: neither the
-// command nor these wait. What may become a secret is left to a later one, too.
+// stop is closed. A slow reader gets fewer views: neither the command nor the views
+// wait for it. Output that may be the beginning of a secret comes in a later view.
 func (l *liveViews) run(every time.Duration, stop <-chan struct{}) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -57,7 +57,7 @@ func (l *liveViews) run(every time.Duration, stop <-chan struct{}) {
 	}
 }
 
-// last is of what no view showed, once nothing more comes.
+// last is a view of the output that no view showed, once the output is complete.
 func (l *liveViews) last() (e sandbox.Event, ok bool) {
 	total := l.spool.Written()
 	if !l.on || total.Bytes == l.shown && !l.withheld {

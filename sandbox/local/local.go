@@ -20,21 +20,21 @@ import (
 type Local struct {
 	Engine    sandbox.Engine
 	Images    sandbox.Images
-	Profiles  map[string]sandbox.Profile // without a DefaultProfile, that of sandbox.Defaults is one
+	Profiles  map[string]sandbox.Profile // without a DefaultProfile, that of sandbox.Defaults is used
 	Admission sandbox.Admission
-	StateDir  string           // where sessions are remembered, and outputs kept; without one there are none
+	StateDir  string           // where sessions are recorded and outputs kept; "" turns both off
 	Spool     sandbox.Spooling // bounds those outputs; Total 0 is that of sandbox.Defaults
 	Viewer    sandbox.Viewer   // nil: no command may have a view, or a screen
-	Approver  sandbox.Approver // nil: what a policy asks about is denied
+	Approver  sandbox.Approver // nil: what needs an approval is denied
 	Auditor   sandbox.Auditor  // nil: nothing is written down
-	Log       *slog.Logger     // what goes on beside the commands; nil is nowhere
+	Log       *slog.Logger     // events other than the commands'; nil logs nothing
 
 	AuditOnError sandbox.AuditAction
 
 	once      sync.Once
 	upkeep    *upkeep
 	admission admission
-	questions atomic.Int32 // that wait for a person
+	questions atomic.Int32 // number of questions that wait for an answer
 	sessions  sessions
 
 	mu    sync.Mutex
@@ -42,9 +42,9 @@ type Local struct {
 	pools map[string]*pool
 }
 
-// Warm keeps containers ready from now on, as the profiles say: for the default
-// profile at once, for others from their first command on. Close ends that. To
-// call it again does nothing.
+// Warm keeps containers ready from now on, as the profiles configure: for the default
+// profile immediately, for others from their first command on. Close ends that. Further
+// calls do nothing.
 func (l *Local) Warm() {
 	l.open()
 	l.mu.Lock()
@@ -60,8 +60,8 @@ func (l *Local) Warm() {
 	l.upkeep.all.Go(l.sweepLogs)
 }
 
-// Close removes what is kept ready and waits until nothing goes on any more.
-// Sessions stay. It comes after the last command's end.
+// Close removes the containers that are kept ready and waits for all background work.
+// Sessions stay. Call it after the last command's end.
 func (l *Local) Close() {
 	l.open()
 	l.upkeep.close()
@@ -119,8 +119,8 @@ func (l *Local) Pools(context.Context) ([]sandbox.PoolStatus, error) {
 	return list, nil
 }
 
-// Expire removes the sessions and outputs whose time is over, as Warm does now and
-// then.
+// Expire removes the sessions and outputs that expired. After Warm this happens
+// periodically.
 func (l *Local) Expire(ctx context.Context) error {
 	_, err := l.ExpireSessions(ctx)
 	return errors.Join(err, l.SweepLogs(ctx))
@@ -149,7 +149,7 @@ func (l *Local) Start(ctx context.Context, c sandbox.Command) (sandbox.Execution
 	return p.Start(ctx)
 }
 
-// checkView refuses what nobody here can show.
+// checkView refuses a view if there is no Viewer that can show it.
 func (l *Local) checkView(c sandbox.Command) error {
 	if l.Viewer == nil && (c.View.Mode != sandbox.ViewNone || c.Live == sandbox.LiveView) {
 		return sandbox.Invalid("ask for none", "this runner has no views")
@@ -171,7 +171,7 @@ func (l *Local) profile(name string) (sandbox.Profile, error) {
 	return p, nil
 }
 
-// known is the profile of that name, whole, if there is one. l.mu is held.
+// known is the profile of that name with its defaults, if there is one. l.mu is held.
 func (l *Local) known(name string) (sandbox.Profile, bool) {
 	p, ok := l.Profiles[name]
 	if ok || name == sandbox.DefaultProfile {
@@ -180,7 +180,7 @@ func (l *Local) known(name string) (sandbox.Profile, bool) {
 	return p, false
 }
 
-// commandDefaults fills what c leaves open from its profile.
+// commandDefaults fills unset fields of c from its profile.
 func commandDefaults(c sandbox.Command, p sandbox.Profile) sandbox.Command {
 	setDefault(&c.ID, newID())
 	setDefault(&c.Profile, sandbox.DefaultProfile)
@@ -228,12 +228,12 @@ func specOf(c sandbox.Command, image sandbox.Image) sandbox.Spec {
 	}
 }
 
-// poolSpec is a container for commands that ask for nothing of their own.
+// poolSpec is a container for commands that override nothing of their profile.
 func poolSpec(p sandbox.Profile, image sandbox.Image) sandbox.Spec {
 	return sandbox.Spec{Image: image, User: p.User, Workdir: p.Workdir, Tmpfs: p.Tmpfs, Limits: p.Limits, Network: p.Network, Runtime: p.Runtime}
 }
 
-// sameContainer tells whether what was kept ready for other will do for p.
+// sameContainer reports whether a container that was made for other also suits p.
 func sameContainer(p sandbox.Profile, other sandbox.Profile) bool {
 	return p.Pool == other.Pool && p.Image == other.Image && p.Pull == other.Pull && p.Workdir == other.Workdir && p.MaxTimeout <= other.MaxTimeout &&
 		poolSpec(p, sandbox.Image{}).Fits(poolSpec(other, sandbox.Image{}))

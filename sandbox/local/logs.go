@@ -14,8 +14,8 @@ import (
 
 func (l *Local) spools() spool.Store { return spool.Store{Dir: l.stateDir("spool"), Spooling: l.Spool} }
 
-// openSpool is called before anything runs: where nothing can be kept, and that
-// is to end the command, it does not begin.
+// openSpool is called before anything runs: if output cannot be kept and on_error
+// is to end the command, the command does not begin.
 func (x *execution) openSpool() error {
 	c, dir := x.command, x.local.spools().Path(x.command.ID)
 	keep := int64(x.local.Spool.Age / time.Second)
@@ -29,8 +29,8 @@ func (x *execution) openSpool() error {
 	return nil
 }
 
-// collect puts what the command wrote into the result, once nothing more comes.
-// Cancelling ctx ends what takes long of it.
+// collect puts the output into the result, once it is complete. Cancelling ctx
+// shortens the slow parts.
 func (x *execution) collect(ctx context.Context) {
 	s, r := x.output.recorder.spool, &x.result
 	if err := s.End(r.Status, r.ExitCode, x.local.Spool.Age); err != nil {
@@ -54,7 +54,7 @@ func (x *execution) collect(ctx context.Context) {
 	}
 }
 
-// summarize waits for its turn: these programs run on our host.
+// summarize waits for a free slot: these programs run on our host.
 func (x *execution) summarize(ctx context.Context) (string, error) {
 	if err := acquire(ctx, x.local.upkeep.summaries); err != nil {
 		return "", err
@@ -65,10 +65,10 @@ func (x *execution) summarize(ctx context.Context) (string, error) {
 	return runSummary(ctx, x.profile.Summarize, from)
 }
 
-// closeSpool leaves what was written to those who ask for it later, if any may.
+// closeSpool leaves the output to later readers, if it may be kept.
 func (x *execution) closeSpool(ctx context.Context) error {
 	s := x.output.recorder.spool
-	neverRan := x.result.ExitCode == sandbox.ExitNeverRan && s.Total == 0 // else only its end is not known
+	neverRan := x.result.ExitCode == sandbox.ExitNeverRan && s.Total == 0 // otherwise only its end is unknown
 	if neverRan || s.Temporary || x.local.Spool.Age == 0 {
 		return s.Remove()
 	}
@@ -154,7 +154,7 @@ func (l *Local) SweepLogs(ctx context.Context) error {
 	return nil
 }
 
-// sweepLogs does so now and then.
+// sweepLogs does so periodically.
 func (l *Local) sweepLogs() {
 	for {
 		if err := l.SweepLogs(l.upkeep.ctx); err != nil {

@@ -317,7 +317,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// A live view comes once in its time, with the newest, and waits for nobody.
+// Live views come at fixed intervals, with the latest output, and never block.
 func TestLiveViews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c := keeping(t, playing(func(p *sandboxtest.Proc) int {
@@ -345,7 +345,7 @@ func TestLiveViews(t *testing.T) {
 			t.Errorf("views of %q bytes", got)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // nobody reads
+	synctest.Test(t, func(t *testing.T) { // no one reads
 		l, c := keeping(t, playing(func(p *sandboxtest.Proc) int {
 			for range 1000 {
 				p.Sleep(time.Second)
@@ -366,7 +366,7 @@ func TestLiveViews(t *testing.T) {
 	})
 }
 
-// Of binary output it is told how much there is, once a second.
+// Notices say how much binary output there is, once a second.
 func TestBinaryNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := begin(t, playing(func(p *sandboxtest.Proc) int {
@@ -435,7 +435,7 @@ func TestScreen(t *testing.T) {
 	})
 }
 
-// A long output is summarized, beside the output itself; that this fails is a
+// A long output is summarized, in addition to the output itself; a failure is a
 // notice.
 func TestSummary(t *testing.T) {
 	for _, test := range []struct {
@@ -486,7 +486,7 @@ type slowViewer struct{ viewer }
 
 func (slowViewer) NewScreen(sandbox.TerminalSize) sandbox.Screen { return &slowScreen{} }
 
-// A screen that takes too long to draw is given up, and the command goes on.
+// A screen that takes too long to draw is given up, and the command continues.
 func TestSlowScreen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, c := keeping(t, playing(func(p *sandboxtest.Proc) int {

@@ -30,7 +30,7 @@ func newLocal(e *sandboxtest.Engine) *local.Local {
 	return &local.Local{Engine: e, Images: &sandboxtest.Images{}, Profiles: map[string]sandbox.Profile{"default": profile()}}
 }
 
-// playing is an engine on which every command is that.
+// playing is an engine on which every command runs play.
 func playing(play func(p *sandboxtest.Proc) int) *sandboxtest.Engine {
 	return &sandboxtest.Engine{Script: play}
 }

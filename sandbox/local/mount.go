@@ -14,7 +14,7 @@ import (
 )
 
 // resolveMounts resolves the sources, so that the policy judges what would be
-// mounted and not what it is called, and asks the policy.
+// mounted and not its name, and asks the policy.
 func resolveMounts(mounts []sandbox.Mount, policy sandbox.Policy) ([]sandbox.Mount, error) {
 	resolved := make([]sandbox.Mount, 0, len(mounts))
 	for _, m := range mounts {
@@ -60,9 +60,9 @@ func resolveSource(m sandbox.Mount, policy sandbox.Policy) (string, error) {
 	return source, nil
 }
 
-// followLinks resolves a path link by link, and refuses one in a directory which
-// commands may write: an earlier one could have planted it, to have the next
-// one's mount show what the link points at.
+// followLinks resolves a path link by link, and refuses a link in a directory that
+// commands may write: one command could have planted it, so that a mount of the next
+// one shows the link's target.
 func followLinks(source string, policy sandbox.Policy) (string, error) {
 	resolved, err := ownfile.Walk(source, func(name string) (fs.FileInfo, error) {
 		about, err := os.Lstat(name)

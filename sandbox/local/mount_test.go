@@ -77,7 +77,7 @@ func TestSteadyMounts(t *testing.T) {
 	root := tree(t, []string{"ws/sub/deep/", "ws/file", "ws2/"}, map[string]string{"link": "ws/sub"})
 	writable := policy{writable: []string{root + "/ws"}}
 	for source, want := range map[string]bool{"ws": true, "": true, "ws2": true, "ws/sub": false, "ws/sub/deep": false, "ws/file": false, "link": false, "ws2/../ws/sub": false} {
-		// What a caller says of it does not count.
+		// The caller's own value does not count.
 		got, err := mount(t, writable, sandbox.Mount{Source: root + "/" + source, Target: "/x", Steady: true})
 		if err != nil || got[0].Steady != want {
 			t.Errorf("%s: %+v, error %v", source, got, err)

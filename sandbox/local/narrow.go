@@ -8,14 +8,14 @@ import (
 	"belljar/sandbox"
 )
 
-// narrowing is what the policy took of a command.
+// narrowing is what the policy took away from a command.
 type narrowing struct {
 	asked sandbox.Command
 	taken sandbox.Grant
 }
 
-// narrow gives the command no more than the grant has, and tells what of that
-// is less than it had.
+// narrow reduces the command to what the grant allows, and returns what it took
+// away.
 func narrow(c sandbox.Command, g sandbox.Grant) (_ sandbox.Command, taken sandbox.Grant) {
 	if c.IdleTimeout == sandbox.NoIdleTimeout && g.IdleTimeout > 0 {
 		c.IdleTimeout = time.Duration(1<<63 - 1)
@@ -50,7 +50,7 @@ func narrowMounts(c *sandbox.Command, g sandbox.MountGrant) (taken sandbox.Mount
 		c.Mounts = nil
 		return sandbox.NoMounts
 	case sandbox.ReadOnlyMounts:
-		c.Mounts = slices.Clone(c.Mounts) // asked for with the others
+		c.Mounts = slices.Clone(c.Mounts) // the mount was requested together with the others
 		for i := range c.Mounts {
 			if c.Mounts[i].Writable {
 				c.Mounts[i].Writable = false
@@ -61,8 +61,8 @@ func narrowMounts(c *sandbox.Command, g sandbox.MountGrant) (taken sandbox.Mount
 	return taken
 }
 
-// fits refuses a command in a session whose container was made as another: it has
-// one set of limits, of which no command can have less. Users may differ.
+// fits refuses a command in a session whose container was made with more: a container
+// has one set of limits, and no command in it can have less. Users may differ.
 func (n narrowing) fits(c sandbox.Command, made sandbox.Kept, image sandbox.Image) error {
 	c.User, n.asked.User = made.User, made.User
 	if made.Print == specOf(c, image).Print() {

@@ -8,8 +8,8 @@ import (
 	"belljar/sandbox/internal/spool"
 )
 
-// output is the way of what a command writes: masked, kept in its spool, drawn on
-// its screen, and passed on as events. The engine's one reader writes to it.
+// output is the path of a command's output: it is masked, kept in a spool, drawn on
+// the screen, and passed on as events. One reader of the engine's stream writes to it.
 type output struct {
 	activity *activity
 	masks    *mask.Masks // nil: nothing is masked
@@ -44,14 +44,14 @@ func (o *output) begin(idle time.Duration) {
 	close(o.activity.begun)
 }
 
-// write takes what the command wrote. What is held back for a while counts as a
-// sign of life now.
+// write takes the command's output. Output that is held back for a while restarts the
+// idle timer now.
 func (o *output) write(s spool.Stream, p []byte) {
 	o.activity.heard()
 	o.pass(s, o.masker.feed(s, p))
 }
 
-// flush passes on what was held back, once nothing more comes.
+// flush passes on what was held back, once the output is complete.
 func (o *output) flush() {
 	for _, s := range []spool.Stream{spool.Stdout, spool.Stderr} {
 		o.pass(s, o.masker.flush(s))
@@ -101,7 +101,7 @@ func (m masker) flush(s spool.Stream) []byte {
 	return m[s].Flush()
 }
 
-// count is how many secrets there were.
+// count is the number of secrets found.
 func (m masker) count() (n int) {
 	for _, stream := range m {
 		if stream != nil {
@@ -111,7 +111,7 @@ func (m masker) count() (n int) {
 	return n
 }
 
-// recorder keeps output in a spool, and says when that ends the command.
+// recorder keeps output in a spool, and signals when that must end the command.
 type recorder struct {
 	spool   *spool.Spool
 	onError sandbox.SpoolAction // where that fails

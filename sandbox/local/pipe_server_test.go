@@ -21,7 +21,7 @@ type half struct {
 	executions map[string]sandbox.Execution
 }
 
-// close tells what is left.
+// close reports what is left.
 func (h *half) close() error {
 	h.Close()
 	if n := len(h.engine.Left()); n > 0 {
@@ -105,7 +105,7 @@ func (h *half) answer(ctx context.Context, q request) (a response) {
 	return a
 }
 
-// run prepares a command, runs it, and tells its events. Its client's end cancels
+// run prepares a command, runs it, and sends its events. Its client's end cancels
 // it.
 func (h *half) run(ctx context.Context, cancel context.CancelFunc, w *wire, q request, c sandbox.Command) {
 	sizes := make(chan sandbox.TerminalSize, 1) // the latest: none waits for the command

@@ -21,7 +21,7 @@ import (
 
 // A second implementation of Runner: its other half is in another process, and
 // between them are socket pairs. For each call the client sends one over a
-// control socket, and a second where the command has stdin, so that nobody who
+// control socket, and a second where the command has stdin, so that no one who
 // does not read holds up others. Messages are lines of JSON.
 
 // request is what a client says.
@@ -91,7 +91,7 @@ func pair(kind int) (*net.UnixConn, int, error) {
 	return c, fds[1], err
 }
 
-// pipeVariable tells a test's process that it is the other half of Runners.
+// pipeVariable makes a test's process the server of Runners.
 const pipeVariable = "BELLJAR_TEST_RUNNER"
 
 // pipe is another process, which has the other halves of Runners.

@@ -16,11 +16,11 @@ type place interface {
 	Info() sandbox.ContainerInfo
 	// Start starts the command. Cancelling patient gives up waiting for its end.
 	Start(ctx, patient context.Context, stdout, stderr io.Writer) (process, error)
-	// Processes lists what runs, with the commands that started it.
+	// Processes lists what runs, with the commands that started each process.
 	Processes(ctx context.Context) ([]sandbox.Process, error)
 	// Counters are what the command used and ran into.
 	Counters(ctx context.Context) (sandbox.Counters, error)
-	// Keeps tells whether what the command leaves running stays, with the
+	// Keeps reports whether what the command leaves running stays, with the
 	// container.
 	Keeps() bool
 	// End ends the command for that reason, so that its exit becomes ready.
@@ -30,14 +30,14 @@ type place interface {
 	Leave(ctx context.Context, r sandbox.Result, err error) cleanup
 }
 
-// cleanup is what ending a command, or leaving its place, did and found out.
+// cleanup reports what ending a command, or leaving its place, did and found out.
 type cleanup struct {
-	counters    *sandbox.Counters // to the container's end; nil where it did not end, or that is unknown
-	removeError string            // the container may still be there, and why
-	killed      []sandbox.Process // alone, as the container stays
-	listed      bool              // what runs was listed anew:
+	counters    *sandbox.Counters // up to the container's end; nil where it did not end, or they are unknown
+	removeError string            // why the container may still exist; "" if it is gone
+	killed      []sandbox.Process // only these were killed, as the container stays
+	listed      bool              // what runs was listed again:
 	processes   []sandbox.Process
-	sessionLost string // why the session has no container any more
+	sessionLost string // why the session no longer has a container
 	notices     []string
 }
 

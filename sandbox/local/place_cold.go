@@ -13,8 +13,8 @@ type coldPlace struct {
 	removed bool
 }
 
-// cold makes a container. One that has a gate, but no place yet, is removed where
-// that fails.
+// cold makes a container. If that fails with a gate open but no place yet, the container
+// is removed.
 func (x *execution) cold(ctx context.Context, spec sandbox.Spec) (place, error) {
 	x.local.upkeep.cold.Add(1)
 	defer x.local.upkeep.cold.Add(-1)
@@ -28,7 +28,7 @@ func (x *execution) cold(ctx context.Context, spec sandbox.Spec) (place, error) 
 	if !gate.Required(x.command, x.secrets) {
 		return p, nil
 	}
-	p.line, _ = x.line() // as Prepare saw to
+	p.line, _ = x.line() // Prepare checked it
 	if p.gate, err = gate.Open(ctx, box, x.command.User); err != nil {
 		x.apply(p.End(ctx, ""))
 		return nil, timeoutError(ctx, err, "opening the container")
@@ -53,13 +53,13 @@ func (p *coldPlace) Counters(ctx context.Context) (sandbox.Counters, error) {
 	return ownCounters(c, sandbox.Counters{}), err
 }
 
-// ownCounters are a command's counters, of a container that had counted those before.
+// ownCounters are the command's share of a container's counters, which were before earlier.
 func ownCounters(c, before sandbox.Counters) sandbox.Counters {
 	c.OOMKills = max(0, c.OOMKills-before.OOMKills)
 	c.PidsLimitHits = max(0, c.PidsLimitHits-before.PidsLimitHits)
 	c.CPUSeconds = max(0, c.CPUSeconds-before.CPUSeconds)
 	if c.OOMKills > 0 && !c.Stopped {
-		c.KilledBy = "" // the container's own process was the kernel's choice
+		c.KilledBy = "" // the kernel killed one process of the container, not the container
 	}
 	return c
 }

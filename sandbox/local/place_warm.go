@@ -8,15 +8,15 @@ import (
 	"belljar/sandbox/internal/gate"
 )
 
-// warmPlace is a container of a pool. It was there before its command, and is
-// removed when nobody waits for that any more.
+// warmPlace is a container of a pool. It existed before its command, and is
+// removed in the background.
 type warmPlace struct {
 	coldPlace
 	pool *pool
 }
 
-// warm is a place in a container of the profile's pool, nil where none fits or
-// answers. It waits for one that is being made, for a while.
+// warm returns a place in a container of the profile's pool, nil where none fits or
+// answers. It waits a while for one that is being made.
 func (x *execution) warm(ctx context.Context, spec sandbox.Spec) place {
 	pool := x.local.pool(x.command.Profile)
 	if x.command.TTY != nil || pool == nil || !pool.fits(x.command, spec) {

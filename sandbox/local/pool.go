@@ -16,13 +16,13 @@ const (
 	refillPause     = time.Second
 	refillPauseMost = 30 * time.Second
 
-	// youngest is how long a container must be of use so that it is none of
-	// those that cannot be made.
+	// youngest is how long a container must have been usable; one that fails sooner
+	// counts as a failure to make it.
 	youngest = 5 * time.Second
 
 	// yieldCold is how long a pool holds back for commands that make their own
 	// containers, and yieldWarm for those that are short: making a container
-	// beside one would double the few milliseconds that it takes.
+	// at the same time would double the few milliseconds that they take.
 	yieldCold  = time.Second
 	yieldWarm  = 100 * time.Millisecond
 	yieldPause = 2 * time.Millisecond
@@ -34,21 +34,21 @@ type pool struct {
 	*upkeep
 	name    string
 	profile sandbox.Profile
-	wake    chan struct{} // holds at most one: something changed
+	wake    chan struct{} // holds at most one signal: something changed
 	stop    context.CancelFunc
-	done    chan struct{} // closed when what it made is being removed
+	done    chan struct{} // closed when the removal of its containers has begun
 
 	mu      sync.Mutex
-	stale   bool             // some image changed: this one may have
+	stale   bool             // some image changed: maybe this one
 	image   sandbox.Image    // of the containers that are ready
 	ready   []*warmContainer // the oldest first
 	making  int
-	begun   []time.Time // when each began that is being made by now, the oldest first
-	waiters []*waiter   // the first come first
-	target  int         // how many are to be ready
-	missed  time.Time   // when last there was none, or one less was to be ready
+	begun   []time.Time // start times of the containers being made, the oldest first
+	waiters []*waiter   // in order of arrival
+	target  int         // how many should be ready
+	missed  time.Time   // when a container was last missing, or target last lowered
 	pause   time.Duration
-	retry   time.Time // when to make one again, after a failure
+	retry   time.Time // earliest time of the next try, after a failure
 	logged  string    // the failure that was logged last
 	status  sandbox.PoolStatus
 }
@@ -58,11 +58,11 @@ type warmContainer struct {
 	box   sandbox.Container
 	gate  *gate.Gate
 	born  time.Time
-	taken chan struct{} // closed when it waits no more
+	taken chan struct{} // closed when it no longer waits
 }
 
-// startPool keeps a pool until ctx is cancelled or it is stopped. Then what it
-// has is removed.
+// startPool keeps a pool until ctx is cancelled or it is stopped. Then its
+// containers are removed.
 func (h *upkeep) startPool(ctx context.Context, name string, p sandbox.Profile) *pool {
 	ctx, stop := context.WithCancel(ctx)
 	pool := &pool{upkeep: h, name: name, profile: p, wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}), target: p.Pool.Min}
@@ -86,20 +86,20 @@ func (p *pool) changed() {
 	}
 }
 
-// fits tells whether the pool's containers will do for the command, whose profile
-// may have been another when it came. They are swept away some time after the
-// pool's longest timeout.
+// fits reports whether the pool's containers suit the command, whose profile may have
+// changed since it came. They are swept some time after the pool's longest
+// timeout.
 func (p *pool) fits(c sandbox.Command, spec sandbox.Spec) bool {
 	made := poolSpec(p.profile, spec.Image)
 	if made.User.Name != "" && made.User.Name == spec.User.Name {
-		made.User = spec.User // the same name in the same image
+		made.User = spec.User // both mean the same name in the same image
 	}
 	return spec.Fits(made) && spec.Image.Reference == p.profile.Image && c.Timeout <= p.profile.MaxTimeout
 }
 
-// take gives out the oldest container of that image, once. Where there is none it
-// may give a wait for the next; both are nil where that is not worth it. It is for
-// a command that fits.
+// take returns the oldest container of that image; each is taken once. Without one it
+// may return a waiter for the next; both are nil where waiting does not pay. The
+// command must fit.
 func (p *pool) take(image sandbox.Image) (*warmContainer, *waiter) {
 	defer p.changed()
 	p.mu.Lock()
@@ -121,7 +121,7 @@ func (p *pool) take(image sandbox.Image) (*warmContainer, *waiter) {
 	return m, nil
 }
 
-// useImage drains what was made of another image than the reference means now.
+// useImage drains the containers of an image that the reference no longer means.
 func (p *pool) useImage(image sandbox.Image) {
 	if p.image.ID != image.ID {
 		p.drain(len(p.ready))
@@ -159,7 +159,7 @@ func (p *pool) run(ctx context.Context) {
 	}
 }
 
-// imagesChanged has the pool look whether its own did.
+// imagesChanged makes the pool check whether its own image changed.
 func (p *pool) imagesChanged() {
 	p.mu.Lock()
 	p.stale = true
@@ -167,8 +167,8 @@ func (p *pool) imagesChanged() {
 	p.changed()
 }
 
-// checkImage drains what was made of an image that its name no longer means. One that
-// went away is none, and is not fetched only for that.
+// checkImage drains the containers of an image that its name no longer means. An image
+// that was removed is not pulled just for this check.
 func (p *pool) checkImage(ctx context.Context) {
 	p.mu.Lock()
 	stale := p.stale && len(p.ready) > 0
@@ -184,8 +184,8 @@ func (p *pool) checkImage(ctx context.Context) {
 	}
 }
 
-// refill drains what is too old, and has made what is missing. It returns how
-// long that will do.
+// refill drains what is too old, and starts making what is missing. It returns the
+// time until the next refill.
 func (p *pool) refill(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -52,7 +52,7 @@ func (p *pool) started() time.Time {
 	return now
 }
 
-// recordSuccess says that a container was of use.
+// recordSuccess resets the pause after failures: a container was usable.
 func (p *pool) recordSuccess() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *pool) clearFailures() { p.pause, p.logged = 0, "" }
 func (p *pool) recordFailure(err error) {
 	p.status.Error = err.Error()
 	if time.Now().Before(p.retry) {
-		return // tried at the same time as one that failed
+		return // started before the failure of another
 	}
 	p.pause = min(max(2*p.pause, refillPause), refillPauseMost)
 	p.retry = time.Now().Add(p.pause)
@@ -74,8 +74,8 @@ func (p *pool) recordFailure(err error) {
 	p.logged = err.Error()
 }
 
-// spec waits for one of the makers, and is what it makes. An error lets go of the
-// maker.
+// spec waits for a free maker, and returns the container to make. On an error the maker
+// is released.
 func (p *pool) spec(ctx context.Context) (spec sandbox.Spec, err error) {
 	select {
 	case p.makers <- struct{}{}:
@@ -118,7 +118,7 @@ func (p *pool) make(ctx context.Context, spec sandbox.Spec) (*warmContainer, err
 	return &warmContainer{box: box, gate: gate, born: time.Now(), taken: make(chan struct{})}, nil
 }
 
-// yield holds back for commands, but not for ever: a steady stream of them is
+// yield waits while commands are busy, but not for ever: a steady stream of them is
 // what the pool is for.
 func (p *pool) yield(ctx context.Context) {
 	for begun := time.Now(); ; {
@@ -134,7 +134,7 @@ func (p *pool) yield(ctx context.Context) {
 	}
 }
 
-// watch takes a container out of the pool as soon as it is of no use.
+// watch takes a container out of the pool as soon as it cannot be used any more.
 func (p *pool) watch(ctx context.Context, m *warmContainer) {
 	select {
 	case <-m.taken:
@@ -155,7 +155,7 @@ func (p *pool) watch(ctx context.Context, m *warmContainer) {
 	}
 }
 
-// replace removes a container that is of no use and in no list.
+// replace removes a container that cannot be used and is in no list.
 func (p *pool) replace(m *warmContainer, why string) {
 	p.mu.Lock()
 	p.status.Lost++

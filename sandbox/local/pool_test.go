@@ -371,7 +371,7 @@ func TestMuteGatesHoldNoCommand(t *testing.T) {
 	})
 }
 
-// A shell that is none: what it says is not the command's, and it is not told
+// A shell that is not a gate: its output is not the command's, and it never gets
 // the command where it says too much.
 func TestHostileGate(t *testing.T) {
 	pid := func(p *sandboxtest.Proc) { fmt.Fprintln(p.Stdout, 7) }
@@ -712,7 +712,7 @@ func TestPoolPauseGrowsByTries(t *testing.T) {
 }
 
 // Once a bug of pool.lose: a container that ends as soon as it is ready, as with a limit
-// that it cannot live in, is made anew without a pause, for ever.
+// that it cannot live in, is made again without a pause, for ever.
 func TestPoolPausesWhereContainersEndAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := playing(sleep(time.Second))
@@ -857,7 +857,7 @@ func TestRefillHoldsBack(t *testing.T) {
 	}
 }
 
-// Close leaves nothing, whatever goes on.
+// Close leaves nothing behind, at any moment.
 func TestClose(t *testing.T) {
 	for name, engine := range map[string]*sandboxtest.Engine{
 		"at rest":    {},
@@ -978,8 +978,8 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// Nobody waits for the removal of a pool's container: one that fails is tried
-// again, and told.
+// A pool's container is removed in the background: a failed removal is tried
+// again, and logged.
 func TestWarmRemoveIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tries atomic.Int32

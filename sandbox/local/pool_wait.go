@@ -9,18 +9,18 @@ import (
 )
 
 // makingWait is how long a command waits for a container that the pool began to
-// make before the command came. That one has a head start, and making another
-// beside it would slow down both. One that takes longer is not waited for.
+// make before the command came. That one has a head start, and making another at
+// the same time would slow down both. After that the command makes its own.
 const makingWait = time.Second
 
 // waiter is a command that waits for the next container of that image.
 type waiter struct {
 	image string              // its ID
-	next  chan *warmContainer // holds one; nil is none
+	next  chan *warmContainer // holds the container; nil if there is none
 }
 
-// get is take, but where there is none it waits for one that is being made and
-// that nobody else waits for, until ctx ends.
+// get is take, but where no container is ready it waits for one that is being made and
+// that is not promised to another waiter, until ctx ends.
 func (p *pool) get(ctx context.Context, image sandbox.Image) *warmContainer {
 	m, w := p.take(image)
 	if w == nil {
@@ -39,8 +39,8 @@ func (p *pool) get(ctx context.Context, image sandbox.Image) *warmContainer {
 	return <-w.next // which may have come at the same moment
 }
 
-// wait is nil where no container is being made that will soon be there, and that
-// nobody waits for.
+// wait is nil where no container is being made that will be ready soon and that is not
+// promised to another waiter.
 func (p *pool) wait(image sandbox.Image) *waiter {
 	late := slices.IndexFunc(p.begun, func(at time.Time) bool { return time.Since(at) < makingWait })
 	if late < 0 || len(p.begun)-late <= len(p.waiters) {
@@ -51,7 +51,7 @@ func (p *pool) wait(image sandbox.Image) *waiter {
 	return w
 }
 
-// hand gives a new container to the first command that waits for such a one.
+// hand gives a new container to the first waiter for that image.
 func (p *pool) hand(m *warmContainer, image sandbox.Image) bool {
 	i := slices.IndexFunc(p.waiters, func(w *waiter) bool { return w.image == image.ID })
 	if i < 0 {
@@ -73,8 +73,8 @@ func (p *pool) release(i int) {
 	w.next <- nil
 }
 
-// finished is called when a container that was being made is made, or failed. Those
-// who came last have none to wait for then.
+// finished is called when a container was made, or failed. The waiters that came last
+// stop waiting if no container is being made for them.
 func (p *pool) finished(began time.Time) {
 	if i := slices.Index(p.begun, began); i >= 0 {
 		p.begun = slices.Delete(p.begun, i, i+1)

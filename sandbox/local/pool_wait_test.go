@@ -40,8 +40,8 @@ func slowEngine(play func(p *sandboxtest.Proc) int, takes ...time.Duration) *san
 	return engine
 }
 
-// A command that comes while a container is being made takes that one: none is
-// made beside it.
+// A command that comes while a container is being made takes that one: no second one
+// is made.
 func TestCommandWaitsForTheOneBeingMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := slowEngine(sleep(time.Second), 500*time.Millisecond)
@@ -120,7 +120,7 @@ func TestWaitEndsWithTheFailure(t *testing.T) {
 	})
 }
 
-// A pool that ends leaves nobody waiting.
+// A pool that ends leaves no one waiting.
 func TestWaitEndsWithThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine := slowEngine(sleep(time.Second), 900*time.Millisecond, 500*time.Millisecond)

@@ -16,8 +16,8 @@ import (
 	"belljar/sandbox"
 )
 
-// prepared is a command that may run: it was checked, judged, approved where its
-// policy wants that, and the audit says so.
+// prepared is a command that may run: it was checked, judged, approved if the policy
+// requires that, and recorded in the audit log.
 type prepared struct {
 	local     *Local
 	command   sandbox.Command
@@ -54,8 +54,8 @@ func (l *Local) prepare(ctx context.Context, c sandbox.Command) (*prepared, erro
 	return nil, err
 }
 
-// complete checks a command, and fills what it leaves open. It tells what of the
-// environment is the caller's.
+// complete checks a command, and fills unset fields. It returns which variables of the
+// environment are the caller's.
 func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Command, callerEnv []string, err error) {
 	relative := c.Dir != "" && !path.IsAbs(c.Dir)
 	if relative {
@@ -69,7 +69,7 @@ func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Comman
 		return c, nil, err
 	}
 	if c.User.Name != "" {
-		c.User, _ = names.ParseUser(c.User.Name) // whatever numbers came with it
+		c.User, _ = names.ParseUser(c.User.Name) // ignores any numbers that came with it
 	}
 	if c.Session != "" && l.StateDir == "" {
 		return c, nil, sandbox.Invalid("set HOME or XDG_STATE_HOME", "session %q: there is no state directory", c.Session)
@@ -82,7 +82,7 @@ func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Comman
 	}
 	env, callerEnv, err := environ(c, p)
 	if err != nil {
-		return c, nil, err // with what was asked for
+		return c, nil, err // with the mounts as requested
 	}
 	c.Env = env
 	mounts, err := resolveMounts(c.Mounts, p.Policy)
@@ -96,7 +96,7 @@ func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Comman
 	return c, callerEnv, nil
 }
 
-// judge asks the policy and, where that asks, a person, about the command as the
+// judge asks the policy and, if that requires it, a person to approve the command as the
 // policy leaves it.
 func (l *Local) judge(ctx context.Context, c sandbox.Command, callerEnv []string, p sandbox.Profile) (*prepared, error) {
 	v, err := l.verdict(c, p)
@@ -134,8 +134,8 @@ func (l *Local) judge(ctx context.Context, c sandbox.Command, callerEnv []string
 	return ready, nil
 }
 
-// verdict is the policy's, for one that is let in: it takes a while, of a long
-// script. A person is waited for outside.
+// verdict asks the policy. The command holds a place in the queue meanwhile, as a long
+// script takes a while; it holds none while a person is asked.
 func (l *Local) verdict(c sandbox.Command, p sandbox.Profile) (sandbox.Verdict, error) {
 	if err := l.admission.admit(l.Admission); err != nil {
 		return sandbox.Verdict{}, err
@@ -147,8 +147,8 @@ func (l *Local) verdict(c sandbox.Command, p sandbox.Profile) (sandbox.Verdict, 
 	return p.Policy.JudgeScript(c.Script, c.Dir), nil
 }
 
-// grant makes the command what the policy leaves of it, or refuses what cannot
-// be had with that.
+// grant reduces the command to what the policy allows, or refuses what is impossible
+// with that.
 func (p *prepared) grant(v sandbox.Verdict) (err error) {
 	p.narrowing.asked = p.command
 	p.command, p.narrowing.taken = narrow(p.command, v.Grant)
@@ -194,13 +194,13 @@ func reason(refusal error) string {
 func (p *prepared) Start(ctx context.Context) (sandbox.Execution, error) {
 	secrets, err := p.admit(ctx)
 	if err != nil {
-		p.local.audit(p.command, endRecord(sandbox.Refused(p.command, err))) // it was allowed; it does not run in any case
+		p.local.audit(p.command, endRecord(sandbox.Refused(p.command, err))) // its allow record is written; this one says that it did not run
 		return nil, err
 	}
 	return start(ctx, p, secrets), nil
 }
 
-// admit is let in, with the secrets' values.
+// admit takes a place in the queue, and returns the secrets' values.
 func (p *prepared) admit(ctx context.Context) (secrets []string, err error) {
 	l := p.local
 	if err := l.admission.admit(l.Admission); err != nil {
@@ -215,11 +215,11 @@ func (p *prepared) admit(ctx context.Context) (secrets []string, err error) {
 	return secrets, err
 }
 
-// checkWorkspace makes sure that a directory of the workspace is one, and in
-// it. What is mounted can be looked at; what is in the container itself only
-// shows when the command starts.
+// checkWorkspace checks that a directory of the workspace is one, and inside it. Only
+// what is mounted can be checked on the host; what is in the container itself shows
+// when the command starts.
 func checkWorkspace(c sandbox.Command) error {
-	var over sandbox.Mount // the innermost
+	var over sandbox.Mount // the innermost mount
 	for _, m := range c.Mounts {
 		if target.Within(m.Target, c.Dir) && len(m.Target) > len(over.Target) {
 			over = m

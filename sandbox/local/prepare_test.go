@@ -81,8 +81,8 @@ func TestGrantNarrows(t *testing.T) {
 	}
 }
 
-// Nobody need wonder why a variable is not there.
-func TestWithheldSecretsAreTold(t *testing.T) {
+// A notice explains why a variable is missing.
+func TestWithheldSecretsAreReported(t *testing.T) {
 	runner := newLocal(playing(func(*sandboxtest.Proc) int { return 0 }))
 	p := profile()
 	p.Policy = verdict{Decision: sandbox.Allow, Withheld: []string{"A", "B"}}

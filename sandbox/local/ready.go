@@ -9,13 +9,13 @@ import (
 	"belljar/sandbox"
 )
 
-// readyPoll is how often a pool is asked whether it is full. To make one container
+// readyPoll is how often Ready checks whether the pool is full. To make one container
 // takes some hundred milliseconds.
 const readyPoll = 10 * time.Millisecond
 
 // Ready warms the Local, if Warm has not, and waits until the default profile's
 // pool is full: the next commands then start in milliseconds. Where the profile
-// has no pool there is nothing to wait for. The error says why the pool cannot be
+// has no pool, it returns at once. The error says why the pool cannot be
 // filled now. The Local tries again later all the same, and so may the caller.
 func (l *Local) Ready(ctx context.Context) error {
 	l.Warm()

@@ -12,7 +12,7 @@ const (
 	// some short sequences cost a whole screen.
 	screenTime = 5 * time.Second
 
-	// screenPiece is drawn without a look at the clock.
+	// screenPiece is how much is drawn between two looks at the clock.
 	screenPiece = 512
 )
 
@@ -21,11 +21,11 @@ type screen struct {
 	mu      sync.Mutex
 	grid    sandbox.Screen // nil without a terminal
 	took    time.Duration  // to draw
-	tooSlow bool           // it is given up
+	tooSlow bool           // drawing was given up
 }
 
-// write draws output, for as long as that does not take too long: the command
-// waits for it.
+// write draws output, unless that took too long already: the command waits for
+// it.
 func (s *screen) write(p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,7 @@ const (
 	secretTimeout = 10 * time.Second
 )
 
-// secretVariable is whose value it is; "" is none's.
+// secretVariable is the variable that holds the secret's value, "" if none does.
 func secretVariable(s sandbox.Secret) string {
 	if s.From == sandbox.SecretEnv && s.Variable == "" {
 		return s.Name
@@ -57,8 +57,8 @@ func grantedSecrets(c sandbox.Command, p sandbox.Profile, callerEnv []string, g 
 	return nil, nil
 }
 
-// checkSteering refuses a caller's variables that have other programs run than
-// those that rules name, or lead secrets elsewhere than to these.
+// checkSteering refuses variables of the caller that would run other programs than those
+// that rules name, or send secrets elsewhere.
 func checkSteering(p sandbox.Profile, callerEnv []string, what string) error {
 	for _, kv := range callerEnv {
 		name := nameOf(kv)
@@ -70,7 +70,7 @@ func checkSteering(p sandbox.Profile, callerEnv []string, what string) error {
 	return nil
 }
 
-// fetch gets the values, as "NAME=value". Its errors hold nothing of them.
+// fetch gets the values, as "NAME=value". Its errors never contain a value.
 func (l *Local) fetch(ctx context.Context, list []sandbox.Secret) (all []string, err error) {
 	for _, s := range list {
 		var value string
@@ -134,9 +134,9 @@ func checkSecret(s sandbox.Secret, value string) error {
 	return nil
 }
 
-// readSecret reads a file as far as it may be a secret, and a byte more. One that
-// does not answer, as of a server that is gone, is waited for no longer than a
-// program: the read is then left to end by itself, since nothing can end it.
+// readSecret reads a file up to one byte more than a secret may have. A file that
+// does not answer, as on a server that is gone, gets no more time than a program:
+// the read is then left to end by itself, since nothing can end it.
 func readSecret(ctx context.Context, name string) (string, error) {
 	if !filepath.IsAbs(name) {
 		return "", fmt.Errorf("%q is not absolute", name)
@@ -160,8 +160,8 @@ func readSecret(ctx context.Context, name string) (string, error) {
 	}
 }
 
-// readRegular opens what it then looks at: between the two, a FIFO could take its
-// place, and without O_NONBLOCK to open that waits for a writer.
+// readRegular checks the file that it opened: between a check and an open, a FIFO could
+// replace it, and without O_NONBLOCK opening that waits for a writer.
 func readRegular(name string, most int64) (string, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -179,8 +179,8 @@ func readRegular(name string, most int64) (string, error) {
 	return string(text), err
 }
 
-// runForSecret runs a program as Summarize does. Nothing that it writes is part
-// of an error: some print what they failed on.
+// runForSecret runs a program as Summarize does. Errors contain nothing that it
+// writes: some programs print what they failed on.
 func runForSecret(ctx context.Context, command []string) (string, error) {
 	if len(command) == 0 {
 		return "", errors.New("the command is empty")
@@ -200,7 +200,7 @@ func runForSecret(ctx context.Context, command []string) (string, error) {
 	return string(stdout.kept), nil
 }
 
-// secretBuffer keeps as much as readSecret.
+// secretBuffer keeps as much as readSecret reads.
 type secretBuffer struct{ kept []byte }
 
 func (b *secretBuffer) Write(p []byte) (int, error) {
@@ -225,8 +225,8 @@ func nameOf(kv string) string {
 	return name
 }
 
-// checkDelivery refuses what cannot go the command's way, which is, where it has
-// secrets, not the engine's API but the stdin of a shell.
+// checkDelivery refuses what a gate cannot pass on: a command with secrets does not go
+// through the engine's API but through the stdin of a shell.
 func checkDelivery(c sandbox.Command, secrets []string) error {
 	all := withSecrets(c, secrets)
 	if err := checkArguments(all); err != nil || !gate.Required(c, secrets) {

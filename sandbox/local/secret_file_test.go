@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A FIFO that takes a file's place, at whichever moment, is not waited for.
+// A FIFO that replaces a file, at any moment, does not block.
 func TestSecretIsNotReadFromAFIFO(t *testing.T) {
 	dir := t.TempDir()
 	name, fifo, file := filepath.Join(dir, "name"), filepath.Join(dir, "fifo"), filepath.Join(dir, "file")

@@ -7,7 +7,7 @@ import (
 	"belljar/sandbox/internal/gate"
 )
 
-// values are the secrets' own.
+// values are the secrets' values.
 func (r *request) values() (list []string) {
 	for _, kv := range r.secrets {
 		_, value, _ := strings.Cut(kv, "=")
@@ -25,8 +25,8 @@ func (r *request) line() (string, bool) {
 	return gate.Line(withSecrets(r.command, r.secrets), most)
 }
 
-// maskResult takes the secrets out of all but the output, once it is all
-// there: processes may have one among their arguments.
+// maskResult masks all of the result but the output, once the result is complete:
+// processes may have a secret among their arguments.
 func (x *execution) maskResult() {
 	masks := x.output.masks
 	if masks == nil {

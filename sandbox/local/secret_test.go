@@ -25,8 +25,8 @@ import (
 
 const theSecret = "sk-1234567890 'it\"s\\n\n$(second) line"
 
-// watched is an engine that remembers what it was told: of containers and execs,
-// which a real one shows to whoever asks, and on their stdins.
+// watched is an engine that records what it receives: for containers and execs,
+// which a real one shows to anyone who asks, and on their stdins.
 type watched struct {
 	sandbox.Engine
 	mu    sync.Mutex
@@ -96,7 +96,7 @@ func secretFile(t *testing.T, value string) string {
 	return file
 }
 
-// The engine is told a secret on a gate's stdin, and nowhere else; the command has
+// The engine gets a secret on a gate's stdin, and nowhere else; the command has
 // it in its environment.
 func TestSecretDelivery(t *testing.T) {
 	var env []string
@@ -160,7 +160,7 @@ func TestSecretDelivery(t *testing.T) {
 	}
 }
 
-// recording is an audit that keeps its records as JSON.
+// recording is an auditor that keeps its records as JSON.
 type recording struct{ text string }
 
 func (r *recording) Record(a sandbox.AuditRecord) error {
@@ -169,7 +169,7 @@ func (r *recording) Record(a sandbox.AuditRecord) error {
 	return err
 }
 
-// Nothing that tells of the command holds its secret: no event, no result, nothing
+// Nothing about the command contains its secret: no event, no result, nothing
 // on disk.
 func TestSecretIsMasked(t *testing.T) {
 	const value = "correct-horse-battery"
@@ -328,7 +328,7 @@ func TestBadSecrets(t *testing.T) {
 	}
 }
 
-// A program that never ends is killed where nobody waits for it any more.
+// A program that never ends is killed where no one waits for it any more.
 func TestSecretIsWaitedFor(t *testing.T) {
 	l := newLocal(&sandboxtest.Engine{})
 	p := granting(t, "", "API_KEY")
@@ -339,7 +339,7 @@ func TestSecretIsWaitedFor(t *testing.T) {
 	}
 }
 
-// What a rule grants is asked for by nobody, and cannot be had in another way.
+// Only a rule can give a secret that a rule grants.
 func TestSecretIsTheRulesToGive(t *testing.T) {
 	inherit := []string{"API_KEY=inherited", "OTHER=inherited", "CI=1"}
 	for name, test := range map[string]struct {

@@ -48,8 +48,8 @@ func TestSessionIsLostWithATimeout(t *testing.T) {
 	}
 }
 
-// Whoever ends a session, or a command in it, is told at once, and once.
-func TestTimeoutTellsOfTheSession(t *testing.T) {
+// One notice says whether the timeout ended the session or only the command.
+func TestTimeoutReportsTheSession(t *testing.T) {
 	for want, end := range map[string]func(*sandbox.Command){
 		`session "dev" is lost, including its files and processes`:          func(*sandbox.Command) {},
 		`1 of the command's processes were killed; session "dev" continues`: endCommand,
@@ -62,7 +62,7 @@ func TestTimeoutTellsOfTheSession(t *testing.T) {
 	}
 }
 
-func TestNextCommandsResultTellsOfTheLoss(t *testing.T) {
+func TestNextResultReportsTheLoss(t *testing.T) {
 	bubble(t, script{"long": say("")}, func(t *testing.T, s *stage) {
 		l := s.runner()
 		ran(t, l, sandbox.StatusTimeout, sandbox.CauseWallTimeout, in("long", short))
@@ -115,7 +115,7 @@ func TestEndCommandKeepsTheSession(t *testing.T) {
 	})
 }
 
-// A command that no gate can be told has processes as well.
+// A command without a gate has processes as well.
 func TestEndCommandOfAColdCommand(t *testing.T) {
 	bubble(t, script{"long": say("")}, func(t *testing.T, s *stage) {
 		l := s.runner()

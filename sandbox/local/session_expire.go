@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// expirePause is how often sessions are looked through for idle ones.
+	// expirePause is the time between two searches for idle sessions.
 	expirePause = 5 * time.Second
 
-	// forgetLost is how long the loss of a session that nobody uses is
+	// forgetLost is how long the loss of an unused session is
 	// remembered.
 	forgetLost = 24 * time.Hour
 )
 
-// ExpireSessions removes the containers of sessions whose idle time is over, of
-// whichever process, and forgets those that were lost long ago. It returns how
+// ExpireSessions removes the containers of sessions whose idle time is over, whichever
+// process made them, and forgets those that were lost long ago. It returns how
 // many it removed.
 func (l *Local) ExpireSessions(ctx context.Context) (int, error) {
 	names, err := record.Names(l.sessionDir())
@@ -41,7 +41,7 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 		return false, err
 	}
 	now, cancel := context.WithCancel(ctx)
-	cancel() // a session whose turn is taken is not idle
+	cancel() // a session that is in use is not idle
 	turn, err := store.LockTurn(now, true)
 	if err != nil {
 		return false, nil
@@ -64,7 +64,7 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 	return ended, err
 }
 
-// expireSessions does so from time to time.
+// expireSessions does so periodically.
 func (l *Local) expireSessions() {
 	for {
 		if _, err := l.ExpireSessions(l.upkeep.ctx); err != nil && l.upkeep.ctx.Err() == nil {

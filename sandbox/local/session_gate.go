@@ -9,10 +9,10 @@ import (
 	"belljar/sandbox/internal/record"
 )
 
-// openGate takes the gate that waits, if it is the command's user's, or opens
-// one. A command that no gate can read has none, nor one of a session in which
-// none lasts: what earlier commands left may end a gate or make it stand still, as
-// it may the command, whose fate tells of that. Only secrets need a gate.
+// openGate takes the spare gate, if it belongs to the command's user, or opens one.
+// There is none for a command that no gate can read, or where earlier commands end or
+// block every gate: those may do the same to the command, and its result shows that.
+// Only a command with secrets fails without a gate.
 func (t *sessionTurn) openGate(ctx context.Context, r *record.Record, p *sessionPlace) error {
 	line, ok := t.line()
 	if !ok || t.command.TTY != nil {
@@ -44,9 +44,9 @@ func (t *sessionTurn) openGate(ctx context.Context, r *record.Record, p *session
 	return err
 }
 
-// endGate ends a gate that does not answer; nil is one that is closed. One that
-// stands still does not heed that, and is killed: it would be nobody's process
-// for as long as the container lives.
+// endGate ends a gate that does not answer; nil is one that is closed. One that hangs
+// ignores that, and is killed: it would stay, as no command's process, for as long as
+// the container does.
 func (t *sessionTurn) endGate(ctx context.Context, r *record.Record, box sandbox.Container, g *gate.Gate) {
 	if g != nil {
 		r.Started.RemoveGate(g.PID)
@@ -54,7 +54,7 @@ func (t *sessionTurn) endGate(ctx context.Context, r *record.Record, box sandbox
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 	defer cancel()
-	list, _ := box.Processes(ctx) // which may have it also where it lacks others
+	list, _ := box.Processes(ctx) // a list with an error may still have the gate
 	if strays := r.Started.StrayGates(list); len(strays) > 0 {
 		if err := box.Kill(ctx, strays); err != nil {
 			t.local.upkeep.log.Warn("killing a shell that does not answer failed", "session", t.session.name, "error", err)
@@ -62,12 +62,12 @@ func (t *sessionTurn) endGate(ctx context.Context, r *record.Record, box sandbox
 	}
 }
 
-// openSpare opens a gate for the next command of that user, when nobody waits for
-// that, and writes it down: it is no command's.
+// openSpare opens a gate for the next command of that user in the background, and
+// records that it belongs to no command.
 func (t *sessionTurn) openSpare(box sandbox.Container, user sandbox.User) {
 	ctx, cancel := context.WithTimeout(t.local.upkeep.ctx, createTimeout)
 	defer cancel()
-	// The next command opens one itself where this fails.
+	// If this fails, the next command opens one.
 	t.change(ctx, func(r *record.Record) error {
 		s := t.session
 		if s.box != box || s.spare != nil && s.spare.User == user.Unnamed() {

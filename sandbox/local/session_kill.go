@@ -9,12 +9,12 @@ import (
 	"belljar/sandbox"
 )
 
-// killTimeout is how long a command's processes may take to be gone, with
-// EndCommand; a container that is ended is gone for sure.
+// killTimeout is how long a command's processes may take to end, with
+// EndCommand; ending the container always works.
 const killTimeout = 5 * time.Second
 
-// kill kills the command's processes until none is left in two lists, one after
-// the other, that lack none.
+// kill kills the command's processes until two complete lists in a row show
+// none.
 func (p *sessionPlace) kill(ctx context.Context, c *cleanup) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
@@ -50,8 +50,8 @@ func (p *sessionPlace) kill(ctx context.Context, c *cleanup) error {
 	return nil
 }
 
-// ownProcesses are the command's. Where it may have more, that is an error. It
-// names none of them: it is remembered, and they may hold secrets.
+// ownProcesses are the command's. An error means that there may be more. It names none of
+// them: it is recorded, and their arguments may hold secrets.
 func (p *sessionPlace) ownProcesses(list []sandbox.Process) (own []sandbox.Process, err error) {
 	for _, process := range list {
 		switch process.CommandID {
@@ -64,7 +64,7 @@ func (p *sessionPlace) ownProcesses(list []sandbox.Process) (own []sandbox.Proce
 	return own, nil
 }
 
-// maxKilled bounds the processes that a result has.
+// maxKilled bounds the killed processes in a result.
 const maxKilled = 256
 
 // addKilled adds processes that were killed, each once.

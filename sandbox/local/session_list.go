@@ -51,12 +51,12 @@ func (l *Local) session(ctx context.Context, name string, kept []sandbox.Kept) (
 	k := kept[i]
 	info.Container, info.Image, info.Created, info.Deadline = k.ID, k.Image, k.Created, k.Deadline
 	info.User, info.UserName = k.User.Numbers(), k.User.Name
-	if r.Session == "" { // made with another directory for its record
+	if r.Session == "" { // its record is in another state directory
 		info.LastUsed, info.IdleEnd = k.Created, k.Deadline
 	}
 	box, err := l.Engine.Adopt(ctx, k)
 	if err != nil {
-		return info, nil // it went just now: what runs is not known
+		return info, nil // it was just removed: what runs is unknown
 	}
 	defer box.Close()
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
@@ -68,7 +68,7 @@ func (l *Local) session(ctx context.Context, name string, kept []sandbox.Kept) (
 	return info, nil
 }
 
-// RemoveSession ends a session, with all that runs in it.
+// RemoveSession ends a session, with everything that runs in it.
 func (l *Local) RemoveSession(ctx context.Context, name string) error {
 	l.open()
 	if err := names.CheckSession(name); err != nil {
@@ -90,7 +90,7 @@ func (l *Local) RemoveSession(ctx context.Context, name string) error {
 	return store.Write(&record.Record{})
 }
 
-// endSession removes the session's container, and tells whether there was one.
+// endSession removes the session's container, and reports whether there was one.
 func (l *Local) endSession(ctx context.Context, name string) (bool, error) {
 	kept, err := l.Engine.Sessions(ctx, name)
 	if err != nil {
@@ -99,7 +99,7 @@ func (l *Local) endSession(ctx context.Context, name string) (bool, error) {
 	for _, k := range kept {
 		box, err := l.Engine.Adopt(ctx, k)
 		if sandbox.CauseOf(err) == sandbox.CauseEngineLost {
-			continue // it went just now
+			continue // it was just removed
 		}
 		if err != nil {
 			return true, err

@@ -8,10 +8,10 @@ import (
 	"belljar/sandbox/internal/record"
 )
 
-// opened is what opening a session found out, also where it failed.
+// opened is what opening a session found, also if it failed.
 type opened struct {
-	user sandbox.User // the command's, with its numbers; zero where they are not known
-	lost string       // why the container is gone that the session had before
+	user sandbox.User // the command's, with its numbers; zero where they are unknown
+	lost string       // why the session's previous container is gone
 }
 
 // open gives the command its place in the session's container, with a gate.
@@ -20,7 +20,7 @@ func (t *sessionTurn) open(ctx context.Context, image sandbox.Image) (place, ope
 	defer cancel()
 	p := &sessionPlace{turn: t}
 	var found opened
-	var noGate error // which is no reason to forget the container: nothing would end it when idle
+	var noGate error // no reason to forget the container: unrecorded, it would not expire
 	err := t.change(ctx, func(r *record.Record) (err error) {
 		if found, err = t.findOrCreate(ctx, r, image, p); err != nil {
 			return err
@@ -38,11 +38,11 @@ func (t *sessionTurn) open(ctx context.Context, image sandbox.Image) (place, ope
 	return p, found, nil
 }
 
-// startGate opens the command's gate, and writes down that it runs.
+// startGate opens the command's gate, and records that the command runs.
 func (t *sessionTurn) startGate(ctx context.Context, r *record.Record, p *sessionPlace) error {
 	t.approval.save(r)
 	before := make(chan sandbox.Counters, 1)
-	go func() { // beside the gate's answer
+	go func() { // while the gate answers
 		c, _ := p.box.Counters(ctx)
 		before <- c
 	}()
@@ -62,7 +62,7 @@ func (t *sessionTurn) startGate(ctx context.Context, r *record.Record, p *sessio
 	return nil
 }
 
-// undo takes back what open did before it failed.
+// undo reverts open after it failed.
 func (t *sessionTurn) undo(p *sessionPlace) {
 	t.session.access <- struct{}{}
 	defer func() { <-t.session.access }()
@@ -75,7 +75,7 @@ func (t *sessionTurn) undo(p *sessionPlace) {
 	}
 }
 
-// findOrCreate makes sure that the session has one, and that it is the command's
+// findOrCreate finds or makes the session's container, and makes it the command's
 // place.
 func (t *sessionTurn) findOrCreate(ctx context.Context, r *record.Record, image sandbox.Image, p *sessionPlace) (found opened, err error) {
 	s := t.session
@@ -93,7 +93,7 @@ func (t *sessionTurn) findOrCreate(ctx context.Context, r *record.Record, image 
 		if err := t.narrowing.fits(t.command, s.made, image); err != nil {
 			return found, err
 		}
-		// Its image stays, whatever the name means by now.
+		// A session keeps its image, even if the name means another one now.
 		image, p.reused = sandbox.Image{Reference: s.made.Image, ID: s.made.ImageID}, true
 	} else if r.Container != "" {
 		found.lost = r.LostReason(time.Now())
@@ -124,7 +124,7 @@ func (t *sessionTurn) create(ctx context.Context, r *record.Record, spec sandbox
 	return nil
 }
 
-// find opens the container that the session has, if it has one still.
+// find opens the session's container, if it still has one.
 func (t *sessionTurn) find(ctx context.Context, r *record.Record) error {
 	s := t.session
 	if s.box != nil && (isClosed(s.box.Lost()) || s.box.Info().ID != r.Container || r.Lost != "") {
@@ -140,12 +140,12 @@ func (t *sessionTurn) find(ctx context.Context, r *record.Record) error {
 	for _, k := range kept {
 		box, err := t.local.Engine.Adopt(ctx, k)
 		if sandbox.CauseOf(err) == sandbox.CauseEngineLost {
-			continue // it went just now
+			continue // it was just removed
 		}
 		if err != nil {
 			return err
 		}
-		if r.Container == k.ID && r.Lost != "" { // its end failed, or its belljar's came first
+		if r.Container == k.ID && r.Lost != "" { // ending it failed, or belljar died before that
 			err := box.Remove(ctx)
 			box.Close()
 			if err != nil {
@@ -154,7 +154,7 @@ func (t *sessionTurn) find(ctx context.Context, r *record.Record) error {
 			continue
 		}
 		s.box, s.made = box, k
-		if r.Container != k.ID { // made by a process that did not live to write it down
+		if r.Container != k.ID { // the process that made it died before it could record it
 			*r = record.Record{Session: s.name, Container: k.ID, Image: k.Image, Created: k.Created, Deadline: k.Deadline, Idle: t.profile.Session.Idle}
 		}
 		return nil

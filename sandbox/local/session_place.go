@@ -30,7 +30,7 @@ func (p *sessionPlace) Info() sandbox.ContainerInfo {
 
 func (p *sessionPlace) Keeps() bool { return true }
 
-// Processes lists what runs, without gates that wait.
+// Processes lists what runs, without waiting gates.
 func (p *sessionPlace) Processes(ctx context.Context) (list []sandbox.Process, err error) {
 	err = p.turn.change(ctx, func(r *record.Record) error {
 		list, err = p.listAttributed(ctx, r)
@@ -41,7 +41,7 @@ func (p *sessionPlace) Processes(ctx context.Context) (list []sandbox.Process, e
 
 func (p *sessionPlace) listAttributed(ctx context.Context, r *record.Record) ([]sandbox.Process, error) {
 	list, err := p.box.Processes(ctx)
-	if r.Container == p.box.Info().ID { // else the record is another container's by now
+	if r.Container == p.box.Info().ID { // otherwise the record is about a newer container
 		list = r.Started.WithoutGates(list)
 		r.Started.Attribute(list, p.turn.session.active)
 	}
@@ -53,7 +53,7 @@ func (p *sessionPlace) Counters(ctx context.Context) (sandbox.Counters, error) {
 	return ownCounters(c, p.before), err
 }
 
-// End ends the command with its container, or alone if that can be proved.
+// End ends the command with its container, or without it if none of its processes stays.
 func (p *sessionPlace) End(ctx context.Context, why string) (c cleanup) {
 	if p.ended {
 		return c
@@ -66,7 +66,7 @@ func (p *sessionPlace) End(ctx context.Context, why string) (c cleanup) {
 			c.notice("%d of the command's processes were killed; session %q continues", len(c.killed), p.turn.session.name)
 			return c
 		}
-		c.killed = nil // not alone
+		c.killed = nil // not only these
 		why = fmt.Sprintf("%s; could not confirm that its processes ended: %v", why, err)
 	}
 	p.endReason = why
@@ -75,8 +75,8 @@ func (p *sessionPlace) End(ctx context.Context, why string) (c cleanup) {
 	return c
 }
 
-// recordLoss writes down that the session has no container any more, and why, before
-// that is so.
+// recordLoss records that the session has no container any more, and why, before
+// the container ends.
 func (p *sessionPlace) recordLoss(ctx context.Context, c *cleanup, why string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 	defer cancel()
@@ -107,7 +107,7 @@ func (t *sessionTurn) warnUnwritten(err error) {
 	}
 }
 
-// Leave writes down how the session goes on.
+// Leave records the session's state after the command.
 func (p *sessionPlace) Leave(ctx context.Context, result sandbox.Result, failed error) (c cleanup) {
 	if p.ended {
 		c.counters = finalCounters(ctx, p)
@@ -115,8 +115,8 @@ func (p *sessionPlace) Leave(ctx context.Context, result sandbox.Result, failed 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
 	t := p.turn
-	// A fate that is not known yet will not be: the engine may tell of the
-	// container's end only later.
+	// Where the fate is still unknown, the container is useless: the engine may report
+	// its end only later.
 	useless := isClosed(p.box.Lost()) || result.Cause == ""
 	if useless && !p.neverBegan(failed) && p.isRemoved(ctx) {
 		p.recordLoss(ctx, &c, p.whyLost(result))
@@ -147,7 +147,7 @@ func (p *sessionPlace) Leave(ctx context.Context, result sandbox.Result, failed 
 	return c
 }
 
-// whyLost is our reason, if we ended the container.
+// whyLost is the reason why belljar ended the container, if it did.
 func (p *sessionPlace) whyLost(result sandbox.Result) string {
 	switch {
 	case p.endReason != "":
@@ -158,8 +158,8 @@ func (p *sessionPlace) whyLost(result sandbox.Result) string {
 	return "its container was ended, not by belljar"
 }
 
-// relist lists once more where something was left: it may have started others
-// since, and ended, and whose they are would not be known later.
+// relist lists processes once more where some stayed: they may have started others since
+// and ended, and later no one could tell which command those belong to.
 func (p *sessionPlace) relist(ctx context.Context, r *record.Record, c *cleanup) {
 	if isClosed(p.box.Lost()) {
 		return
@@ -171,21 +171,21 @@ func (p *sessionPlace) relist(ctx context.Context, r *record.Record, c *cleanup)
 	}
 }
 
-// neverBegan tells of a container that was just made and runs nothing, as its image
+// neverBegan reports whether a new container runs nothing, as its image
 // has no shell: it is gone, and nothing was lost with it.
 func (p *sessionPlace) neverBegan(failed error) bool {
 	return failed != nil && !p.reused && sandbox.CauseOf(failed) == sandbox.CauseImage
 }
 
-// forgetIfNeverBegan removes the session's record where that is so.
+// forgetIfNeverBegan removes the session's record in that case.
 func (p *sessionPlace) forgetIfNeverBegan(r *record.Record, failed error) {
 	if p.neverBegan(failed) && r.Container == p.box.Info().ID {
 		*r = record.Record{}
 	}
 }
 
-// isRemoved asks whether the container is there no more. One that was lost sight of
-// may be: that is the next command's to find out.
+// isRemoved reports whether the container is gone. If that is unknown, it may still
+// exist: the next command finds out.
 func (p *sessionPlace) isRemoved(ctx context.Context) bool {
 	kept, err := p.turn.local.Engine.Sessions(ctx, p.turn.session.name)
 	return err == nil && !slices.ContainsFunc(kept, func(k sandbox.Kept) bool { return k.ID == p.box.Info().ID })

@@ -35,14 +35,14 @@ func TestSessionIsMadeOnceAndFound(t *testing.T) {
 	})
 }
 
-// Each command is told all that is its own, and nothing of the last one's.
+// Each command gets everything of its own, and nothing of the previous one's.
 func TestSessionCommandsAreTheirOwn(t *testing.T) {
 	var told []sandbox.Exec
 	bubble(t, script{"tell": func(p *sandboxtest.Proc) int { told = append(told, p.Exec); return 0 }}, func(t *testing.T, s *stage) {
 		l := s.runner()
 		succeeds(t, l, in("tell", func(c *sandbox.Command) { c.Dir, c.Env = "/tmp", []string{"A=1"} }))
 		succeeds(t, l, in("tell", func(c *sandbox.Command) { c.Env = []string{"B=2"} }))
-		succeeds(t, l, in("tell", func(c *sandbox.Command) { c.Env = []string{"RANDOM=3"} })) // which no gate can be told
+		succeeds(t, l, in("tell", func(c *sandbox.Command) { c.Env = []string{"RANDOM=3"} })) // no gate takes this variable
 		for i, want := range []string{"/tmp A=1", "/work B=2", "/work RANDOM=3"} {
 			dir, kv, _ := strings.Cut(want, " ")
 			if x := told[i]; x.Dir != dir || !slices.Contains(x.Env, kv) || strings.Count(strings.Join(x.Env, " "), "=") != strings.Count(strings.Join(told[0].Env, " "), "=") {
@@ -263,7 +263,7 @@ func TestCorruptRecord(t *testing.T) {
 	})
 }
 
-// Without a record, a session is known by what the engine tells of it.
+// Without a record, a session is known from the engine.
 func TestSessionWithoutARecord(t *testing.T) {
 	bubble(t, script{"serve": background("server")}, func(t *testing.T, s *stage) {
 		l := s.runner()
@@ -297,7 +297,7 @@ func TestUnwritableStateDir(t *testing.T) {
 	}
 }
 
-// Between commands a warm runner has a gate ready, which is nobody's process.
+// Between commands a warm runner has a gate ready, which belongs to no command.
 func TestSpareGate(t *testing.T) {
 	var execs atomic.Int32
 	bubble(t, script{"serve": background("server"), "long": sleep(time.Hour)}, func(t *testing.T, s *stage) {
@@ -360,7 +360,7 @@ func wantNoProcess(t *testing.T, s *stage) {
 	}
 }
 
-// Once a bug of sessionTurn.openGate: a shell that says too much is told no command,
+// Once a bug of sessionTurn.openGate: a shell that says too much gets no command,
 // which is right, and left running with all that waits for it; and where none
 // lasts, there is no command in the session any more.
 func TestSessionWithOddGates(t *testing.T) {
@@ -384,8 +384,8 @@ func TestSessionWithOddGates(t *testing.T) {
 	}
 }
 
-// A gate that was told its command and ends: that is said of it, and not of the
-// container, which lives and has the next one.
+// A gate that got its command and ends: the result blames it, and not the
+// container, which lives and runs the next one.
 func TestGateEndsWithItsCommand(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *stage) {
 		s.Gate = func(p *sandboxtest.Proc) int {

@@ -8,28 +8,28 @@ import (
 	"belljar/sandbox/internal/gate"
 )
 
-// sessions are those that this process has to do with: that somebody holds, or
-// that have a container open.
+// sessions are those that this process uses, or has a container
+// open of.
 type sessions struct {
 	mu   sync.Mutex
 	live map[string]*session
 }
 
-// session is one as this process knows it. What other processes must know, too,
+// session is this process's view of a session. What other processes must know, too,
 // is in its record.
 type session struct {
 	name   string
-	refs   int           // by how many it is used, or about to be; sessions.mu guards it
+	refs   int           // number of users, counted from before they use it; sessions.mu guards it
 	turns  chan struct{} // holds the turn of a command that is not parallel
-	access chan struct{} // holds the right to use what follows, and the record
+	access chan struct{} // holds the right to use the record and the fields below
 
 	box    sandbox.Container // nil where this process has none open
 	made   sandbox.Kept      // what box was made as
-	spare  *gate.Gate        // waits for the next command, of the same user
+	spare  *gate.Gate        // waits for the next command of the same user
 	active map[string]bool
 }
 
-// acquire is the session, retained.
+// acquire returns the session, retained.
 func (s *sessions) acquire(name string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,15 +43,15 @@ func (s *sessions) acquire(name string) *session {
 	return s.live[name]
 }
 
-// retain is for who goes on with a session that another has acquired.
+// retain is for a further user of a session that is already acquired.
 func (s *sessions) retain(session *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	session.refs++
 }
 
-// release is the last that who acquired a session does with it. One that has nothing open
-// then is forgotten: there is no end to names.
+// release ends a use of the session. It must not be used afterwards. A session with nothing
+// open is forgotten then: names are unlimited.
 func (s *sessions) release(session *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *sessions) release(session *session) {
 	}
 }
 
-// acquireAll are the sessions of this process, retained.
+// acquireAll returns all sessions of this process, retained.
 func (s *sessions) acquireAll() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *sessions) acquireAll() []*session {
 	return list
 }
 
-// closeEnded closes the containers that ended, of sessions that nobody uses.
+// closeEnded closes the containers that ended, of unused sessions.
 func (s *sessions) closeEnded() {
 	for _, session := range s.acquireAll() {
 		select {
@@ -81,13 +81,13 @@ func (s *sessions) closeEnded() {
 				session.detach(nil)
 			}
 			<-session.access
-		default: // somebody does
+		default: // in use
 		}
 		s.release(session)
 	}
 }
 
-// close lets go of all sessions, which live on.
+// close releases all sessions. Their containers run on.
 func (s *sessions) close() {
 	for _, session := range s.acquireAll() {
 		session.access <- struct{}{}
@@ -97,8 +97,8 @@ func (s *sessions) close() {
 	}
 }
 
-// detach lets go of the container, which the session no longer has or which is
-// gone. With a box, it does so only if that is the one.
+// detach closes the container, which the session no longer has or which is
+// gone. With a box, it does so only if that is the current one.
 func (s *session) detach(box sandbox.Container) {
 	if s.box == nil || box != nil && s.box != box {
 		return
@@ -111,7 +111,7 @@ func (s *session) detach(box sandbox.Container) {
 	s.box = nil
 }
 
-// acquire waits for its place in a channel.
+// acquire takes the one place in a channel.
 func acquire(ctx context.Context, c chan struct{}) error {
 	select {
 	case c <- struct{}{}:

@@ -12,16 +12,16 @@ import (
 // waitsFor is how long a command waits for its turn before it says so.
 const waitsFor = 200 * time.Millisecond
 
-// request is a command, and what else decides about its place.
+// request is a command, with everything that decides about its place.
 type request struct {
 	command   sandbox.Command
 	profile   sandbox.Profile
 	secrets   []string        // "NAME=value"
-	approval  sessionApproval // of its approval, in the session
+	approval  sessionApproval // the approval's, in the session
 	narrowing narrowing       // by the policy
 }
 
-// sessionTurn is a command's turn in a session: alone, or beside other parallel
+// sessionTurn is a command's turn in a session: alone, or in parallel with other parallel
 // ones, also of other processes.
 type sessionTurn struct {
 	request
@@ -31,13 +31,13 @@ type sessionTurn struct {
 	lock    *os.File
 }
 
-// sessionTurn waits for the command's turn, and calls waits where that takes a
+// sessionTurn waits for the command's turn, and calls waits if that takes a
 // while.
 func (l *Local) sessionTurn(ctx context.Context, r request, waits func()) (*sessionTurn, error) {
 	name := r.command.Session
 	t := &sessionTurn{request: r, local: l, session: l.sessions.acquire(name), store: record.Store{Dir: l.sessionDir(), Name: name}}
 	called := make(chan struct{})
-	timer := time.AfterFunc(waitsFor, func() { // beside the wait, which keeps its place among others
+	timer := time.AfterFunc(waitsFor, func() { // a timer, as giving up the wait would lose the place in the queue
 		defer close(called)
 		waits()
 	})
@@ -69,7 +69,7 @@ func (t *sessionTurn) wait(ctx context.Context) error {
 	return err
 }
 
-// release passes the turn on.
+// release ends the turn, so that the next one begins.
 func (t *sessionTurn) release() {
 	t.lock.Close()
 	if !t.command.Parallel {
@@ -78,7 +78,7 @@ func (t *sessionTurn) release() {
 	t.local.sessions.release(t.session)
 }
 
-// change reads and writes the session and its record, alone.
+// change reads and writes the session and its record, with exclusive access.
 func (t *sessionTurn) change(ctx context.Context, change func(r *record.Record) error) error {
 	if err := acquire(ctx, t.session.access); err != nil {
 		return err

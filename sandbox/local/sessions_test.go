@@ -34,7 +34,7 @@ func TestSessionLife(t *testing.T) {
 		}
 		time.Sleep(29 * time.Minute)
 		expire(0)
-		succeeds(t, l, in("serve")) // which begins its idle time anew
+		succeeds(t, l, in("serve")) // which restarts its idle time
 		time.Sleep(29 * time.Minute)
 		expire(0)
 		if i := s.info(t); i.IdleEnd != i.LastUsed.Add(30*time.Minute) || i.Deadline != i.Created.Add(8*time.Hour) {
@@ -63,7 +63,7 @@ func TestSessionLife(t *testing.T) {
 	})
 }
 
-// The engine ends a session's container at its deadline: that is told as such.
+// The engine ends a session's container at its deadline: the session says so.
 func TestSessionPastItsDeadline(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *stage) {
 		l := s.runner()

@@ -2,9 +2,9 @@ package local
 
 import "path/filepath"
 
-// stateDir is the directory of that name for what is remembered, or "" where
-// nothing is: a relative name would be the working directory's, which may be
-// anyone's. Whoever uses StateDir does so here.
+// stateDir is the subdirectory of StateDir with that name, or "" if there is no StateDir:
+// a relative path would be in the working directory, which anyone may have written.
+// All code that uses StateDir calls this.
 func (l *Local) stateDir(name string) string {
 	if l.StateDir == "" {
 		return ""

@@ -16,20 +16,20 @@ import (
 
 const (
 	maxSummary       = 64 << 10 // bytes of a summary
-	maxSummaryStderr = 1 << 10  // bytes of stderr that an error tells, the last
+	maxSummaryStderr = 1 << 10  // bytes of stderr that an error quotes, the last
 )
 
-// wantsSummary tells whether a command that wrote so much is to be summarized.
+// wantsSummary reports whether a command with that much output is to be summarized.
 func wantsSummary(s sandbox.Summarize, written int64) bool {
 	return len(s.Command) > 0 && written > s.Over
 }
 
-// runSummary has the program read output on stdin, and returns what it writes to
-// stdout: valid UTF-8, never empty, cut where it is longer than 64 KiB, and
-// otherwise as the program wrote it, which read what nobody vouches for.
+// runSummary runs the program with the output on stdin, and returns what it writes to
+// stdout: valid UTF-8, never empty, cut where it is longer than 64 KiB, and otherwise
+// as the program wrote it. It is untrusted: the program read a command's output.
 //
 // It is called after the command's end, and returns when the program, and what
-// is left of its process group, is gone: at the latest a second after Timeout,
+// are left of its process group, are gone: at the latest a second after Timeout,
 // or after ctx is cancelled, which kills them. The program need not read all;
 // output must not block. An error says why there is no summary.
 func runSummary(ctx context.Context, s sandbox.Summarize, output io.Reader) (string, error) {
@@ -74,7 +74,7 @@ func (b *firstBytes) String() string {
 	return fmt.Sprintf("%s\n[%d more bytes of the summary left out]", strings.ToValidUTF8(string(whole), "\uFFFD"), b.total-int64(len(whole)))
 }
 
-// lastBytes keeps a program's last words.
+// lastBytes keeps the last bytes that a program writes.
 type lastBytes struct{ kept []byte }
 
 func (b *lastBytes) Write(p []byte) (int, error) {
@@ -83,7 +83,7 @@ func (b *lastBytes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is one line that a terminal does not act on, to stand behind an error.
+// String is one line that is safe for a terminal, to follow an error.
 func (b *lastBytes) String() string {
 	line := strings.Join(strings.Fields(strings.ToValidUTF8(string(b.kept), "\uFFFD")), " ")
 	if line == "" {

@@ -8,15 +8,15 @@ import (
 	"belljar/sandbox/internal/gate"
 )
 
-// process is the command's, as far as its end concerns.
+// process is what supervise knows of the command's process.
 type process struct {
 	running sandbox.Running
-	exited  <-chan gate.Exit // ready when its streams ended too
+	exited  <-chan gate.Exit // ready when its streams have ended as well
 }
 
-// supervise waits for the command's end or ends it, and writes its fate into
-// the result. It returns when the command's output has come to its end. Ending
-// the command makes p.exited ready; should it not, giveUp does.
+// supervise waits for the command's end or ends it, and records how it ended in
+// the result. It returns when the command's output is complete. Ending
+// the command makes p.exited ready; if it does not, giveUp does.
 func (x *execution) supervise(ctx, patient context.Context, place place, p process, giveUp func()) error {
 	defer x.output.activity.idle.pause()
 	e, end := x.await(ctx, p)
@@ -36,13 +36,13 @@ func (x *execution) supervise(ctx, patient context.Context, place place, p proce
 	return nil
 }
 
-// exited records a command that ended of itself. Where e is nil only the
-// process has: what it left behind holds its streams, and goes with the
-// container, as it would if the command were the container's main process. In a
+// exited records a command that ended by itself. If e is nil, only the main process
+// ended: what it left running holds its streams open, and ends with the
+// container, as if the command were the container's main process. In a
 // session it stays, and the engine cuts the streams after a while.
 //
-// Cancelling ctx no longer ends the command, but what it said need not be read
-// then, nor an engine waited for that does not tell its status.
+// Cancelling ctx no longer ends the command, but it ends the wait for the rest of
+// the output and for an engine that does not report the exit status.
 func (x *execution) exited(ctx, patient context.Context, place place, p process, e *gate.Exit, giveUp func()) error {
 	if e != nil && e.Err != nil {
 		x.readCounters(patient, place)
@@ -76,8 +76,8 @@ func (x *execution) exited(ctx, patient context.Context, place place, p process,
 	return nil
 }
 
-// checkKiller asks once more whether the container was ended from outside: its
-// processes may have gone a moment before it did.
+// checkKiller checks once more whether the container was ended from outside: its
+// processes may have ended a moment before it did.
 func (x *execution) checkKiller(ctx context.Context, place place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -87,8 +87,8 @@ func (x *execution) checkKiller(ctx context.Context, place place) {
 }
 
 // await returns the command's exit, nil where the process ended and its streams
-// did not, or the reason to end it. Where both are there the exit counts, for it
-// happened; but not where it came after the time was up.
+// did not, or the reason to end it. If both are ready the exit counts, as it
+// happened, unless it came after the time was up.
 func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 	c := x.command
 	wall := time.NewTimer(c.Timeout)
@@ -132,26 +132,26 @@ func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 		if end.cause == sandbox.CauseWallTimeout {
 			return nil, end
 		}
-		x.output.activity.idle.restart() // what was written meanwhile is only read now
+		x.output.activity.idle.restart() // output that was written meanwhile is only read now
 	}
 }
 
 const (
-	// standstill is how late a timer is of a belljar that stood still: stopped,
-	// or on a host that did.
+	// standstill is how late a timer must be to show that belljar stood still: it
+	// was stopped, or its host was suspended.
 	standstill = time.Second
 
-	// reportDelay is how long after a process's end the engine may say that it
-	// ended, as its streams were held.
+	// reportDelay is how long the engine may take to report a process's end while
+	// its streams are held open.
 	reportDelay = 3 * time.Second
 )
 
-// afterStandstill tells whether belljar stood still when the time was up. It then
-// does not know what became of the command since.
+// afterStandstill reports whether belljar stood still when the time was up. It then
+// cannot know what the command did since.
 func (e ending) afterStandstill() bool { return !e.due.IsZero() && time.Since(e.due) > standstill }
 
-// ifBefore is the ending where a command that has ended of itself did so after
-// its time was up, while belljar stood still; else there is none.
+// ifBefore is the ending of a command that ended by itself, but after its time
+// was up, while belljar stood still; otherwise there is none.
 func (e ending) ifBefore(ctx context.Context, r sandbox.Running) ending {
 	if !e.afterStandstill() {
 		return ending{}
@@ -169,7 +169,7 @@ func hasEnded(ctx context.Context, r sandbox.Running) (when time.Time, yes bool)
 	return r.HasEnded(ctx)
 }
 
-// snapshot records what runs and what was counted, while the container is there to
+// snapshot records processes and counters while the container still exists to
 // be asked.
 func (x *execution) snapshot(ctx context.Context, place place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
@@ -181,19 +181,19 @@ func (x *execution) snapshot(ctx context.Context, place place) {
 	x.readCounters(ctx, place)
 }
 
-// readCounters records what was counted.
+// readCounters records the counters.
 func (x *execution) readCounters(ctx context.Context, place place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	counters, err := place.Counters(ctx)
 	if err != nil {
-		return // Evidence.Source stays empty, which says so
+		return // Evidence.Source stays empty, which means unknown
 	}
 	counters.ListError = x.result.Evidence.ListError
 	x.result.Evidence, x.result.Resources = counters.Evidence, counters.Resources
 }
 
-// addCounters adds what was counted while the container went.
+// addCounters adds the counts up to the container's end.
 func (x *execution) addCounters(last sandbox.Counters) {
 	e, r := &x.result.Evidence, &x.result.Resources
 	e.OOMKills, e.PidsLimitHits = max(e.OOMKills, last.OOMKills), max(e.PidsLimitHits, last.PidsLimitHits)

@@ -162,7 +162,7 @@ func TestIdleTimeoutAfterSlowReader(t *testing.T) {
 	})
 }
 
-// moby#41827: an engine whose stream is not read cannot kill. So nobody's
+// moby#41827: an engine whose stream is not read cannot kill. So no one's
 // reading is waited for once a command is being ended.
 func TestAbsentReaderDoesNotHoldTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

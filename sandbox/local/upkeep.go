@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// removeTries is how often a container is removed that nobody waits for,
+	// removeTries is how often belljar tries to remove a container in the background,
 	// with a pause that begins with removePause and doubles.
 	removeTries = 6
 	removePause = time.Second
 )
 
-// upkeep is what goes on in the background: containers are kept warm, and
-// removed when nobody waits for that.
+// upkeep is the background work: it keeps containers warm, and
+// removes used ones.
 type upkeep struct {
 	engine    sandbox.Engine
 	images    *imageCache
 	users     users
 	log       *slog.Logger
-	makers    chan struct{}   // one for each warm container that is being made
-	summaries chan struct{}   // one for each program on this host that reads an output
-	fetches   chan struct{}   // one for each that tells a secret
-	cold      atomic.Int32    // commands that make their own: pools hold back
+	makers    chan struct{}   // one slot for each warm container that is being made
+	summaries chan struct{}   // one slot for each program on this host that summarizes an output
+	fetches   chan struct{}   // one slot for each program that fetches a secret
+	cold      atomic.Int32    // commands that make their own container: pools hold back
 	running   atomic.Int32    // commands
-	ctx       context.Context // cancelled by Close, after which nothing is tried again
+	ctx       context.Context // cancelled by Close, after which nothing is retried
 	close     context.CancelFunc
-	all       sync.WaitGroup // everything that goes on
+	all       sync.WaitGroup // all background work
 }
 
 func newUpkeep(engine sandbox.Engine, images sandbox.Images, log *slog.Logger) *upkeep {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	// Warm containers are made by a part of the processors, so that running
+	// Warm containers are made on half of the processors, so that running
 	// commands have the rest.
 	makers := make(chan struct{}, max(1, runtime.NumCPU()/2))
 	ctx, stop := context.WithCancel(context.Background())
@@ -51,7 +51,7 @@ func newUpkeep(engine sandbox.Engine, images sandbox.Images, log *slog.Logger) *
 	}
 }
 
-// discard removes a container that nobody waits for, and joins its gate.
+// discard removes a container in the background, and joins its gate.
 func (h *upkeep) discard(box sandbox.Container, gate *gate.Gate) {
 	h.all.Go(func() {
 		h.remove(box)
@@ -77,7 +77,7 @@ func (h *upkeep) remove(box sandbox.Container) {
 		select {
 		case <-time.After(pause):
 		case <-h.ctx.Done():
-			last = true // there is no later
+			last = true // the last try
 		}
 		pause *= 2
 	}

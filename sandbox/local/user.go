@@ -17,16 +17,16 @@ const (
 	passwdFile = "/etc/passwd"
 	groupFile  = "/etc/group"
 
-	// maxAccounts bounds each of them, and maxAccountLine a line of it.
+	// maxAccounts bounds each file, and maxAccountLine a line of it.
 	maxAccounts    = 1 << 20
 	maxAccountLine = 16 << 10
 
-	// maxCachedUsers bounds the users that are remembered.
+	// maxCachedUsers bounds the cached users.
 	maxCachedUsers = 1000
 )
 
-// users are those that images gave numbers. What an image's ID means does not
-// change.
+// users caches the numbers of users in images. They never change, as an image's ID
+// stands for its content.
 type users struct {
 	mu     sync.Mutex
 	cached map[[2]string]sandbox.User // by image and name
@@ -61,8 +61,8 @@ func (h *upkeep) user(ctx context.Context, image sandbox.Image, u sandbox.User) 
 }
 
 // resolveUser reads the image's files, which are hostile: they may give any name any
-// number. GID 0 is taken from no name, because it reads what is root's group's in
-// a mount, and nobody who wrote the name can see that.
+// number. A name never gets GID 0, because that could read what root's group can in
+// a mount, and the person who wrote the name cannot see that.
 func resolveUser(u sandbox.User, image string, passwd, group []byte) (sandbox.User, error) {
 	first, second, both := strings.Cut(u.Name, ":")
 	uid, number := names.ParseID(first)
@@ -93,8 +93,8 @@ func resolveUser(u sandbox.User, image string, passwd, group []byte) (sandbox.Us
 	return u, nil
 }
 
-// find is what the first line of a passwd(5) or group(5) file with that name has
-// in the given fields.
+// find returns the given fields of the first line with that name in a passwd(5) or
+// group(5) file.
 func find(image, file string, text []byte, name string, fields ...int) ([]int, error) {
 	kind := map[string]string{passwdFile: "user", groupFile: "group"}[file]
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -127,7 +127,7 @@ func find(image, file string, text []byte, name string, fields ...int) ([]int, e
 	return nil, sandbox.Invalid("write UID:GID in numbers, such as 65534:65534"+orOneOf(others), "image %q has no %s %q", image, kind, name)
 }
 
-// isName tells whether a user can be given by that name alone.
+// isName reports whether the text alone is enough to name a user.
 func isName(text string) bool {
 	u, err := names.ParseUser(text)
 	return err == nil && u.Name == text && !strings.Contains(text, ":")
@@ -136,7 +136,7 @@ func isName(text string) bool {
 // maxNames is how many names a refusal lists.
 const maxNames = 5
 
-// orOneOf names a few. They are an image's, and were found to be plain.
+// orOneOf lists a few names. They are from an image, and were checked to be plain.
 func orOneOf(names []string) string {
 	switch {
 	case len(names) == 0:

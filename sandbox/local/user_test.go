@@ -134,7 +134,7 @@ func TestUserIsTheImages(t *testing.T) {
 	}
 }
 
-// The audit has the name before the image is known, and the numbers after.
+// The audit log has the name before the image is known, and the numbers after.
 func TestUserInTheAudit(t *testing.T) {
 	a := &auditor{}
 	runner, _ := audited(a)
@@ -167,7 +167,7 @@ func as(u sandbox.User) func(*sandbox.Command) {
 	return func(c *sandbox.Command) { c.User = u }
 }
 
-// Each command of a session runs as whom it asks for, in the one container.
+// Each command of a session runs as the user it asks for, in the one container.
 func TestSessionOfManyUsers(t *testing.T) {
 	var were []sandbox.User
 	scripts := script{"who": func(p *sandboxtest.Proc) int { were = append(were, p.User); return 0 }, "serve": background("server"), "long": sleep(time.Hour)}
@@ -198,8 +198,8 @@ func TestSessionOfManyUsers(t *testing.T) {
 	})
 }
 
-// A gate that waits is its user's, who could have changed it: no other command
-// is told to it.
+// A waiting gate belongs to its user, who could have changed it: no other user's command
+// is sent to it.
 func TestSpareGateIsItsUsers(t *testing.T) {
 	var gates atomic.Int32
 	bubble(t, nil, func(t *testing.T, s *stage) {

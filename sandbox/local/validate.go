@@ -14,7 +14,7 @@ import (
 )
 
 // validate refuses what no engine could run, or would run as something else,
-// before anything is made. The engine reports both as the command's failure.
+// before anything is made. The engine would blame the command for both.
 func validate(c sandbox.Command, p sandbox.Profile) error {
 	checks := []func() error{
 		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return names.CheckUser(c.User) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, c.Limits.Check, func() error { return checkInSession(c) }, func() error { return checkView(c) },
@@ -46,11 +46,11 @@ func checkScript(c sandbox.Command) error {
 	return nil
 }
 
-// hintFile is the way of a script that no process can be started with.
+// hintFile is the alternative to a script that is too long to start a process with.
 const hintFile = "put it in a file and mount it, or pass it on stdin: belljar run -i sh < FILE"
 
-// checkArguments refuses a script that has no room beside the environment, which
-// is whole by now.
+// checkArguments refuses a script that does not fit next to the environment, which is
+// complete by now.
 func checkArguments(c sandbox.Command) error {
 	size := len(c.Script)
 	for _, kv := range c.Env {
@@ -94,7 +94,7 @@ func checkInSession(c sandbox.Command) error {
 	return names.CheckSession(c.Session)
 }
 
-// maxTmpfs is more directories than a command has use for.
+// maxTmpfs is more directories than a command needs.
 const maxTmpfs = 16
 
 func checkTmpfs(c sandbox.Command) error {
