@@ -11,41 +11,41 @@ import (
 	"github.com/docker/docker/api/types/system"
 )
 
-// About describes an engine, and what its host can do for a lock-down.
+// About describes an engine, and what its host supports for a lock-down.
 type About struct {
-	Host    string // its address
+	Host    string // the engine's address
 	Local   bool   // reached through a socket file: its host is most likely this one
 	Version string // "20.10.24+dfsg1"
 	API     APIVersions
 	Machine Machine
 
-	Runtime    string      // the default one
-	Runtimes   []string    // all it lists, by name
-	Components []Component // Engine, containerd, runc, … as far as it tells
+	Runtime    string      // the default runtime
+	Runtimes   []string    // the names of all runtimes
+	Components []Component // Engine, containerd, runc, … as reported
 
 	RootDir  string
 	Storage  string // the driver
 	Cgroup   Cgroup
 	Limits   LimitSupport
 	Security []string // "name=seccomp,profile=default", …
-	Warnings []string // the engine's own, of one or several lines
+	Warnings []string // the engine's warnings, of one or several lines
 }
 
 // APIVersions are those of the Docker API, such as "1.41".
 type APIVersions struct {
-	Used   string // the one that both speak
+	Used   string // used by both
 	Engine string // the newest that the engine speaks
 	Client string // the newest that belljar speaks
 }
 
-// Machine is the engine's host.
+// Machine is the hardware and system of the engine's host.
 type Machine struct {
 	Kernel, OS string
 	CPUs       int
 	Memory     int64 // bytes
 }
 
-// Cgroup is how the engine's host counts and limits.
+// Cgroup describes the control groups of the engine's host.
 type Cgroup struct {
 	Version string // "1" or "2"
 	Driver  string
@@ -55,7 +55,7 @@ type Cgroup struct {
 type Component struct {
 	Name    string // "runc"
 	Version string // "1.1.5+ds1"
-	Commit  string // of its source; some distributions put their package's version here
+	Commit  string // of its source; some distributions give their package's version instead
 }
 
 // LimitSupport says which limits the host's kernel enforces. The engine drops
@@ -104,7 +104,7 @@ func (a About) Component(name string) (Component, bool) {
 	return a.Components[i], true
 }
 
-// Top tells whether the engine can list the processes of a running container: its
+// Top reports whether the engine can list the processes of a running container: its
 // host needs a ps that knows all the columns.
 func (e *Engine) Top(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

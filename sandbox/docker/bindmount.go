@@ -16,8 +16,8 @@ import (
 )
 
 // bindDir is where root makes bind mounts for the engine to mount from. Each is made
-// from an open file, so the engine mounts that file under every runtime, wherever its
-// path leads by then.
+// from an open file, so the engine mounts that file under every runtime, even if its
+// path leads elsewhere by then.
 const bindDir = "/run/belljar-mounts"
 
 // binder makes these bind mounts, where this process may mount and the engine sees it.
@@ -85,7 +85,7 @@ func (o owner) bindPrefix() string {
 
 // sweepBinds removes the bind mounts of processes that have ended.
 func (o owner) sweepBinds() {
-	entries, _ := os.ReadDir(bindDir) // not there, or another user's
+	entries, _ := os.ReadDir(bindDir) // missing, or another user's
 	for _, entry := range entries {
 		namespace, rest, _ := strings.Cut(entry.Name(), "-")
 		process, _, _ := strings.Cut(rest, "-")

@@ -17,15 +17,15 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// killAfter is how long a container may take to go after its keeper's stdin was
-// closed, before the engine is told to kill it.
+// killAfter is how long a container may take to end after its keeper's stdin was
+// closed, before belljar asks the engine to kill it.
 const killAfter = 500 * time.Millisecond
 
-// countPause is how often the counts are read while the container ends: limits that its
-// processes hit up to their end are evidence, too.
+// countPause is the time between two reads of the counts while the container ends:
+// limits that its processes hit up to their end are evidence, too.
 const countPause = 5 * time.Millisecond
 
-// removePause is between two tries to remove what is busy.
+// removePause is the time between two tries to remove a busy container.
 const removePause = 20 * time.Millisecond
 
 // box is a container with its keeper.
@@ -35,8 +35,8 @@ type box struct {
 	spec      sandbox.Spec
 	stdin     types.HijackedResponse // the keeper's; while it is open, the container lives
 	keeperUID int                    // who the container's own processes run as
-	runtime   string                 // as the engine resolved it
-	inspector inspector              // the engine's top, until it is chosen
+	runtime   string                 // as reported by the engine
+	inspector inspector              // the engine's top, until another is chosen
 	watch     *watch
 
 	removal sync.Mutex
@@ -67,7 +67,7 @@ func (b *box) Remove(ctx context.Context) error {
 	}
 	b.ending.Store(true)
 	b.inspector.killStopped()
-	b.inspector.stop() // what a list says from now on is not read, and must not stay unread
+	b.inspector.stop() // lists are not read any more, and unread output blocks the engine
 	err := b.remove(ctx)
 	b.inspector.close()
 	for _, exec := range b.started() {
@@ -85,8 +85,8 @@ func (b *box) Remove(ctx context.Context) error {
 // Lost implements sandbox.Container.
 func (b *box) Lost() <-chan struct{} { return b.watch.lost }
 
-// Close implements sandbox.Container. Whoever still waits for a process in it
-// asks the engine from now on.
+// Close implements sandbox.Container. A Wait for one of its processes then asks
+// the engine for the exit status.
 func (b *box) Close() error {
 	b.inspector.close()
 	b.engine.events.remove(b.id, b.watch)
@@ -101,7 +101,7 @@ func (b *box) add(exec *running) {
 	b.execs = append(b.execs, exec)
 }
 
-// forget forgets an exec that is over: a session has many.
+// forget drops an exec that is over: a session has many.
 func (b *box) forget(exec *running) {
 	b.mu.Lock()
 	b.execs = slices.DeleteFunc(b.execs, func(other *running) bool { return other == exec })
@@ -160,18 +160,18 @@ func (b *box) wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// askGone does the same by a call, where events were missed.
+// askGone asks the engine for the same, in case events were missed.
 func (b *box) askGone(ctx context.Context) bool {
 	waiting, errs := b.engine.client.ContainerWait(ctx, b.id, container.WaitConditionRemoved)
 	select {
 	case end := <-waiting:
-		return end.Error == nil // else the engine gave up: what was busy keeps it
+		return end.Error == nil // an error means that the engine gave up: something busy keeps it
 	case err := <-errs:
 		return errdefs.IsNotFound(err)
 	}
 }
 
-// abandon removes a container that nobody was given.
+// abandon removes a container that Create does not return.
 func (b *box) abandon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
@@ -183,9 +183,9 @@ func (b *box) abandon(ctx context.Context) error {
 	return b.engine.forceRemove(ctx, b.id)
 }
 
-// removeUnanswered removes the container that the engine made for a request which it
-// did not answer, and tells whether there was one. The name alone may be another
-// container's.
+// removeUnanswered removes the container that the engine made for a request that it
+// did not answer, and reports whether there was one. The name alone is not enough: it
+// may be another container's.
 func (e *Engine) removeUnanswered(ctx context.Context, name, seal string) (removed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
@@ -210,7 +210,7 @@ func (e *Engine) removeUnanswered(ctx context.Context, name, seal string) (remov
 
 // forceRemove removes a container by ID, in any state. One that is already removed, or
 // being removed, is no error. An engine that cannot be reached is asked
-// again: it may be about to start anew, with the container.
+// again: it may be restarting, with the container.
 func (e *Engine) forceRemove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()

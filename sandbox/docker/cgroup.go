@@ -82,9 +82,9 @@ func parseCgroup(text, id string) *cgroup {
 // moment: a fork counts before the new process can be seen.
 func (g *cgroup) tasks() int64 { return number(g.pidsDir, "pids.current") }
 
-// pids are the host's PIDs of the processes in the group, in order, nil if it is
-// gone. With cgroup v1 one may be missing that was started at this moment: the
-// kernel makes room for the processes that it counted before it looks at them
+// pids are the host's PIDs of the processes in the group, sorted, nil if it is
+// gone. With cgroup v1 a process that starts at this moment may be missing: the kernel
+// counts the processes and reserves memory for them before it reads them
 // (pidlist_array_load in kernel/cgroup/cgroup-v1.c).
 func (g *cgroup) pids() ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(g.pidsDir, "cgroup.procs"))
@@ -104,7 +104,7 @@ func (g *cgroup) pids() ([]int, error) {
 	return list, nil
 }
 
-// number reads a file that holds one.
+// number reads a file that contains one number.
 func number(dir, file string) int64 {
 	text, _ := os.ReadFile(filepath.Join(dir, file))
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
@@ -123,7 +123,7 @@ func keyed(dir, file, key string) int64 {
 	return 0
 }
 
-// counts are what a group counted since it was made; all only grow.
+// counts are what a group has counted since it was made; they only grow.
 type counts struct {
 	oomKills, pidsLimitHits int
 	maxMemory               int64

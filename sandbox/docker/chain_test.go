@@ -154,9 +154,9 @@ func TestListByEngine(t *testing.T) {
 	}
 }
 
-// TestFrozenBySomebodyElse: a paused container stays paused when it is listed,
-// and one that a belljar froze that was killed then goes on once it is adopted.
-func TestFrozenBySomebodyElse(t *testing.T) {
+// TestFrozenByOthers: a paused container stays paused when it is listed,
+// and one that was frozen by a belljar that was killed then continues once it is adopted.
+func TestFrozenByOthers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("NOT TESTED: takes root, to freeze")
 	}

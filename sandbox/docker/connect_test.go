@@ -83,7 +83,7 @@ func TestConnectErrors(t *testing.T) {
 	}
 }
 
-// Who is canceled is told so, and not of an engine that fails.
+// After a cancellation the error says so, and blames no engine.
 func TestConnectIsCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	host := serve(t, func(_ http.ResponseWriter, r *http.Request) {

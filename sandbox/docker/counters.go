@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// counter tells what a container used and ran into.
+// counter reads what a container used and which limits it reached.
 type counter interface {
-	// count reads what is cheap to read, and is lost with the container.
+	// count reads what is cheap to read, and would be lost with the container.
 	count() counts
 	// counters are all counts, and their source, "" where limits are not counted.
 	counters(ctx context.Context) (c sandbox.Counters, source string)
@@ -27,7 +27,7 @@ type counter interface {
 type cgroupCounter struct {
 	group *cgroup
 	root  string   // the container's root directory
-	dirs  []string // in it, in memory
+	dirs  []string // its directories in memory
 
 	mu   sync.Mutex
 	last counts
@@ -61,11 +61,11 @@ func (c *cgroupCounter) fullDirs() []string {
 	return full
 }
 
-// engineCounter asks the engine for its statistics, which are sums only. One on
+// engineCounter asks the engine for its statistics, which are totals only. An engine on
 // this host is not asked: it takes a second to answer.
 type engineCounter struct {
 	box  *box
-	last atomic.Pointer[container.StatsResponse] // as the last list got them
+	last atomic.Pointer[container.StatsResponse] // as of the last list
 }
 
 func (c *engineCounter) count() counts { return counts{} }
@@ -96,8 +96,8 @@ func (b *box) stats(ctx context.Context) *container.StatsResponse {
 	return &stats
 }
 
-// Counters implements sandbox.Container: the inspector's, and what the engine's
-// events tell.
+// Counters implements sandbox.Container: the inspector's counters, and those from the
+// engine's events.
 func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
 	c, source := b.inspector.counters(ctx)
 	var sources []string
@@ -107,8 +107,8 @@ func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
 	now, _ := b.watch.now()
 	if !now.missed {
 		sources = append(sources, "events")
-		// An event is no count: it may stand for several kills, or repeat one.
-		// But the counter may be gone with its container, unread.
+		// An event is not a count: it may stand for several kills, or repeat one.
+		// But the container may have ended before the counter was read.
 		if c.OOMKills == 0 {
 			c.OOMKills = now.oom
 		}
@@ -116,15 +116,15 @@ func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
 	if ended, _ := b.inspector.ended(); !b.ending.Load() && (now.died || ended) {
 		c.Stopped = b.stopped(ctx)
 		if c.Stopped || b.sharesKernel() {
-			c.KilledBy = "outside" // a keeper does not end of itself
+			c.KilledBy = "outside" // a keeper does not end by itself
 		}
 	}
 	c.Source = strings.Join(sources, ",")
 	return c, nil
 }
 
-// stopped tells whether the engine was asked to end a container that ended, as
-// by docker kill. It says so once it did it.
+// stopped reports whether a container ended because someone asked the engine for it, as
+// with docker kill. The engine reports that after the fact.
 func (b *box) stopped(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 
 const (
 	callTimeout = 10 * time.Second // for one call that does no work
-	grace       = 5 * time.Second  // for a call under way when its context is cancelled
+	grace       = 5 * time.Second  // for a running call after its context is cancelled
 )
 
 // Create implements sandbox.Engine.
@@ -47,8 +47,8 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	}
 	e.events.start(ctx)
 
-	// A cancelled request does not stop the engine from making what it asked
-	// for: let it finish, so that there is something to remove.
+	// A cancelled request does not stop the engine from making the container: let the
+	// call finish, so that there is something to remove.
 	patient, cancel := outlive(ctx, grace)
 	defer cancel()
 	id, unguard, err := e.createContainer(ctx, patient, spec, host)
@@ -79,7 +79,7 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 }
 
 // createContainer has the engine make a container. The guard removes it if this process
-// dies before unguard is called, which is once its keeper runs, or it is removed.
+// dies before unguard is called, which happens when its keeper runs or it is removed.
 func (e *Engine) createContainer(ctx, patient context.Context, spec sandbox.Spec, host *container.HostConfig) (id string, unguard func(), err error) {
 	var asked atomic.Bool
 	patient = httptrace.WithClientTrace(patient, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { asked.Store(true) }})
@@ -92,7 +92,7 @@ func (e *Engine) createContainer(ctx, patient context.Context, spec sandbox.Spec
 	unguard = func() { e.unguard(labels[labelSeal]) }
 	made, err := e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
 	if undo != nil && errdefs.IsInvalidArgument(err) {
-		undo() // the engine does not see the file, or something else is wrong
+		undo() // the engine does not see the file, or another error occurred
 		made, err = e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
 		e.noHosts.Store(err == nil)
 	}
@@ -101,7 +101,7 @@ func (e *Engine) createContainer(ctx, patient context.Context, spec sandbox.Spec
 		return made.ID, unguard, nil
 	case asked.Load() && !errdefs.IsConflict(err) && !errdefs.IsInvalidArgument(err) && !errdefs.IsNotFound(err):
 		// An engine that refused or was not reached made nothing, and the name may
-		// be another container's; of one that did not answer that is not known.
+		// be another container's; if it did not answer, it may have made one.
 		removed, failed := e.removeUnanswered(ctx, name, labels[labelSeal])
 		if removed {
 			unguard()
@@ -152,7 +152,7 @@ func resolved(file string) string {
 	return file
 }
 
-// below tells whether file is dir, or in it.
+// below reports whether file is dir, or in it.
 func below(dir, file string) bool {
 	relative, err := filepath.Rel(dir, file)
 	return err == nil && filepath.IsLocal(relative)
@@ -192,7 +192,7 @@ func noShellError(err error, spec sandbox.Spec) error {
 		hint("belljar runs each command as sh -c: use an image with a shell")
 }
 
-// noShell tells whether the container ended because its init found no sh to
+// noShell reports whether the container ended because its init found no sh to
 // run: the engine has started the container by then, and init's status is as a
 // shell's, 126 or 127, or 1 for what is no program. Its keeper's is 0. On a busy
 // host init may still be about to.

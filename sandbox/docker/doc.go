@@ -3,7 +3,7 @@
 //	engine, err := docker.Connect(ctx, "")
 //	defer engine.Close()
 //
-// The one rule: a container never outlives whoever asked for it. Its keeper, the
+// The one rule: a container never outlives the process that asked for it. Its keeper, the
 // container's main process, reads a stdin that the engine closes when our connection
 // ends. When the keeper ends, the engine removes the container. Sealed labels let a
 // later process remove what an engine's crash left.
@@ -24,17 +24,17 @@
 // kernel of its own, as under gVisor.
 //
 // While the engine makes a container, which can take seconds, there is no keeper yet.
-// For that time the program starts itself once more, as the guard. It reads from a pipe
+// For that time the program starts itself a second time, as the guard. It reads from a pipe
 // which containers are being made, and removes them when the pipe ends early. Programs
 // that embed this package have the guard too: an init function starts it, so none of
 // the program's own code runs in it.
 //
-// Anybody can make a container with belljar's labels, and an image that has such labels
+// Anyone can make a container with belljar's labels, and an image that has such labels
 // does. Each container of ours has all of them, and a seal: an HMAC over the labels, the
 // container's name and a nonce. Its key is in Engine.Dir, readable by this user only. A
 // container without a valid seal, or with a copied seal but without the lock-down, is
 // not listed as a session, adopted, inspected or removed. A list of names on disk would
-// tell the same, but cost a write for each command and be wrong whenever one fails.
+// have the same effect, but cost a write for each command and be wrong whenever one fails.
 // Other users' containers are left to them.
 //
 // A mount's source is checked before the engine opens it, and a command with a writable
@@ -51,5 +51,5 @@
 // mounted, is killed.
 //
 // Exit codes come from the engine's exec_die event or from inspecting the exec,
-// whichever knows first, and never from what a command writes.
+// depending on which has it first, and never from what a command writes.
 package docker

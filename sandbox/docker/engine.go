@@ -36,7 +36,7 @@ type Engine struct {
 	sealer  sealer
 
 	noHosts     atomic.Bool // the engine does not see that file
-	soundImages sync.Map    // IDs of images that checkUserFiles found to be sound
+	soundImages sync.Map    // IDs of images whose user files passed the check
 }
 
 // Connect finds the engine at host, or, where host is empty, where the docker
@@ -97,8 +97,8 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// local tells whether the engine is reached through a socket file. Its host may
-// still be another, as with a virtual machine's forwarded socket.
+// local reports whether the engine is reached through a socket file. Its host may
+// still be another one, as with a virtual machine's forwarded socket.
 func (e *Engine) local() bool { return strings.HasPrefix(e.Host(), "unix://") }
 
 // Networks are the names of the networks that a command may use.

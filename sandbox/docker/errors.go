@@ -14,7 +14,7 @@ import (
 	"github.com/docker/go-units"
 )
 
-// failure is a sandbox.Error being made.
+// failure builds a sandbox.Error.
 type failure struct{ sandbox.Error }
 
 func engineError(err error, format string, args ...any) *failure {
@@ -61,7 +61,7 @@ func humanSize(n int64) string {
 	return units.CustomSize("%.4g %s", float64(n), 1024, []string{"bytes", "KiB", "MiB", "GiB", "TiB"})
 }
 
-// oneLine makes an engine's text fit to stand in a message.
+// oneLine makes an engine's text fit into a message.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

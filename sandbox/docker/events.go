@@ -12,16 +12,16 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// eventStream follows the engine's events about our containers. Nothing relies on it:
-// where it breaks, whoever waits for an event asks the engine instead.
+// eventStream follows the engine's events about our containers. Nothing depends on it:
+// if it breaks, the engine is asked instead.
 type eventStream struct {
 	client *client.Client
 	begin  sync.Once
 	stop   context.CancelFunc
 	done   chan struct{}
-	first  chan struct{} // closed once the engine answered, whatever it said
+	first  chan struct{} // closed once the engine answered, whatever the answer
 	mu     sync.Mutex
-	up     bool                // events are heard
+	up     bool                // events are received
 	watch  map[string][]*watch // by container ID: one for each that has it open
 }
 
@@ -31,7 +31,7 @@ func newEventStream(c *client.Client) *eventStream {
 
 // start subscribes, once, to the events of all of belljar's containers, until
 // close: a session's may have been made by another process. It waits for the
-// engine's answer as long as for one to any call. Where there is none, containers
+// engine's answer as long as any call may take. If there is none, containers
 // are watched without events.
 func (s *eventStream) start(ctx context.Context) {
 	s.begin.Do(func() {
@@ -53,7 +53,7 @@ func (s *eventStream) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		messages, errs := s.client.Events(ctx, events.ListOptions{Filters: managed()})
 		s.mu.Lock()
-		s.up = true // else errs says so
+		s.up = true // otherwise errs has the reason
 		s.mu.Unlock()
 		answered()
 		s.follow(messages, errs)
@@ -123,7 +123,7 @@ type watch struct {
 	state   state
 	changed chan struct{} // closed and replaced whenever state changes
 	lost    chan struct{} // closed once the container is of no use, or may be
-	isLost  bool          // it is closed
+	isLost  bool          // lost is closed
 }
 
 func newWatch() *watch {
@@ -136,11 +136,11 @@ type exit struct {
 	when   time.Time // on the engine's clock
 }
 
-// state is what is known of a container by its events.
+// state is what events have reported about a container.
 type state struct {
 	exits     map[string]exit // by exec ID
 	died      bool
-	status    int  // of its init, once it died
+	status    int  // of its init, once it ended
 	stopped   bool // the engine was asked to end it
 	destroyed bool
 	oom       int
@@ -170,7 +170,7 @@ func (w *watch) apply(m events.Message) {
 	})
 }
 
-// markMissed says that events may have been missed.
+// markMissed records that events may have been missed.
 func (w *watch) markMissed() { w.update(func(s *state) { s.missed = true }) }
 
 func (w *watch) update(change func(*state)) {
@@ -185,7 +185,7 @@ func (w *watch) update(change func(*state)) {
 	w.changed = make(chan struct{})
 }
 
-// now is the state so far, and a channel that is closed at the next change.
+// now returns the state so far, and a channel that is closed at the next change.
 func (w *watch) now() (s state, changed <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,7 +216,7 @@ func (w *watch) exit(exec string) (end exit, ok bool, changed <-chan struct{}) {
 	return end, ok, changed
 }
 
-// uncertain tells whether an exec may have ended without an event: some may have been
+// uncertain reports whether an exec may have ended without an event: some may have been
 // missed, or its container ended.
 func (w *watch) uncertain() bool {
 	now, _ := w.now()

@@ -64,7 +64,7 @@ func TestWatchWhileTheStreamIsDown(t *testing.T) {
 	close(again)
 }
 
-// An engine that does not answer holds up nobody for longer than a call may.
+// An engine that does not answer holds up no one for longer than a call may.
 func TestEventsOfAStalledEngine(t *testing.T) {
 	s := stream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	for range 3 {

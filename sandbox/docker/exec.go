@@ -28,9 +28,9 @@ const (
 	// back before a command counts as lost.
 	recovery = 5 * time.Second
 
-	// earlyEnd is how long a command may run on after its stream ended, which
-	// it holds open even where it closed it itself, before the stream counts
-	// as cut.
+	// earlyEnd is how long a command may run after its stream ended before
+	// the stream counts as cut: the command keeps it open even where it closed
+	// its own end.
 	earlyEnd = time.Second
 
 	// slowPoll is the longest pause between two requests for an exit status.
@@ -44,7 +44,7 @@ type running struct {
 	dir         string
 	user        sandbox.User
 	conn        types.HijackedResponse
-	opened      chan error    // takes, of a command with a terminal, why it cannot begin
+	opened      chan error    // receives, for a command with a terminal, why it cannot begin
 	copied      chan struct{} // closed when the stream came to its end
 	start       error         // why the process never started; written before copied is closed
 	stdin       *stdinCopy    // the same
@@ -116,7 +116,7 @@ func (b *box) exec(ctx context.Context, x sandbox.Exec) (*running, error) {
 	b.add(r)
 	go r.copy(ctx, x)
 	if err := r.open(ctx, x); err != nil {
-		io.WriteString(conn.Conn, endOfInput) // what waits for its terminal need not
+		io.WriteString(conn.Conn, endOfInput) // a command that waits for its terminal gives up
 		r.close()
 		b.forget(r)
 		return nil, b.execError(ctx, err)
@@ -125,7 +125,7 @@ func (b *box) exec(ctx context.Context, x sandbox.Exec) (*running, error) {
 }
 
 // attach starts the process. With a terminal it does so even where ctx ends meanwhile:
-// the process waits for its terminal, and has to be told to give up.
+// the process waits for its terminal, and must be told to give up.
 func (b *box) attach(ctx context.Context, id string, x sandbox.Exec) (types.HijackedResponse, error) {
 	if x.TTY != nil && ctx.Err() == nil {
 		var cancel context.CancelFunc
@@ -163,7 +163,7 @@ func (b *box) execError(ctx context.Context, err error) error {
 	return engineError(err, "starting the command").hint("see: belljar doctor")
 }
 
-// copy reads the stream to its end, whatever becomes of the command: an engine
+// copy reads the stream to its end, however the command ends: an engine
 // whose stream is not read cannot kill (moby#41827). The engine writes its
 // error into the stream when the process does not start, so the first bytes
 // wait until it is known which of the two they are.
@@ -219,7 +219,7 @@ func (r *running) startError(text string) error {
 		hint("check that this directory is in the image or mounted: -w DIR")
 }
 
-// lacks tells whether a shell that starts in / cannot enter the directory either: then
+// lacks reports whether a shell that starts in / cannot enter the directory either: then
 // the requested directory is why the engine could not start the command.
 func (b *box) lacks(dir string, user sandbox.User) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
@@ -235,14 +235,14 @@ func (b *box) lacks(dir string, user sandbox.User) bool {
 	return err == nil && status != 0
 }
 
-// started tells a process from a failed start: only the first has a PID.
+// started distinguishes a process from a failed start: only a process has a PID.
 func (r *running) started() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	for {
 		about, err := r.inspect(ctx)
 		if err != nil || about.Pid != 0 {
-			return true // an engine that does not tell is no proof of failure
+			return true // an engine without an answer does not prove a failure
 		}
 		if !about.Running {
 			return false
@@ -255,7 +255,7 @@ func (r *running) started() bool {
 	}
 }
 
-// foundNothing tells whether the engine found no sh, or not the directory to start it
+// foundNothing reports whether the engine found no sh, or not the directory to start it
 // in: moby's exit status is 127 for both.
 func (r *running) foundNothing() bool {
 	about, err := r.inspect(context.Background())

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exitWatch watches a process for its end: on this host by itself, elsewhere by
-// what the engine tells. That is only when the process's streams ended too, or
-// 2 s later.
+// exitWatch watches a process for its end: on this host directly, elsewhere by the
+// engine's answers, which come only when the process's streams ended too, or 2 s
+// later.
 type exitWatch struct {
 	C      chan struct{} // closed when the process ended
 	once   sync.Once
@@ -22,7 +22,7 @@ type exitWatch struct {
 // report is called when the process is known to have ended.
 func (w *exitWatch) report() { w.once.Do(func() { close(w.C) }) }
 
-// watchExit begins when the engine tells the process's PID.
+// watchExit begins when the engine reports the process's PID.
 func (r *running) watchExit() *exitWatch {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &exitWatch{C: make(chan struct{}), cancel: cancel, done: make(chan struct{})}
@@ -43,8 +43,8 @@ func (w *exitWatch) stop() {
 // Exited implements sandbox.Running.
 func (r *running) Exited() <-chan struct{} { return r.exited.C }
 
-// HasEnded implements sandbox.Running. The engine's clock is this host's where
-// its processes are.
+// HasEnded implements sandbox.Running. The engine's clock is this host's if its
+// processes are on this host.
 func (r *running) HasEnded(ctx context.Context) (when time.Time, yes bool) {
 	about, err := r.inspect(ctx)
 	if err != nil || about.Pid == 0 {
@@ -57,7 +57,7 @@ func (r *running) HasEnded(ctx context.Context) (when time.Time, yes bool) {
 		defer cancel()
 		r.box.watch.until(ctx, func(s state) bool {
 			if when = s.exits[r.id].when; when.IsZero() {
-				when = r.when.Load() // removed from the state since, with the process
+				when = r.when.Load() // no longer in the state, nor is the process
 			}
 			return s.missed || !when.IsZero()
 		})
@@ -65,7 +65,7 @@ func (r *running) HasEnded(ctx context.Context) (when time.Time, yes bool) {
 	return when, yes
 }
 
-// readable waits until a pidfd is, which says that its process ended.
+// readable waits until a pidfd is readable, which means that its process ended.
 func readable(ctx context.Context, process *os.File) bool {
 	stop := context.AfterFunc(ctx, func() { process.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
@@ -80,15 +80,15 @@ func readable(ctx context.Context, process *os.File) bool {
 	return err == nil
 }
 
-// pid is the process's on the engine's host, 0 if it never started or ended
-// before it was told.
+// pid is the process's PID on the engine's host, 0 if it never started or ended
+// before the engine reported it.
 func (r *running) pid(ctx context.Context) int {
 	defer r.unstick()()
 	for pause := firstAsk; ; pause = nextAsk {
 		select {
 		case <-time.After(pause):
 		case <-r.copied:
-			return 0 // its status is near, too
+			return 0 // its exit status is about to come
 		case <-ctx.Done():
 			return 0
 		}
@@ -98,8 +98,8 @@ func (r *running) pid(ctx context.Context) int {
 	}
 }
 
-// The engine takes about 40 ms to start a process. It is asked for the PID not at
-// once, and then often.
+// The engine takes about 40 ms to start a process. The first request for the PID
+// comes after a while, the next ones quickly.
 const (
 	firstAsk = 25 * time.Millisecond
 	nextAsk  = 5 * time.Millisecond

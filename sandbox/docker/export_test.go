@@ -61,7 +61,7 @@ func Freeze(c sandbox.Container) error {
 	return errors.Join(g.freeze(file, true), poll(context.Background(), g.frozen))
 }
 
-// Frozen tells whether a container's processes are.
+// Frozen reports whether a container's processes are.
 func Frozen(c sandbox.Container) bool { return c.(*box).inspector.(*hostInspector).group.frozen() }
 
 // KillInside kills a container's processes as where this host does not see them.

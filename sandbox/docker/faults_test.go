@@ -18,8 +18,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Whoever takes the container away takes the exit status with it, unless the
-// engine was quick to tell that the process was killed.
+// Anyone who takes the container away takes the exit status with it, unless the
+// engine was quick to report that the process was killed.
 func TestRemovedFromOutside(t *testing.T) {
 	t.Parallel()
 	engine := connect(t)
@@ -44,7 +44,7 @@ func TestRemovedFromOutside(t *testing.T) {
 	}
 }
 
-// A frozen keeper does not see its stdin end: the engine is told to kill it.
+// A frozen keeper does not see its stdin end: the engine must kill it.
 func TestPausedContainerIsRemoved(t *testing.T) {
 	t.Parallel()
 	engine := connect(t)

@@ -18,7 +18,7 @@ import (
 )
 
 // Files implements sandbox.Engine. The engine reads them from a container that
-// is never started: it is made for that, and removed.
+// is never started, and is removed afterwards.
 func (e *Engine) Files(ctx context.Context, image sandbox.Image, names []string, most int64) (files [][]byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout)
 	defer cancel()
@@ -26,7 +26,7 @@ func (e *Engine) Files(ctx context.Context, image sandbox.Image, names []string,
 	if err != nil {
 		return nil, engineError(err, "inspecting image %q", image.Reference).as(sandbox.CauseImage).hint("run the command again")
 	}
-	if about.Config != nil { // else the engine would copy them to its disk
+	if about.Config != nil { // otherwise the engine would copy them to its disk
 		image.Volumes = slices.Sorted(maps.Keys(about.Config.Volumes))
 	}
 	spec := sandbox.Spec{

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// An image's files are what its maker wants. Only what is a bounded regular file
+// An image's files can be anything. Only what is a bounded regular file
 // of the image is read.
 func TestFilesAreHostile(t *testing.T) {
 	engine := connect(t)

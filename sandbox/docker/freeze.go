@@ -14,17 +14,17 @@ import (
 
 const (
 	// freezeTimeout bounds how long processes may take to freeze: each needs a
-	// moment of a processor for it, and one that waits for a disk its answer.
+	// moment of CPU time, and one that waits for a disk needs its answer first.
 	freezeTimeout = time.Second
 
-	// freezePause is between two checks of whether they are frozen.
+	// freezePause is the time between two checks of whether they are frozen.
 	freezePause = 100 * time.Microsecond
 )
 
 var errNotFrozen = errors.New("cannot freeze the container's processes")
 
-// whileFreezing calls list again and again while the group's processes freeze, until it
-// is done; for the last time once all are frozen, as none can fork any more. A group that
+// whileFreezing calls list repeatedly until it is done, while the group's processes
+// freeze; the last call comes when all are frozen and none can fork. A group that
 // is frozen already, such as a paused container's, stays frozen. A lock keeps out other
 // belljar processes, which may list the same session.
 func (g *cgroup) whileFreezing(ctx context.Context, list func(frozen bool) (done bool)) (err error) {
@@ -52,7 +52,7 @@ func (g *cgroup) whileFreezing(ctx context.Context, list func(frozen bool) (done
 	return nil
 }
 
-// thaw continues a group that a belljar froze which was killed before it could
+// thaw resumes a group that a belljar froze which was killed before it could
 // thaw it. The caller knows that the container is not paused.
 func (g *cgroup) thaw() {
 	if !g.frozen() {
@@ -68,7 +68,7 @@ func (g *cgroup) thaw() {
 	}
 }
 
-// freezerFile is the file by which to freeze and thaw.
+// freezerFile is the file that freezes and thaws the group.
 func (g *cgroup) freezerFile() string {
 	if g.v2 != "" {
 		return filepath.Join(g.v2, "cgroup.freeze")
@@ -88,7 +88,7 @@ func (g *cgroup) freeze(file *os.File, on bool) error {
 	return err
 }
 
-// frozen tells whether all processes of the group are frozen. A group that is removed
+// frozen reports whether all processes of the group are frozen. A group that is removed
 // has none.
 func (g *cgroup) frozen() bool {
 	file, word := g.freezerFile(), "FROZEN\n"

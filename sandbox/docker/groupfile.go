@@ -32,7 +32,7 @@ func (b *box) checkGroups() error {
 func forgedGroup(root *os.File) (string, error) {
 	fd, err := unix.Openat2(int(root.Fd()), "etc/group", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
 	if err != nil {
-		return "", nil // no such file, no such group
+		return "", nil // without the file there is no such group
 	}
 	file := os.NewFile(uintptr(fd), "etc/group")
 	defer file.Close()

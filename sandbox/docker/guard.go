@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// guardName is what the guard is started as.
+	// guardName is the guard's process name.
 	guardName = "belljar-guard"
 
-	// guardTime is how long an engine may take to make a container that nobody
-	// waits for any more.
+	// guardTime is how long an engine may take to make a container for a process
+	// that ended.
 	guardTime = 30 * time.Second
 
-	// guardPause is between two tries to find one.
+	// guardPause is the time between two tries to find one.
 	guardPause = 100 * time.Millisecond
 )
 
@@ -49,10 +49,10 @@ type guard struct {
 
 // guardMessage is a line for the guard.
 type guardMessage struct {
-	Host string `json:",omitempty"` // the first: the engine
+	Host string `json:",omitempty"` // the first message: the engine
 	Seal string `json:",omitempty"`
-	Name string `json:",omitempty"` // the engine is asked to make it; "": it is finished, or removed
-	End  bool   `json:",omitempty"` // the last one: the guard makes one more try, and ends
+	Name string `json:",omitempty"` // the engine is about to make it; "": it is finished, or removed
+	End  bool   `json:",omitempty"` // the last message: the guard makes one more try, and ends
 }
 
 // guardNew is called before the engine is asked to make a container.
@@ -67,7 +67,7 @@ func (e *Engine) guardNew(seal, name string) {
 	if g.pipe != nil && g.send(guardMessage{Seal: seal, Name: name}) == nil {
 		return
 	}
-	g.stop() // somebody killed it
+	g.stop() // it was killed
 	if g.start(guardMessage{Host: e.Host()}) != nil {
 		return
 	}
@@ -76,18 +76,18 @@ func (e *Engine) guardNew(seal, name string) {
 	}
 }
 
-// unguard is called once the container has its keeper, or there is none.
+// unguard is called once the container has its keeper, or does not exist.
 func (e *Engine) unguard(seal string) {
 	g := &e.guard
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.making, seal)
 	if g.pipe != nil {
-		g.send(guardMessage{Seal: seal}) // a guard that misses it finds nothing to remove
+		g.send(guardMessage{Seal: seal}) // without this message the guard finds nothing to remove
 	}
 }
 
-// send writes at once or not at all: what is shorter than a page a pipe takes as a
+// send writes without blocking, all or nothing: a pipe takes less than a page as a
 // whole (pipe(7)), also from a process that is killed.
 func (g *guard) send(m guardMessage) error {
 	line, err := json.Marshal(m)
@@ -99,8 +99,8 @@ func (g *guard) send(m guardMessage) error {
 	return err
 }
 
-// start starts this program once more, as it is in memory, in a session of its
-// own: a terminal's signals are not for it.
+// start starts this program a second time, from memory, in a session of its
+// own: a terminal's signals must not reach it.
 func (g *guard) start(first guardMessage) error {
 	words, pipe, err := os.Pipe()
 	if err != nil {
@@ -165,7 +165,7 @@ func (g *guard) close() {
 	g.stop()
 }
 
-// keepGuard is all that the guard does.
+// keepGuard is the guard's main loop.
 func keepGuard(words io.Reader) {
 	var first guardMessage
 	making, messages := map[string]string{}, json.NewDecoder(words)
@@ -175,7 +175,7 @@ func keepGuard(words io.Reader) {
 	for {
 		var m guardMessage
 		switch err := messages.Decode(&m); {
-		case err != nil: // it was killed
+		case err != nil: // the other process was killed
 			removeUnfinished(first.Host, making, guardTime)
 			return
 		case m.End:
@@ -190,7 +190,7 @@ func keepGuard(words io.Reader) {
 }
 
 // removeUnfinished removes containers that a killed process did not finish. The engine
-// may still be making one: it is looked for until patience is over.
+// may still be making one, so it looks for them until patience is over.
 func removeUnfinished(host string, making map[string]string, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), guardTime)
 	defer cancel()

@@ -200,7 +200,7 @@ func TestGuardHoldsNothing(t *testing.T) {
 	if err != nil || bytes.Contains(environ, []byte("hunter2")) {
 		t.Errorf("its variables are %q: %v", environ, err)
 	}
-	text, err := io.ReadAll(read) // ends where nobody holds it any more
+	text, err := io.ReadAll(read) // ends where no one holds it any more
 	if err != nil || len(text) > 0 {
 		t.Errorf("read %q: %v", text, err)
 	}

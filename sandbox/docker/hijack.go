@@ -39,8 +39,8 @@ func (u *upgrade) end() {
 	}
 }
 
-// dialer makes the client's connections to a unix socket; for other hosts the
-// client's own serves.
+// dialer makes the client's connections to a unix socket; other hosts use the
+// client's own dialer.
 func dialer(host string) client.Opt {
 	path, isUnix := strings.CutPrefix(host, "unix://")
 	if !isUnix {
@@ -55,7 +55,7 @@ func dialer(host string) client.Opt {
 	})
 }
 
-// hijack takes over a connection by call. Cancelling ctx until it returns ends
+// hijack takes over the connection of a call. Cancelling ctx before it returns ends
 // the call.
 func hijack(ctx context.Context, call func(context.Context) (types.HijackedResponse, error)) (types.HijackedResponse, error) {
 	u := &upgrade{}

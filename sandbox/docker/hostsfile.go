@@ -12,18 +12,18 @@ import (
 	"github.com/docker/docker/api/types/mount"
 )
 
-// hosts is /etc/hosts where there is no network, as the engine writes it.
+// hosts is /etc/hosts of a container without a network, as the engine writes it.
 const hosts = `127.0.0.1	localhost
 ::1	localhost ip6-localhost ip6-loopback
 `
 
-// withoutNetwork has a container without a network made by the runtime alone: in
-// a network namespace of its own with nothing but lo, as with the engine's
-// "none", for which the engine however runs its own program twice more, at 55 ms
-// of a processor each (libnetwork-setkey and set-ipv6). The engine then brings no
-// /etc/hosts, and an image's own is never seen: ours is mounted.
+// withoutNetwork leaves a container without a network to the runtime alone: it gets
+// a network namespace of its own with only lo, as with the engine's "none". For that
+// one the engine runs its own program two more times, at 55 ms of CPU time each
+// (libnetwork-setkey and set-ipv6). Without it the engine provides no /etc/hosts, and
+// hides the image's: ours is mounted instead.
 //
-// It returns how to undo that, nil where it was not done.
+// It returns how to undo that, nil if it was not done.
 func (e *Engine) withoutNetwork(spec sandbox.Spec, config *container.Config, host *container.HostConfig) (undo func()) {
 	taken := slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return below(m.Target, "/etc/hosts") })
 	if spec.Network != "none" || taken || e.Dir == "" || !e.local() || e.noHosts.Load() || hasSELinux() {
@@ -31,7 +31,7 @@ func (e *Engine) withoutNetwork(spec sandbox.Spec, config *container.Config, hos
 	}
 	file, err := hostsFile(e.Dir)
 	if err != nil {
-		return nil // the engine's way works as well
+		return nil // the engine's way works, too
 	}
 	mounts := host.Mounts
 	config.NetworkDisabled = true
@@ -42,14 +42,14 @@ func (e *Engine) withoutNetwork(spec sandbox.Spec, config *container.Config, hos
 	return func() { config.NetworkDisabled, host.Mounts = false, mounts }
 }
 
-// hasSELinux tells whether this host's files have labels, without which SELinux
-// would not let a container read ours.
+// hasSELinux reports whether this host's files have SELinux labels, without which
+// a container could not read ours.
 func hasSELinux() bool {
 	_, err := os.Stat("/sys/fs/selinux/enforce")
 	return err == nil
 }
 
-// hostsFile makes the file in dir, for all containers, and leaves it there.
+// hostsFile makes the file in dir, for all containers, and leaves it in place.
 func hostsFile(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err

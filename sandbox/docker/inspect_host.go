@@ -33,7 +33,7 @@ func (h *hostInspector) stop()    {}
 func (h *hostInspector) close()   {}
 
 // processes implements inspector. Mostly only the container's own processes are left,
-// which the last list found and which live as long as the container. If processes start
+// which the last list found and which run as long as the container. If processes start
 // and end while the list is made, they are frozen for it.
 func (h *hostInspector) processes(ctx context.Context) ([]sandbox.Process, error) {
 	if h.idle() {
@@ -58,10 +58,10 @@ func (h *hostInspector) processes(ctx context.Context) ([]sandbox.Process, error
 	return now.before(frozen.list), errors.Join(failed, err)
 }
 
-// listTries is how often processes that come and go are listed as they are.
+// listTries is how many lists are made before changing processes are frozen.
 const listTries = 3
 
-// idle tells whether nothing runs but the container's own, of one thread each.
+// idle reports whether nothing runs but the container's own, of one thread each.
 func (h *hostInspector) idle() bool {
 	h.mu.Lock()
 	own := h.own
@@ -76,7 +76,7 @@ func (h *hostInspector) idle() bool {
 // snapshot is what ran at one moment.
 type snapshot struct {
 	list  []sandbox.Process
-	exact bool // it lacks none, and had all of them at once
+	exact bool // no process is missing, and all existed at the same time
 }
 
 // snapshot is exact where two lists in a row have the same processes, and in between
@@ -105,8 +105,8 @@ func (h *hostInspector) snapshot() (s snapshot, err error) {
 	return s, err
 }
 
-// before is a list of frozen processes, with the state that each had before, as
-// far as it was seen. One that came since was running: it had just begun.
+// before is a list of frozen processes, each with its state before that, as
+// far as it was seen. A process that is new was running: it had just begun.
 func (s snapshot) before(frozen []sandbox.Process) []sandbox.Process {
 	for i := range frozen {
 		p := &frozen[i]
@@ -123,9 +123,9 @@ func (s snapshot) before(frozen []sandbox.Process) []sandbox.Process {
 // kill implements hostAccess.
 func (h *hostInspector) kill(p sandbox.Process) bool { return killProcess(p) }
 
-// killStopped implements hostAccess. The runtime's processes never stop of
-// themselves. One that only has such a name is the container's own, and its
-// stopping it was.
+// killStopped implements hostAccess. The runtime's processes never stop
+// by themselves. A process of the container that only has such a name stopped for
+// another reason, and may be killed, too.
 func (h *hostInspector) killStopped() (found bool) {
 	pids, _ := h.group.pids()
 	for _, pid := range pids {
@@ -154,7 +154,7 @@ func (h *hostInspector) runs(pid int) (runs, known bool) {
 	return err == nil && process.runs(), true
 }
 
-// ended implements hostAccess. The engine tells it only once it cleaned up.
+// ended implements hostAccess. The engine reports it only after its clean-up.
 func (h *hostInspector) ended() (ended, known bool) {
 	init, err := readStat(h.first)
 	if err != nil || !init.runs() || init.exiting() {
@@ -180,7 +180,7 @@ func (h *hostInspector) waitExit(ctx context.Context, r *running) bool {
 	}
 	process := os.NewFile(uintptr(fd), "pidfd")
 	defer process.Close()
-	// Another process may have got the PID since the engine told it. From now on
+	// Another process may have got the PID since the engine reported it. From now on
 	// the descriptor refers to one process only.
 	group, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil || !strings.Contains(string(group), h.id) {

@@ -10,7 +10,7 @@ import (
 )
 
 // insideInspector asks the container itself, by a lister, where a kernel of its own
-// hides its processes even from the engine's host, as gVisor's does.
+// hides its processes even from the engine's host, as with gVisor.
 type insideInspector struct {
 	counter
 	noHostAccess
@@ -20,7 +20,7 @@ type insideInspector struct {
 	end        context.CancelFunc
 	preparing  sync.Once
 	background sync.WaitGroup
-	mu         sync.Mutex // held by who lists
+	mu         sync.Mutex // held while listing
 	lister     *lister
 }
 
@@ -59,7 +59,7 @@ func (i *insideInspector) prepare() {
 		i.background.Go(func() {
 			ctx, cancel := context.WithTimeout(i.life, callTimeout)
 			defer cancel()
-			i.processes(ctx) // who needs it is told what fails
+			i.processes(ctx) // the next caller gets the error
 		})
 	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // topInspector asks the engine, which runs ps on its host. It knows no PID inside
-// the container: what it lists is killed by whoever knows them.
+// the container: an inspector that knows them must kill what it lists.
 type topInspector struct {
 	counter
 	noHostAccess
@@ -46,7 +46,7 @@ func (t *topInspector) processes(ctx context.Context) ([]sandbox.Process, error)
 	return second.list, nil
 }
 
-// table is what one top says; nil where the container, and all in it, ended.
+// table is the answer of one top; nil if the container, and all in it, ended.
 type table struct {
 	list  []sandbox.Process
 	pids  []int  // the engine's host's, of all

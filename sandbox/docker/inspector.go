@@ -13,7 +13,7 @@ import (
 
 // inspector sees what runs in a container, and acts on it, from where this
 // process can: this host's kernel, the engine's top, or inside the container. One
-// is chosen for each container, once the engine tells its runtime and its first
+// is chosen for each container, once the engine reports its runtime and its first
 // process.
 type inspector interface {
 	counter
@@ -22,37 +22,37 @@ type inspector interface {
 	// processes lists what runs, without the container's own processes. With an
 	// error the list may lack some; see errMissed.
 	processes(ctx context.Context) ([]sandbox.Process, error)
-	// prepare does ahead, in the background, what the first list needs.
+	// prepare does in advance, in the background, what the first list needs.
 	prepare()
-	// stop ends what prepare and processes started: no list is made any more.
-	// close also waits for its end, and comes after it at the latest.
+	// stop ends what prepare and processes started: no more lists are made.
+	// close also waits for that end, and is called last.
 	stop()
 	close()
 }
 
-// hostAccess is what only the kernel of the container's host can tell and do.
+// hostAccess is what needs access to the kernel of the container's host.
 type hostAccess interface {
 	// kill sends SIGKILL to a process that was listed, and to no other that got
-	// its PID since. It tells whether the process is dead or dying.
+	// its PID since. It reports whether the process is dead or dying.
 	kill(p sandbox.Process) bool
 	// killStopped kills the runtime's processes that a command has stopped, and
-	// tells whether there were any.
+	// reports whether there were any.
 	killStopped() bool
 	// thaw continues processes that a killed belljar left frozen.
 	thaw()
 	// root opens the container's root directory. Links in it lead into it, never
 	// out of it. It is nil where this process may not look.
 	root() *os.File
-	// ended tells whether the container's first process has ended or is about to,
+	// ended reports whether the container's first process has ended or is about to,
 	// which takes all others with it.
 	ended() (ended, known bool)
-	// runs tells whether the process with that PID on the engine's host runs.
+	// runs reports whether the process with that PID on the engine's host runs.
 	runs(pid int) (runs, known bool)
-	// waitExit waits for a process's end and tells whether it came.
+	// waitExit waits for a process's end and reports whether it came.
 	waitExit(ctx context.Context, r *running) bool
 }
 
-// noHostAccess is that of a container on another host, or of one whose processes
+// noHostAccess is for a container on another host, or one whose processes
 // this host's kernel does not have. The engine, or the container, is asked instead.
 type noHostAccess struct{}
 
@@ -64,7 +64,7 @@ func (noHostAccess) ended() (ended, known bool)              { return false, fal
 func (noHostAccess) runs(int) (runs, known bool)             { return false, false }
 func (noHostAccess) waitExit(context.Context, *running) bool { return false }
 
-// chooseInspector is called with what the engine tells of a container that runs.
+// chooseInspector is called with what the engine reports about a running container.
 func (b *box) chooseInspector(about container.InspectResponse) {
 	b.runtime = about.HostConfig.Runtime
 	first := about.State.Pid
@@ -86,7 +86,7 @@ func (b *box) chooseInspector(about container.InspectResponse) {
 	b.inspector = &topInspector{counter: counts, box: b}
 }
 
-// sharesKernel tells whether a process in the container is one of the engine's
+// sharesKernel reports whether a process in the container is one of the engine's
 // host's. Under gVisor the engine's top lists other processes of the host.
 func (b *box) sharesKernel() bool {
 	return slices.Contains([]string{"", "runc", "crun", "io.containerd.runc.v2"}, b.runtime)

@@ -12,8 +12,8 @@ import (
 	"belljar/sandbox"
 )
 
-// killScript kills a process that has this PID and began then, the twentieth
-// field behind its name. It needs nothing but sh.
+// killScript kills a process that has this PID and this start time, the twentieth
+// field after its name. It needs nothing but sh.
 const killScript = `set -f
 k() { read -r s </proc/$1/stat || return; p=$1 t=$2; set -- ${s##*) }; [ "${20}" != "$t" ] || kill -9 $p; }
 `
@@ -41,7 +41,7 @@ func (b *box) Kill(ctx context.Context, list []sandbox.Process) error {
 // killInside starts nothing as root, nor as the keeper: neither ran a command.
 func (b *box) killInside(ctx context.Context, uid int, calls []string) error {
 	killing, err := b.Exec(ctx, sandbox.Exec{
-		// One that is gone is no error, and what is not is seen in the next list.
+		// A process that is gone is no error, and one that is not is in the next list.
 		Script: killScript + strings.Join(calls, "\n"), Dir: "/", User: sandbox.User{UID: uid, GID: uid}, Stdout: io.Discard, Stderr: io.Discard,
 	})
 	if err != nil {

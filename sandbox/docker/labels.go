@@ -23,7 +23,7 @@ const (
 	labelDigest   = "dev.belljar.digest"
 	labelPool     = "dev.belljar.pool"    // the profile that it is kept warm for
 	labelSession  = "dev.belljar.session" // its name
-	labelOwner    = "dev.belljar.owner"   // whose it is: sessions' names are told apart
+	labelOwner    = "dev.belljar.owner"   // who owns it: each owner has its own session names
 	labelPrint    = "dev.belljar.print"   // sandbox.Spec.Print
 	labelUser     = "dev.belljar.user"    // UID:GID of the commands, and the name, if they were asked for by one
 	labelSeal     = "dev.belljar.seal"    // see sealer

@@ -22,12 +22,12 @@ type Managed struct {
 	Session  string            `json:"session,omitempty"` // its name
 	Image    string            `json:"image"`
 	User     string            `json:"user,omitempty"`      // UID:GID, of a session's first command, or, with a pool, of its profile
-	UserName string            `json:"user_name,omitempty"` // as it was asked for, where by name
+	UserName string            `json:"user_name,omitempty"` // as requested, if by name
 	State    string            `json:"state"`               // as docker ps: created, running, paused, …
 	Created  time.Time         `json:"created"`
-	Deadline time.Time         `json:"deadline"` // when it may be swept away, whoever owns it
+	Deadline time.Time         `json:"deadline"` // from then on any belljar may sweep it
 	Owner    string            `json:"owner"`    // the PID and start time of the belljar that made it
-	Orphaned bool              `json:"orphaned"` // that belljar is gone
+	Orphaned bool              `json:"orphaned"` // that belljar has ended
 	Runs     []sandbox.Process `json:"runs"`     // nil where they are unknown
 }
 
@@ -51,14 +51,14 @@ func (e *Engine) List(ctx context.Context) ([]Managed, error) {
 			User: user.Numbers(), UserName: user.Name,
 			ID: c.ID, Command: c.Labels[labelCommand], Pool: c.Labels[labelPool], Session: c.Labels[labelSession], Image: c.Labels[labelImage], State: c.State,
 			Created: time.Unix(c.Created, 0), Deadline: deadline, Owner: c.Labels[labelProcess],
-			// A session outlives whoever made it, once it is there.
+			// A session outlives the process that made it, once it runs.
 			Orphaned: (c.Labels[labelSession] == "" || c.State == "created") && e.owner.gone(c.Labels[labelHost], c.Labels[labelProcess]),
 		})
 	}
 	return list, nil
 }
 
-// nameOf is the container's own name: "/a/b" is one that a link to it has.
+// nameOf is the container's own name: a name with a second slash is that of a link to it.
 func nameOf(c container.Summary) string {
 	for _, name := range c.Names {
 		if !strings.Contains(strings.TrimPrefix(name, "/"), "/") {
@@ -68,7 +68,7 @@ func nameOf(c container.Summary) string {
 	return ""
 }
 
-// FillProcesses fills in what runs in a container, as far as it can be known. It does
+// FillProcesses fills in what runs in a container, as far as that can be known. It does
 // not inspect a foreign one: that may take running something in it.
 func (e *Engine) FillProcesses(ctx context.Context, m *Managed) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -88,7 +88,7 @@ func (e *Engine) FillProcesses(ctx context.Context, m *Managed) error {
 	return err
 }
 
-// Sweep removes this user's containers that nobody owns any more: those past their
+// Sweep removes this user's containers without an owner: those past their
 // deadline, and those of belljar processes that have ended, which only a crash of the
 // engine, or a kill while one is made, leaves behind. It returns how many it removed.
 func (e *Engine) Sweep(ctx context.Context) (int, error) {

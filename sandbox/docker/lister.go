@@ -127,7 +127,7 @@ func (l *lister) list(ctx context.Context, keeper int) ([]sandbox.Process, error
 	return list, nil
 }
 
-// idle tells whether nothing runs but the container's own.
+// idle reports whether nothing runs but the container's own.
 func (l *lister) idle(ctx context.Context) (bool, error) {
 	pids, err := l.ask(ctx, "p", "\n")
 	if err != nil {
@@ -161,7 +161,7 @@ func parseInside(parts []string, keeper int) (list []sandbox.Process, own, seen 
 		stat, err := parseStat([]byte(files[0]))
 		status := parseStatus(files[1])
 		if err != nil || files[1] == "" {
-			continue // it went meanwhile
+			continue // it has ended meanwhile
 		}
 		name := fmt.Sprintf("/proc/%d", stat.pid)
 		seen = append(seen, name)

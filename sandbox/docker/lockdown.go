@@ -23,7 +23,7 @@ import (
 // its stdin does, which the engine closes when our connection goes.
 var keeper = []string{"sh", "-c", "while IFS= read -r _; do :; done"}
 
-// sessionKeeper is a session's: nothing is attached to it, and it ends by itself.
+// sessionKeeper is a session's keeper: nothing is attached to it, and it ends by itself.
 func sessionKeeper(deadline time.Time) []string {
 	return []string{"sh", "-c", fmt.Sprintf("exec sleep %d", max(1, int(math.Ceil(time.Until(deadline).Seconds()))))}
 }
@@ -38,7 +38,7 @@ const (
 	// terabytes (RLIMIT_FSIZE).
 	maxFile = 4 << 30
 
-	// oomScore makes the host's kernel prefer a sandbox to anything else.
+	// oomScore makes the host's kernel kill a sandbox before anything else.
 	oomScore = 500
 )
 
@@ -49,7 +49,7 @@ func keeperFor(u sandbox.User) int {
 	return keeperUID
 }
 
-// seccompProfile is moby's current one: the profile of an old engine itself
+// seccompProfile is moby's current profile: an old engine's own
 // allows io_uring and vsock.
 var seccompProfile = sync.OnceValues(func() (string, error) {
 	profile, err := json.Marshal(seccomp.DefaultProfile())
@@ -78,10 +78,10 @@ func containerConfig(spec sandbox.Spec, labels map[string]string) *container.Con
 	return config
 }
 
-// environ unsets the image's variables: a name without a value does. PATH, which
+// environ unsets the image's variables: a name without a value does that. PATH, which
 // nearly every image sets, gets the engine's default back: without one the
-// runtime finds no sh. HOME is where every command may write: what the image says
-// may not be there, or be on its read-only root.
+// runtime finds no sh. HOME is where every command may write: the image's HOME may
+// be missing, or on its read-only root.
 func environ(image sandbox.Image) []string {
 	return append(slices.Clone(image.EnvNames), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp")
 }
@@ -157,7 +157,7 @@ func tmpfs(spec sandbox.Spec) map[string]string {
 		"size=" + strconv.FormatInt(spec.Limits.Tmp, 10),
 		"nr_inodes=" + strconv.FormatInt(inodes(spec.Limits.Tmp), 10),
 		"mode=1777",
-		// mode alone is overridden where the image has the directory.
+		// mode is the only option that an existing directory of the image overrides.
 		fmt.Sprintf("uid=%d,gid=%d", spec.User.UID, spec.User.GID),
 	}, ",")
 	all := map[string]string{}

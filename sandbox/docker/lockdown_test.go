@@ -232,7 +232,7 @@ func (c *inside) wantsConfig(t *testing.T) {
 	}
 }
 
-// What is writable beside /tmp and /work is as bounded as these.
+// Other writable places have the same bounds as /tmp and /work.
 func TestLockdownOfFurtherDirectories(t *testing.T) {
 	t.Parallel()
 	engine := connect(t)
@@ -258,7 +258,7 @@ func TestLockdownOfFurtherDirectories(t *testing.T) {
 	}
 }
 
-// HOME is writable, whatever the image says of the user's.
+// HOME is writable, whatever HOME the image sets.
 func TestHomeIsWritable(t *testing.T) {
 	t.Parallel()
 	engine := connect(t)

@@ -28,7 +28,7 @@ type mountSource struct {
 	bind   string // ours of it, or ""
 }
 
-// bindSources makes the sources of mounts safe. release ends the binds, once
+// bindSources makes the sources of mounts safe. release removes the binds, once
 // the container has its own.
 func (e *Engine) bindSources(mounts []sandbox.Mount) (all []mountSource, release func(), err error) {
 	release = func() {
@@ -48,7 +48,7 @@ func (e *Engine) bindSources(mounts []sandbox.Mount) (all []mountSource, release
 	return all, release, nil
 }
 
-// bind makes a bind of the source. Where that is not possible it must be such that no
+// bind makes a bind of the source. If that is impossible, the source must be one that no
 // command could replace it.
 func (h binder) bind(m sandbox.Mount) (mountSource, error) {
 	fd, id, err := openSource(m.Source)
@@ -113,7 +113,7 @@ func (b *box) checkMounted(ctx context.Context, judged []mountSource) error {
 	return nil
 }
 
-// target is where something was asked to be mounted.
+// target is where a command asked for a mount or tmpfs.
 type target struct{ what, path string }
 
 // targets are those of the mounts, in their order, and then of tmpfs.
@@ -151,7 +151,7 @@ func targetError(err error, spec sandbox.Spec) error {
 	return engineError(nil, "cannot mount %q in the container next to the requested mounts: a target may be a link in the image", at).as(sandbox.CauseInvalid).hint(hint)
 }
 
-// checkTargets looks for links in targets from inside, by what sh itself can do.
+// checkTargets looks for links in targets from inside, with what sh itself can do.
 // Nothing has run there yet that could have changed them.
 func (b *box) checkTargets(ctx context.Context) error {
 	var script strings.Builder
@@ -162,7 +162,7 @@ func (b *box) checkTargets(ctx context.Context) error {
 	}
 	targets := b.targets()
 	for i, t := range targets {
-		test("! -e", t.path, i) // there may be a link where the keeper may not read
+		test("! -e", t.path, i) // there may be a link in a directory that the keeper cannot read
 		for p := path.Clean(t.path); p != "/"; p = path.Dir(p) {
 			test("-h", p, i)
 		}

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestKilledFromOutside: whoever ends a container ends its commands with
-// SIGKILL, as they can themselves. Evidence tells the two apart, from the moment
+// TestKilledFromOutside: docker kill ends the commands of a container with
+// SIGKILL, as they can themselves. Evidence distinguishes the two, from the moment
 // on that the command is known to have ended.
 func TestKilledFromOutside(t *testing.T) {
 	t.Parallel()

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// owner names a process so that another one can tell whether it still lives:
+// owner names a process so that another one can find out whether it still runs:
 // the boot, the PID namespace, the PID and the time it started, which a
 // recycled PID does not share.
 type owner struct {
 	host    string // boot ID and PID namespace: within one, PIDs can be compared
 	process string // PID and start time
-	name    string // the user and this host's name: who has sessions, also after a restart
+	name    string // user and host name: the owner of sessions, also after a restart
 }
 
 func thisProcess() owner {
@@ -35,7 +35,7 @@ func processName(pid int) string {
 	return fmt.Sprintf("%d@%d", pid, p.startTicks)
 }
 
-// gone tells whether the process that wrote these labels has certainly ended. Nothing is
+// gone reports whether the process that wrote these labels has certainly ended. Nothing is
 // known of processes on another host.
 func (o owner) gone(host, process string) bool {
 	var pid int

@@ -10,12 +10,12 @@ import (
 	"belljar/sandbox"
 )
 
-// Under a runtime that brings a kernel of its own, as gVisor's does, memory and
-// processes that run out take that kernel with them, and with it everything in
-// the container. What started the command then ends in its place, with a status
-// and words of its own: neither are the command's.
+// Under a runtime with a kernel of its own, such as gVisor, running out of memory or
+// processes ends that kernel, and with it everything in the container. The process that
+// started the command then ends instead, with its own exit status and messages: neither
+// are the command's.
 
-// runtimeFailed is the exit status of runsc where it failed itself.
+// runtimeFailed is the exit status of runsc for its own failures.
 const runtimeFailed = 128
 
 // exitStatus is the exit status of a command under a kernel of its own, or an error that

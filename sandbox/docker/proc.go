@@ -42,7 +42,7 @@ func readStat(pid int) (stat, error) {
 }
 
 func parseStat(text []byte) (stat, error) {
-	// The name stands in parentheses and may hold some itself: the last
+	// The name is in parentheses and may contain some itself: the last
 	// closing one ends it.
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if open < 0 || end < open {
@@ -62,12 +62,12 @@ func parseStat(text []byte) (stat, error) {
 
 var errStat = errors.New("/proc/PID/stat has an unknown format")
 
-// runs is false of a process that ended and only waits to be reaped. One whose
-// first thread ended looks dead, and has others.
+// runs is false for a process that ended and only waits to be reaped. One whose
+// first thread ended looks dead, but has other threads.
 func (s stat) runs() bool { return s.state != "X" && (s.state != "Z" || s.threads > 1) }
 
-// exiting tells whether the process has begun to end. A PID namespace's first
-// process has by the time the kernel kills the others for it.
+// exiting reports whether the process has begun to end. The first process of a PID
+// namespace has begun by the time the kernel kills the others for it.
 func (s stat) exiting() bool { return s.flags&pfExiting != 0 }
 
 // pfExiting is PF_EXITING of the kernel's include/linux/sched.h.
@@ -88,7 +88,7 @@ func (s stat) process(up time.Duration, uid int, args []byte) sandbox.Process {
 type status struct {
 	uid            int
 	pid, pgid, sid int
-	killed         bool // a SIGKILL is on its way
+	killed         bool // a SIGKILL is pending
 }
 
 func readStatus(pid int) (status, error) {
@@ -124,8 +124,8 @@ func parseStatus(text string) status {
 	return s
 }
 
-// commandLine reads /proc/PID/cmdline, which a process without memory of its own
-// has not.
+// commandLine reads /proc/PID/cmdline, which is empty for a process without memory of its
+// own.
 func commandLine(text []byte, comm string) string {
 	text = bytes.TrimRight(text[:min(len(text), maxArgs)], "\x00")
 	if len(text) == 0 {
@@ -134,7 +134,7 @@ func commandLine(text []byte, comm string) string {
 	return strings.ToValidUTF8(string(bytes.ReplaceAll(text, []byte{0}, []byte{' '})), "\uFFFD")
 }
 
-// uptime is the clock that processes' start times are on.
+// uptime is on the same clock as processes' start times.
 func uptime() time.Duration {
 	text, _ := os.ReadFile("/proc/uptime")
 	return parseUptime(string(text))
@@ -147,7 +147,7 @@ func userName(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// threads is how many threads processes have together; of one that is gone none.
+// threads is how many threads the processes have together; one that is gone has none.
 func threads(pids []int) (n int64) {
 	for _, pid := range pids {
 		s, _ := readStat(pid)
@@ -156,7 +156,7 @@ func threads(pids []int) (n int64) {
 	return n
 }
 
-// zombies are those children of processes that ended and were not waited for.
+// zombies are the children of these processes that ended and were not waited for.
 func zombies(pids []int) (dead []int) {
 	for _, pid := range pids {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))

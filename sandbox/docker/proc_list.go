@@ -10,7 +10,7 @@ import (
 )
 
 // errMissed is the error of a list that may be incomplete: a process that starts another
-// and ends, again and again, is never there when it is read.
+// and ends, again and again, is gone whenever it is read.
 var errMissed = errors.New("the list may be incomplete: processes started and ended while it was made")
 
 // countNew counts the elements of now that before lacks.
@@ -48,8 +48,8 @@ func listProcesses(pids []int, keeperUID int) (list []sandbox.Process, own []int
 
 func byPID(a, b sandbox.Process) int { return a.PID - b.PID }
 
-// killProcess kills a process of this host, and tells whether it is dead or dying.
-// Another process may have got the PID since it was listed: its start time tells, and
+// killProcess kills a process of this host, and reports whether it is dead or dying.
+// Another process may have got the PID since it was listed: its start time shows that, and
 // from then on the descriptor refers to one process only.
 func killProcess(p sandbox.Process) bool {
 	fd, err := unix.PidfdOpen(p.HostPID, 0)

@@ -26,7 +26,7 @@ const (
 // others have: an image's labels become its containers'.
 type sealer struct {
 	key []byte
-	err error // why the key lasts no longer than this process, and seals nothing that must
+	err error // why the key is temporary, and cannot seal what other processes need
 }
 
 // seals is the sealer with the key in Dir, or with a temporary key.
@@ -67,7 +67,7 @@ func sealKey(dir string) ([]byte, error) {
 	if err = errors.Join(err, fresh.Close()); err != nil {
 		return nil, err
 	}
-	// The first one of all processes stays.
+	// The first process's key stays.
 	if err := os.Link(fresh.Name(), file); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s sealer) sign(nonce, name string, labels map[string]string) string {
 	return nonce + "." + hex.EncodeToString(mac.Sum(nil))
 }
 
-// verify tells whether a container of that name was made with these labels by a
+// verify reports whether a container of that name was made with these labels by a
 // belljar that has the key.
 func (s sealer) verify(name string, labels map[string]string) bool {
 	nonce, _, _ := strings.Cut(labels[labelSeal], ".")
@@ -119,7 +119,7 @@ func (s sealer) verify(name string, labels map[string]string) bool {
 }
 
 // checkOurs refuses a container that belljar did not make. Its name and labels
-// can be another's again once that is gone; its lock-down is compared as well.
+// may be reused once that is gone; so its lock-down is compared as well.
 func (e *Engine) checkOurs(about container.InspectResponse) error {
 	if !e.seals().verify(about.Name, about.Config.Labels) {
 		return errors.New("its labels are not sealed by this user's belljar")
@@ -127,7 +127,7 @@ func (e *Engine) checkOurs(about container.InspectResponse) error {
 	return checkLockdown(about.HostConfig)
 }
 
-// checkLockdown compares what the engine says of a container with what every
+// checkLockdown compares the engine's description of a container with what every
 // version of belljar makes.
 func checkLockdown(h *container.HostConfig) error {
 	security := strings.Join(h.SecurityOpt, "\n")

@@ -20,7 +20,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// labelsOf are a container's, as the engine tells them.
+// labelsOf are a container's labels, as the engine reports them.
 func labelsOf(t *testing.T, engine *docker.Engine, id string) map[string]string {
 	t.Helper()
 	about, err := engine.Client().ContainerInspect(t.Context(), id)

@@ -34,7 +34,7 @@ func sessionOf(t *testing.T, engine *docker.Engine, deadline time.Duration) (san
 	return box, spec
 }
 
-// there tells whether a container is there, in any state.
+// there reports whether a container is there, in any state.
 func there(t *testing.T, engine *docker.Engine, id string) bool {
 	t.Helper()
 	_, err := engine.Client().ContainerInspect(context.WithoutCancel(t.Context()), id)
@@ -130,7 +130,7 @@ func TestSessionSurvivesItsMaker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer box.Remove(context.WithoutCancel(t.Context()))
-	// Its owner is gone, and it is nobody's orphan.
+	// Its owner is gone, but it is not an orphan.
 	if m := managedAs(t, engine, box.Info().ID); m.Orphaned || m.Session != name {
 		t.Errorf("%+v", m)
 	}
@@ -167,7 +167,7 @@ func TestSweepOfSessions(t *testing.T) {
 		}
 		return id
 	}
-	// A keeper's time ends at its deadline: what is late never began, too.
+	// A keeper ends at its deadline, even if it never started.
 	live, late, unborn := made(time.Hour, true), made(-time.Second, false), made(time.Hour, false)
 	if _, err := engine.Sweep(t.Context()); err != nil {
 		t.Error(err)
@@ -188,7 +188,7 @@ func removeAfter(t *testing.T, engine *docker.Engine, id string) {
 	})
 }
 
-// A keeper ends of itself, also where no belljar is left to end it, and what
+// A keeper ends by itself, also where no belljar is left to end it, and what
 // runs there with it.
 func TestSessionEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()

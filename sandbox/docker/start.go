@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// startTimeout is for a container to start, also on a busy host.
+	// startTimeout is how long a container may take to start, also on a busy host.
 	startTimeout = time.Minute
 
 	// waitsAfter is how long the runtime may take to start a container before it
@@ -52,7 +52,7 @@ func (b *box) start(ctx context.Context) error {
 	return b.checkGroups()
 }
 
-// attachKeeper attaches to the keeper's stdin: while that is open, the container lives.
+// attachKeeper attaches to the keeper's stdin: while that is open, the container runs.
 func (b *box) attachKeeper(ctx context.Context) error {
 	var err error
 	b.stdin, err = hijack(ctx, func(ctx context.Context) (types.HijackedResponse, error) {
@@ -66,7 +66,7 @@ func (b *box) attachKeeper(ctx context.Context) error {
 
 // run starts the container. The runtime may hang on a file in it or in a mount, while
 // the engine holds the container's lock: it can be neither inspected nor removed. So the
-// runtime's process in it is killed, and for the engine the start failed.
+// runtime's process in it is killed, and the engine reports a failed start.
 func (b *box) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -121,7 +121,7 @@ func startError(err error, spec sandbox.Spec) error {
 }
 
 // killInGroup kills the processes of this host that are in a group with a
-// container's ID, and tells whether there was one. Before the container has
+// container's ID, and reports whether there was one. Before the container has
 // started these are the runtime's.
 func killInGroup(id string) (found bool) {
 	groups, _ := filepath.Glob("/proc/[0-9]*/cgroup")

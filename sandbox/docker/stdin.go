@@ -7,7 +7,7 @@ import (
 	"github.com/docker/docker/api/types"
 )
 
-// stdinCopy feeds a process.
+// stdinCopy copies a command's stdin to its process.
 type stdinCopy struct {
 	from io.Reader
 	done chan struct{}
@@ -29,8 +29,8 @@ func copyStdin(to types.HijackedResponse, from io.Reader, tty bool) *stdinCopy {
 	return s
 }
 
-// stop ends the copy after its connection was closed. A Read that blocks can be
-// ended only where it takes a deadline; any other is left to itself.
+// stop ends the copy after its connection was closed. A blocked Read can be
+// ended only if it supports a deadline; any other is abandoned.
 func (s *stdinCopy) stop() {
 	if s == nil {
 		return
@@ -55,12 +55,12 @@ func (w *lastByte) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// endInput ends what was typed, as a person does. Closing the connection's half
-// would have the engine end the output with it (moby's CopyStreams).
+// endInput types the end of input, as a person does. Closing the connection's half
+// would make the engine end the output with it (moby's CopyStreams).
 func (w *lastByte) endInput() {
 	keys := endOfInput
 	if w.last != 0 && w.last != '\n' && w.last != '\r' {
-		keys += endOfInput // the first ends the line
+		keys += endOfInput // the first one ends the line
 	}
 	io.WriteString(w.Writer, keys)
 }

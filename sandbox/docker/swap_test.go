@@ -17,7 +17,7 @@ import (
 )
 
 // workspace is a directory that commands may write, in which sub/deep/file and
-// file are harmless, and evil beside each is a link to the same of a victim.
+// file are harmless, and evil next to each is a link to the same of a victim.
 func workspace(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -101,7 +101,7 @@ func TestSourceIsSwappedWhileItIsMounted(t *testing.T) {
 	wantNothingHeld(t)
 }
 
-// mountsHarmless tells whether a source was mounted; if so, it is harmless.
+// mountsHarmless reports whether a source was mounted; if so, it is harmless.
 func mountsHarmless(t *testing.T, engine *docker.Engine, image sandbox.Image, runtime, source, file string) bool {
 	t.Helper()
 	spec := specOf(image, sandbox.Mount{Source: source, Target: "/mnt"})
@@ -120,7 +120,7 @@ func mountsHarmless(t *testing.T, engine *docker.Engine, image sandbox.Image, ru
 	return true
 }
 
-// wantNothingHeld looks for binds that nobody needs any more.
+// wantNothingHeld looks for binds that no one needs any more.
 func wantNothingHeld(t *testing.T) {
 	t.Helper()
 	entries, _ := os.ReadDir(docker.BindDir)

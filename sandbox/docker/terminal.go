@@ -16,8 +16,8 @@ import (
 )
 
 // terminalScript becomes the command once its terminal has its size. An engine can set
-// the size only while the process runs: too late for a short command, and for what any
-// other reads first (moby#35407; API 1.42 takes the size at the start, 1.41 does not).
+// the size only while the process runs: too late for a short command, and for others'
+// first look at it (moby#35407; API 1.42 takes the size at the start, 1.41 does not).
 // It needs nothing but sh.
 const terminalScript = `echo ` + terminalReady + `; read -r _ || exit 1; echo ` + terminalSet + `; exec sh -c "$@"`
 
@@ -25,12 +25,12 @@ const (
 	terminalReady = "belljar: ready"
 	terminalSet   = "belljar: set"
 
-	// maxTerminalPreamble bounds what comes before them, in bytes, such as what
-	// the image's loader or its sh warns of. The command's own says it again.
+	// maxTerminalPreamble bounds what comes before them, in bytes, such as a warning
+	// of the image's loader or its sh, which the command's own sh repeats.
 	maxTerminalPreamble = 64 << 10
 
-	// endOfInput is what a terminal takes for it at the beginning of a line,
-	// and elsewhere for the end of that line: Ctrl-D.
+	// endOfInput is Ctrl-D. At the beginning of a line a terminal takes it for
+	// the end of input, elsewhere for the end of that line.
 	endOfInput = "\x04"
 )
 
@@ -53,15 +53,15 @@ func execOptions(x sandbox.Exec) container.ExecOptions {
 	return options
 }
 
-// noDetachKeys are keys that nobody types. Ctrl-P Ctrl-Q, which the engine takes
-// where it is told none, would break the stream off. It holds back the first of
-// the keys until it sees the next: so that is one that few programs know.
+// noDetachKeys are keys that no one types. Without any, the engine takes Ctrl-P Ctrl-Q
+// to detach the stream. It holds back the first key until it sees the next: so the
+// first is one that few programs use.
 func noDetachKeys() string {
 	return "ctrl-^," + strings.Join(strings.Split(rand.Text(), ""), ",")
 }
 
-// beginInTerminal lets the command begin, once its terminal has its size, and
-// unless ctx ended and Exec with it.
+// beginInTerminal starts the command once its terminal has its size, unless ctx
+// ended first, and with it Exec.
 func (r *running) beginInTerminal(ctx context.Context, size sandbox.TerminalSize) bool {
 	err := r.openTerminal(size)
 	select {
@@ -80,7 +80,7 @@ func (r *running) beginInTerminal(ctx context.Context, size sandbox.TerminalSize
 }
 
 // openTerminal sets the terminal's size. A stream that ends meanwhile is no
-// error: Wait tells what became of the process.
+// error: Wait reports how the process ended.
 func (r *running) openTerminal(size sandbox.TerminalSize) error {
 	if err := awaitLine(r.conn.Reader, terminalReady); err != nil {
 		return unlessEnded(err)
@@ -99,7 +99,7 @@ func unlessEnded(err error) error {
 	return nil
 }
 
-// awaitLine reads up to a line. The terminal may echo what it was told.
+// awaitLine reads up to a line. The terminal may echo what it was sent.
 func awaitLine(from *bufio.Reader, want string) error {
 	for read := 0; read < maxTerminalPreamble; {
 		line, err := from.ReadSlice('\n')
@@ -132,12 +132,12 @@ func (r *running) resize(ctx context.Context, size sandbox.TerminalSize) error {
 	if err == nil {
 		return nil
 	}
-	// For a process that has ended the engine says only that something is wrong.
+	// For a process that has ended the engine reports only a general error.
 	if about, askErr := r.inspect(ctx); askErr == nil && !about.Running {
 		return nil
 	}
 	select {
-	case <-r.copied: // or it went with its container
+	case <-r.copied: // or it ended with its container
 		return nil
 	default:
 		return fmt.Errorf("setting the terminal size: %w", err)

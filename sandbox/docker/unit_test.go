@@ -65,7 +65,7 @@ func TestOwnerGone(t *testing.T) {
 		t.Fatalf("%+v", me)
 	}
 	for process, want := range map[string]bool{
-		me.process:                       false, // it lives
+		me.process:                       false, // it runs
 		fmt.Sprintf("%d@1", os.Getpid()): true,  // its PID is another's now
 		fmt.Sprintf("%d@1", 1<<22+1):     true,  // past any PID
 		"":                               false, // unknown

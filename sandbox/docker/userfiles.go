@@ -47,8 +47,8 @@ func (b *box) checkUserFiles(ctx context.Context) error {
 	return nil
 }
 
-// checkUserFile refuses what is no small regular file. One that is not there is
-// none. A link may lead to one that nothing hides or changes later.
+// checkUserFile refuses everything but a small regular file. A missing one is
+// fine. A link may lead to a file that nothing hides or changes later.
 func (b *box) checkUserFile(ctx context.Context, file string) (link bool, err error) {
 	at := file
 	for range 2 {
@@ -81,7 +81,7 @@ func (b *box) judgeUserFile(file string, mode fs.FileMode, size int64) error {
 	return nil
 }
 
-// replaced tells whether a path is not the image's own once the container runs.
+// replaced reports whether a path no longer shows the image's file once the container runs.
 func (b *box) replaced(file string) bool {
 	dirs := []string{"/proc", "/sys", "/dev"}
 	for dir := range tmpfs(b.spec) {
@@ -93,7 +93,7 @@ func (b *box) replaced(file string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return below(dir, file) })
 }
 
-// checkUserFilesStay refuses a running container where they are, or could be made, on a
+// checkUserFilesStay refuses a running container if one of them is, or could be made, on a
 // mount. A command could write there, and make a FIFO on which the runtime hangs when
 // the next one starts, or add a group. The root is read-only.
 func (b *box) checkUserFilesStay() error {
@@ -122,7 +122,7 @@ func (b *box) userFileError(file, format string, args ...any) error {
 }
 
 // statError explains a stat that failed. The engine makes the container's mounts for it,
-// all but tmpfs, and does not tell which one it could not make.
+// all but tmpfs, and does not report which one it could not make.
 func (b *box) statError(err error, file string) error {
 	if !errdefs.IsInternal(err) || len(b.spec.Mounts) == 0 {
 		return engineError(errors.New(oneLine(err.Error())), "checking %s of image %q", file, b.spec.Image.Reference).

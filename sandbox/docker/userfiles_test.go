@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// treeWith is an image's tree with these entries beside a shell. One of type 0 is
+// treeWith is an image's tree with these entries and a shell. One of type 0 is
 // a regular file, and only its size counts.
 func treeWith(t *testing.T, entries ...tar.Header) []byte {
 	t.Helper()

@@ -42,11 +42,11 @@ func (r *running) Wait(ctx context.Context) (int, error) {
 const killed = 128 + int(unix.SIGKILL)
 
 // eventTimeout bounds how long the engine may take to report that a container ended,
-// after its processes did, and that somebody asked for it.
+// after its processes did, and that someone asked for it.
 const eventTimeout = 2 * time.Second
 
-// survived tells whether the container of a command that was killed lives. It waits
-// until that is known. Where this host does not see the container's first process, the
+// survived reports whether the container of a killed command still runs. It waits
+// until that is known. If this host does not see the container's first process, the
 // test is whether another one can be started.
 func (b *box) survived(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
@@ -61,7 +61,7 @@ func (b *box) survived(ctx context.Context) bool {
 	return false
 }
 
-// canExec tells whether a process can be started.
+// canExec reports whether a process can be started.
 func (b *box) canExec(ctx context.Context) bool {
 	made, err := b.engine.client.ContainerExecCreate(ctx, b.id, container.ExecOptions{User: fmt.Sprint(b.keeperUID), Cmd: []string{"sh", "-c", ":"}})
 	if err != nil {
@@ -70,8 +70,8 @@ func (b *box) canExec(ctx context.Context) bool {
 	return b.engine.client.ContainerExecStart(ctx, made.ID, container.ExecStartOptions{Detach: true}) == nil
 }
 
-// drain waits for the stream's end, or until nothing came for a while. That its
-// reader is kept waiting by a slow writer is no sign of the end.
+// drain waits for the stream's end, or until no output came for a while. Time that its
+// reader waits for a slow writer does not count.
 func (r *running) drain(ctx context.Context) {
 	for before := r.writes.Load(); ; {
 		select {
@@ -91,7 +91,7 @@ func (r *running) drain(ctx context.Context) {
 }
 
 // status waits until the engine knows the exit status: by its event, or, once
-// the stream ended, which it mostly does with the process, by asking.
+// the stream ended, which usually happens with the process, by asking.
 func (r *running) status(ctx context.Context) (int, error) {
 	copied, gone, pause := r.copied, r.exited.C, time.Millisecond
 	var eof time.Time
@@ -127,7 +127,7 @@ func (r *running) status(ctx context.Context) (int, error) {
 		case err == nil && !about.Running && about.Pid != 0:
 			return r.killedWithContainer(ctx, about.ExitCode)
 		case err == nil && !about.Running && copied == nil:
-			return 0, r.startError("it gives no reason") // unless copy has it
+			return 0, r.startError("it gives no reason") // unless copy has the reason
 		case errdefs.IsNotFound(err), errdefs.IsConflict(err):
 			// An image without a shell that runs may take the container away
 			// before the exec's stream says anything.
@@ -155,8 +155,8 @@ func (r *running) status(ctx context.Context) (int, error) {
 	}
 }
 
-// killedWithContainer tells whether a process got SIGKILL as its container's init
-// ended, which an image without a shell ends at once: that is no status of the
+// killedWithContainer reports whether a process got SIGKILL as its container's init
+// ended, which happens at once in an image without a shell: that status is not the
 // command's.
 func (r *running) killedWithContainer(ctx context.Context, status int) (int, error) {
 	if status != 128+int(syscall.SIGKILL) {
