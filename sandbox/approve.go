@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Approver asks a person about commands whose policy says ask.
+// Approver asks a person about commands that need an approval.
 type Approver interface {
 	// Approve returns the answer. It ends with ctx, which is canceled when the
 	// answer is no longer needed. An error says why no one could be asked; the
@@ -35,17 +35,17 @@ type Question struct {
 	Deadline    time.Time
 }
 
-// Answer is a person's.
+// Answer is a person's answer to a Question.
 type Answer string
 
 // The answers. Any other is a denial.
 const (
 	AnswerOnce   Answer = "once"
-	AnswerAlways Answer = "always" // for these programs by these rules, as long as the session lives
+	AnswerAlways Answer = "always" // for these programs by these rules, until the session ends
 	AnswerDeny   Answer = "deny"
 )
 
-// Approval is an answer and whose it is.
+// Approval is an answer, and who gave it.
 type Approval struct {
 	Answer Answer `json:"answer"`
 	By     string `json:"by"` // such as "terminal", or a token's name

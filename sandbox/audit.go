@@ -9,7 +9,7 @@ type Auditor interface {
 	Record(r AuditRecord) error
 }
 
-// AuditAction says what happens to a command that cannot be recorded.
+// AuditAction says what to do with a command that cannot be recorded.
 type AuditAction string
 
 // The audit actions. The empty action is AuditRefuse.
@@ -18,8 +18,8 @@ const (
 	AuditContinue AuditAction = "continue" // it runs, with a notice
 )
 
-// AuditRecord is what was decided about a command, or how it ended. It holds
-// no variable's value, and nothing of what the command wrote.
+// AuditRecord is a decision about a command, or how it ended. It contains no
+// variable's value, and no output.
 type AuditRecord struct {
 	Type         string         `json:"type"` // "decision" or "end"
 	Time         time.Time      `json:"time"`
@@ -35,14 +35,14 @@ type AuditRecord struct {
 	End          *AuditEnd      `json:"end,omitempty"`
 }
 
-// AuditDecision is what was decided, and what the command gets.
+// AuditDecision is the decision, and what the command gets.
 type AuditDecision struct {
-	Decision Decision   `json:"decision"` // allow or deny: what was asked is answered
-	Rule     string     `json:"rule"`     // "" is the policy's default, or a denial by no rule of its own: see Reason
+	Decision Decision   `json:"decision"` // allow or deny: the answer if a person was asked
+	Rule     string     `json:"rule"`     // "" for the policy's default, or a denial without a rule: see Reason
 	Reason   string     `json:"reason"`
 	Span     ScriptSpan `json:"span,omitzero"`
 	Roots    []string   `json:"roots,omitempty"`
-	Approval *Approval  `json:"approval,omitempty"` // where the rule says ask
+	Approval *Approval  `json:"approval,omitempty"` // if the rule requires one
 	Policy   string     `json:"policy_sha256,omitempty"`
 	Image    string     `json:"image"` // as requested
 	User     string     `json:"user"`  // UID:GID or names, as requested
@@ -58,7 +58,7 @@ type AuditEnd struct {
 	Cause       Cause   `json:"cause"`
 	ExitCode    int     `json:"exit_code"`
 	Signal      string  `json:"signal,omitempty"`
-	User        string  `json:"user,omitempty"` // UID:GID, where it is known
+	User        string  `json:"user,omitempty"` // UID:GID, if known
 	Container   string  `json:"container,omitempty"`
 	ImageDigest string  `json:"image_digest,omitempty"`
 	Runtime     string  `json:"runtime,omitempty"`

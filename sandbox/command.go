@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Admission bounds how many commands run, and how many wait. A zero field is that
-// of Defaults: there is no unlimited.
+// Admission bounds how many commands run, and how many wait. A zero field means that
+// of Defaults: nothing is unlimited.
 type Admission struct {
 	MaxRunning int
-	MaxQueued  int // in sessions' queues, too; NoQueue is none
+	MaxQueued  int // in sessions' queues, too; NoQueue for none
 	MaxWait    time.Duration
 }
 
-// Command is a request: one script and what it gets. Zero fields are those of the
-// profile; an unset field never means unlimited. Its JSON form has all but
-// Stdin and Resize, which go on while it runs.
+// Command is a request: a script and its settings. Zero fields mean those of the
+// profile; an unset field never means unlimited. Its JSON form has everything but
+// Stdin and Resize, which stream while it runs.
 type Command struct {
 	ID     string // names the command in events, labels and results; chosen when empty
 	Script string // passed to `sh -c` unchanged; at most MaxScript bytes, without NUL
@@ -76,7 +76,7 @@ type Command struct {
 type Caller struct {
 	FrontEnd string `json:"front_end"`       // "cli", "http" or "mcp"
 	Token    string `json:"token,omitempty"` // the name of the token, not the token
-	User     string `json:"user,omitempty"`  // the account, where it is known
+	User     string `json:"user,omitempty"`  // the account, if known
 }
 
 // LiveMode says how events show output while the command runs.
@@ -120,7 +120,7 @@ const (
 	NoPool = -1
 )
 
-// Limits are those of one command. A zero limit is the profile's.
+// Limits are those of one command. A zero limit means the profile's.
 type Limits struct {
 	Memory int64   // bytes, memory and swap together
 	CPUs   float64 // such as 0.5
@@ -170,11 +170,11 @@ const (
 	EndCommand   TimeoutAction = "command"   // the command's own processes
 )
 
-// PoolSize is how many containers are kept warm. Where Max is 0, Min and Max are
-// those of Defaults; NoPool is none.
+// PoolSize is how many containers are kept warm. If Max is 0, Min and Max are
+// those of Defaults; NoPool turns the pool off.
 type PoolSize struct {
-	Min, Max int           // how many are ready, and how many if they are used up quickly
-	MaxAge   time.Duration // an older one is replaced; 0 is that of Defaults
+	Min, Max int           // how many are ready, normally and at most, if many commands come
+	MaxAge   time.Duration // an older one is replaced; 0 means that of Defaults
 }
 
 // SessionLife bounds a session.
@@ -183,7 +183,7 @@ type SessionLife struct {
 	Max  time.Duration // in all
 }
 
-// Profile is the defaults and bounds of a kind of command. A zero field is that of
+// Profile is the defaults and bounds of a kind of command. A zero field means that of
 // Defaults: never unlimited, never root.
 type Profile struct {
 	Image         string

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// UnmarshalJSON reads what WriteJSON writes, as far as that goes: times to the
-// microsecond, and of processes what is shown of them.
+// UnmarshalJSON reads what WriteJSON writes, with its precision: times to the
+// microsecond, and the fields of processes that JSON has.
 func (r *Result) UnmarshalJSON(text []byte) error {
 	var j struct {
 		resultHead
@@ -45,7 +45,7 @@ func duration(ms float64) time.Duration {
 	return time.Duration(math.Round(ms*1000)) * time.Microsecond
 }
 
-// keep has o be what was kept of a stream.
+// keep fills o with the kept bytes of a stream.
 func (o *Output) keep(text, encoding string, g *gap) (err error) {
 	if o.Head, err = decoded(text, encoding); err != nil || g == nil {
 		return err

@@ -2,7 +2,7 @@ package sandbox
 
 import "time"
 
-// Settings are a Runner's: what holds for a command that does not say otherwise,
+// Settings are those of a Runner: what applies to a command that does not override it,
 // and what bounds all commands together.
 type Settings struct {
 	Profile   Profile // DefaultProfile

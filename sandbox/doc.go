@@ -9,13 +9,13 @@
 //	result, err := sandbox.Run(ctx, runner, sandbox.Command{Script: "make test"})
 //
 // A failing command is a Result with a nil error. An error means that we failed
-// or refused; the Result then still holds what is known.
+// or refused; the Result then still contains what is known.
 //
 // To use a Runner, read [Command], [Run] and [Result], then [Execution] for output
-// as it comes, and [Defaults] for what holds where a Command is silent. The other
-// types are for those who build one.
+// as it comes, and [Defaults] for the values of unset fields. The other
+// types are for those who implement a Runner.
 //
-// The Runner of this host is in belljar/sandbox/local; belljar.Open wires it with
+// The Runner of this host is in belljar/sandbox/local; belljar.Open sets it up with
 // all its parts. What a front door needs beyond a Runner are small interfaces:
 // [Preparer], [Sessions], [Logs], [Pools].
 //

@@ -12,8 +12,8 @@ import (
 
 // Engine makes containers. Every Engine passes sandboxtest.TestEngine.
 type Engine interface {
-	// Create returns a started container in which nothing but its keeper
-	// runs. Cancelling ctx, or an error, leaves no container behind.
+	// Create returns a started container in which only its keeper
+	// runs. If ctx is cancelled, or with an error, no container stays behind.
 	Create(ctx context.Context, spec Spec) (Container, error)
 	// Sessions lists this user's running session containers, of one name or of
 	// all, whatever process made them.
@@ -21,8 +21,8 @@ type Engine interface {
 	// Adopt opens a container that Sessions listed. One that is gone is a
 	// *Error of CauseEngineLost.
 	Adopt(ctx context.Context, kept Kept) (Container, error)
-	// Files are an image's files, nil for those that do not exist. Links are followed
-	// within the image. Nothing of the image runs. What is no regular file, or
+	// Files returns an image's files, nil for those that do not exist. Links are followed
+	// within the image. Nothing of the image runs. What is not a regular file, or is
 	// larger than most, is a *Error of CauseImage.
 	Files(ctx context.Context, image Image, names []string, most int64) ([][]byte, error)
 }
@@ -30,24 +30,24 @@ type Engine interface {
 // Container is one container and what runs in it.
 type Container interface {
 	Info() ContainerInfo
-	// Exec starts a process. Cancelling ctx gives up the start, not the process.
+	// Exec starts a process. Cancelling ctx cancels the start, not the process.
 	// A user that is root or the keeper is a *Error of CauseInvalid.
 	Exec(ctx context.Context, exec Exec) (Running, error)
 	// Processes lists what runs, without the keeper. It must come before Remove.
-	// With an error the list may lack some, as where they come and go more
-	// quickly than they can be looked at.
+	// With an error the list may be incomplete, as when processes come and go more
+	// quickly than they can be listed.
 	Processes(ctx context.Context) ([]Process, error)
 	// Counters reads what the kernel counted so far; after Remove, what it
-	// counted to the end, as far as that was seen.
+	// counted up to the end, as far as that was read.
 	Counters(ctx context.Context) (Counters, error)
-	// Lost is closed once the container is known to have ended or to stand
-	// still, or the engine may have said so unheard. Remove closes it, too.
+	// Lost is closed once the container is known to have ended or to be stuck,
+	// or once an event about that may have been missed. Remove closes it, too.
 	Lost() <-chan struct{}
-	// Kill sends SIGKILL to processes as Processes listed them, and to no other
-	// that got the PID of one since. Those that are gone are no error.
+	// Kill sends SIGKILL to processes as Processes listed them, and never to
+	// another process that reuses a PID. Processes that are gone are no error.
 	Kill(ctx context.Context, list []Process) error
 	// Remove kills everything in the container and returns when it is gone.
-	// A container that is gone already is no error.
+	// A container that is already gone is no error.
 	Remove(ctx context.Context) error
 	// Close releases a session's container, which keeps running.
 	Close() error
@@ -59,15 +59,15 @@ type Running interface {
 	// status may come later: background processes that hold its streams delay
 	// it until they end or are killed.
 	Exited() <-chan struct{}
-	// HasEnded asks whether the process itself has ended, and when; zero where
-	// that is not known on this host's clock.
+	// HasEnded reports whether the process itself has ended, and when; zero if
+	// that is unknown on this host's clock.
 	HasEnded(ctx context.Context) (when time.Time, yes bool)
-	// Wait returns the exit status as the engine knows it, after the streams
-	// ended or, where a background process holds them, after a bounded drain.
-	// An error is a *Error: CauseEngineLost where the status cannot be known.
-	// Cancelling ctx gives up waiting; Container.Remove ends the process.
+	// Wait returns the exit status from the engine, after the streams ended
+	// or, if a background process holds them open, after a bounded drain.
+	// An error is a *Error: CauseEngineLost if the status cannot be known.
+	// Cancelling ctx ends the wait; Container.Remove ends the process.
 	Wait(ctx context.Context) (status int, err error)
-	// Cut says, once Wait returned, why output may be missing; "" is not.
+	// Cut says, once Wait returned, why output may be missing; "" if it is complete.
 	Cut() string
 	// Resize changes the size of the process's terminal. A process that has
 	// ended is no error.
@@ -80,8 +80,8 @@ type Exec struct {
 	Dir    string
 	Env    []string // "NAME=value", complete
 	User   User
-	Stdin  io.Reader     // nil is empty
-	TTY    *TerminalSize // a terminal, whose output is all Stdout's; nil is none
+	Stdin  io.Reader     // nil means empty
+	TTY    *TerminalSize // a terminal, whose output all goes to Stdout; nil for none
 
 	// Stdout and Stderr get every byte, each from one goroutine at a time and
 	// never both at once. A Write must come back soon once the container is
@@ -91,11 +91,11 @@ type Exec struct {
 
 // Spec is a container to make.
 type Spec struct {
-	Command  string // the ID of the command it is for, or of none yet: unique
+	Command  string // the ID of the command it is for, or, without one yet, a unique name
 	Session  string // the session it is for: it outlives our process, up to Deadline
 	Pool     string // the profile whose pool it is for
 	Image    Image
-	User     User // of the commands, or of a session's first; the keeper runs as another
+	User     User // of the commands, or of a session's first; the keeper runs as a user of its own
 	Workdir  string
 	Mounts   []Mount // sources resolved and allowed
 	Tmpfs    []string
@@ -105,7 +105,7 @@ type Spec struct {
 	Deadline time.Time // after this, any belljar may remove it
 }
 
-// Fits tells whether a container of Spec s can serve as one of Spec other: they
+// Fits reports whether a container of Spec s can serve as one of Spec other: they
 // differ only in the command, session or pool that they are for.
 func (s Spec) Fits(other Spec) bool {
 	return s.Image.ID == other.Image.ID && s.User.same(other.User) && s.Network == other.Network && s.Runtime == other.Runtime &&
@@ -117,7 +117,7 @@ func (s Spec) Fits(other Spec) bool {
 // began with.
 func (s Spec) Print() string {
 	as := []any{s.Image.Reference, s.User.Unnamed(), s.Network, s.Runtime, s.Limits.OfContainer(), slices.Concat([]Mount{}, s.Mounts)}
-	if len(s.Tmpfs) > 0 { // else as before there were any: sessions outlive a belljar
+	if len(s.Tmpfs) > 0 { // without any the hash must not change: sessions outlive a belljar
 		as = append(as, s.Tmpfs)
 	}
 	text, _ := json.Marshal(as)
@@ -147,10 +147,10 @@ type Images interface {
 	// Resolve pins a reference, fetching or building the image as the policy
 	// says. An error is a *Error of CauseImage that says how to get the image.
 	Resolve(ctx context.Context, reference string, pull PullPolicy) (Image, error)
-	// Watch calls changed when it begins to see what becomes of images, with
-	// each change, and, with false, when it cannot see it any more, until ctx
-	// is cancelled. An image resolved since stays what its reference means
-	// until the next call.
+	// Watch calls changed when it begins to watch images, with each change, and,
+	// with false, when it cannot watch any more, until ctx is cancelled. The
+	// meaning of a reference that was resolved since does not change until the
+	// next call.
 	Watch(ctx context.Context, changed func(watching bool))
 }
 

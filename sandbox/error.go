@@ -13,12 +13,12 @@ type Error struct {
 	Cause   Cause
 	Message string // what is wrong, with the field named; lower case, no full stop
 	Hint    string // the next step
-	Err     error  // what lies under it, may be nil
+	Err     error  // the underlying error, may be nil
 
-	RetryAfter time.Duration // of CauseBusy: when there may be room
+	RetryAfter time.Duration // with CauseBusy: when there may be room
 }
 
-// errorJSON is an Error as JSON, with what lies under it in the message.
+// errorJSON is an Error as JSON, with the underlying errors' texts in the message.
 type errorJSON struct {
 	Cause      Cause   `json:"cause"`
 	Message    string  `json:"message"`
@@ -40,8 +40,8 @@ func (e *Error) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// ErrorOf is err as one *Error that reads like it: its message has the texts of
-// what lies under it. It is nil of nil.
+// ErrorOf is err as one *Error with the same text: its message includes the texts of
+// the underlying errors. It is nil for nil.
 func ErrorOf(err error) *Error {
 	if err == nil {
 		return nil
@@ -69,7 +69,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// CauseOf is the cause that err carries, or CauseEngine; "" of nil.
+// CauseOf is the cause of err, or CauseEngine without one; "" for nil.
 func CauseOf(err error) Cause {
 	if err == nil {
 		return ""

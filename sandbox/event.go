@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// EventType names what an Event tells.
+// EventType is the kind of an Event.
 type EventType string
 
 // The event types. A command's events end with one EventResult. Before
@@ -29,7 +29,7 @@ type Event struct {
 	Seq    uint64 // counts from 1 without gaps
 	Time   time.Time
 	Data   []byte  // of stdout, stderr, notice and view
-	Binary bool    // of stdout and stderr: no text so far; of notice: the notice says so
+	Binary bool    // of stdout, stderr: not text so far; of notice: about binary output
 	Result *Result // of result
 	Waits  bool    // of notice: it says what the command waits for
 }

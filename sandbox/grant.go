@@ -54,7 +54,7 @@ func (g Grant) Narrows() (words []string) {
 	return words
 }
 
-// Container is what of it a container has: the rest is the command's alone.
+// Container returns the limits that apply to a container: the rest is per command.
 func (g Grant) Container() Grant {
 	g.Timeout, g.IdleTimeout, g.Limits = 0, 0, g.Limits.OfContainer()
 	return g
@@ -70,8 +70,8 @@ type grantJSON struct {
 	Secrets     []string    `json:"secrets,omitempty"`
 }
 
-// limitsJSON has tags that Limits must not have: by its JSON a session's
-// container is distinguished from one with other limits.
+// limitsJSON has tags that Limits must not have: the JSON of Limits is part of
+// Spec.Print, which must not change.
 type limitsJSON struct {
 	Memory int64   `json:"memory,omitempty"`
 	CPUs   float64 `json:"cpus,omitempty"`
@@ -81,7 +81,7 @@ type limitsJSON struct {
 	Files  int64   `json:"files,omitempty"`
 }
 
-// MarshalJSON leaves out what the grant says nothing of.
+// MarshalJSON leaves out zero fields.
 func (g Grant) MarshalJSON() ([]byte, error) {
 	out := grantJSON{Timeout: ms(g.Timeout), IdleTimeout: ms(g.IdleTimeout), Network: g.Network, Mounts: g.Mounts, Secrets: g.Secrets}
 	if g.Limits != (Limits{}) {

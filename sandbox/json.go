@@ -22,7 +22,7 @@ type resultHead struct {
 	Dir      string `json:"dir"`
 	Profile  string `json:"profile"`
 	Session  string `json:"session"`
-	User     string `json:"user"`                // UID:GID; "" where not known
+	User     string `json:"user"`                // UID:GID; "" if unknown
 	UserName string `json:"user_name,omitempty"` // as requested, if by name
 	Lost     string `json:"session_lost,omitempty"`
 	Status   Status `json:"status"`
@@ -46,7 +46,7 @@ type resultTail struct {
 	Container ContainerInfo `json:"container"`
 }
 
-// streamsJSON is about both streams.
+// streamsJSON describes both streams.
 type streamsJSON struct {
 	StdoutEncoding string `json:"stdout_encoding"`
 	StderrEncoding string `json:"stderr_encoding"`
@@ -64,7 +64,7 @@ type streamsJSON struct {
 	Binary         bool   `json:"binary"`
 }
 
-// gap says where in a stream's kept bytes others were dropped.
+// gap says where bytes of a stream were dropped.
 type gap struct {
 	Offset int   `json:"offset"` // counts the stream's decoded bytes
 	Bytes  int64 `json:"bytes"`
@@ -135,7 +135,7 @@ func (o Output) gap() *gap {
 	return &gap{len(o.Head), o.Dropped}
 }
 
-// IsText tells whether it is UTF-8 without a NUL byte.
+// IsText reports whether it is UTF-8 without a NUL byte.
 func (o Output) IsText() bool {
 	for _, part := range [][]byte{o.Head, o.Tail} {
 		if !utf8.Valid(part) || bytes.IndexByte(part, 0) >= 0 {
@@ -174,7 +174,7 @@ func (o Output) writeJSON(w *bufio.Writer) {
 }
 
 // cut is the length of the longest beginning of valid UTF-8 text of at most
-// limit bytes that does not end within a rune. Text that is no UTF-8 is cut
+// limit bytes that does not end within a rune. Text that is not UTF-8 is cut
 // anywhere.
 func cut[T string | []byte](text T, limit int) int {
 	if len(text) <= limit {
@@ -188,8 +188,8 @@ func cut[T string | []byte](text T, limit int) int {
 	return limit
 }
 
-// JSON is json.Marshal that leaves <, > and & readable, and nothing in it that a
-// terminal would act on: people look at JSON, too.
+// JSON is json.Marshal that leaves <, > and & readable, and escapes everything that a
+// terminal would interpret: people read JSON, too.
 func JSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -199,12 +199,12 @@ func JSON(v any) ([]byte, error) {
 }
 
 // escapeUnseen escapes DEL, C1 and what Unicode counts as formatting, such as
-// bidi overrides: encoding/json escapes ASCII's other control characters only.
-// All of these can only be in a JSON text's strings.
+// bidi overrides: encoding/json escapes only ASCII's control characters.
+// In JSON text all of these can occur only in strings.
 func escapeUnseen(text []byte) []byte {
 	first := slices.IndexFunc(text, func(b byte) bool { return b >= 0x7F })
 	if first < 0 {
-		return text // mostly
+		return text // the usual case
 	}
 	out := append(make([]byte, 0, len(text)+64), text[:first]...)
 	for len(text[first:]) > 0 {

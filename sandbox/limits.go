@@ -2,7 +2,7 @@ package sandbox
 
 import "strconv"
 
-// OfContainer are the limits that a container has.
+// OfContainer returns the limits that apply to a container.
 func (l Limits) OfContainer() Limits {
 	l.Output = 0
 	return l
@@ -18,14 +18,14 @@ func (l Limits) Check() error {
 	return nil
 }
 
-// limit is one of Limits, and the least that a command can run with.
+// limit is one of Limits, and the lowest value that a command can run with.
 type limit struct {
 	name         string
 	value, least float64
 	format       func(float64) string
 }
 
-func (l limit) tooLow() bool { return !(l.value >= l.least) } // so that NaN is, too
+func (l limit) tooLow() bool { return !(l.value >= l.least) } // also true for NaN
 
 func (l Limits) each() []limit {
 	return []limit{

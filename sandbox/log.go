@@ -12,14 +12,14 @@ type LogInfo struct {
 	Profile string    `json:"profile"`
 	Session string    `json:"session,omitempty"`
 	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended,omitzero"`   // zero while it runs; where its belljar died, of the last output
+	Ended   time.Time `json:"ended,omitzero"`   // zero while it runs; if its belljar died, the time of the last output
 	Expires time.Time `json:"expires,omitzero"` // when it may be removed
-	Keep    int64     `json:"keep_seconds"`     // from its end until then
+	Keep    int64     `json:"keep_seconds"`     // after its end, until then
 	Running bool      `json:"running"`
-	*LogEnd           // nil while it runs, and where its belljar died: its fate is not known then
+	*LogEnd           // nil while it runs, and if its belljar died: how it ended is unknown then
 }
 
-// LogEnd is how a command ended, and what it wrote until then.
+// LogEnd is how a command ended, and its output up to then.
 type LogEnd struct {
 	Status   Status    `json:"status"`
 	ExitCode int       `json:"exit_code"`
@@ -27,15 +27,15 @@ type LogEnd struct {
 	Stderr   LogStream `json:"stderr"`
 }
 
-// LogStream is what a command wrote to one stream, kept or not.
+// LogStream is a command's output on one stream, kept or not.
 type LogStream struct {
 	Bytes  int64  `json:"bytes"`
 	Lines  int64  `json:"lines"`
 	SHA256 string `json:"sha256"`
 }
 
-// Logs are the outputs that a Runner keeps after their commands' end. A command
-// of which none is kept is a *Error of CauseInvalid.
+// Logs are the outputs that a Runner keeps after their commands' end. If none is kept
+// for a command, the error is a *Error of CauseInvalid.
 type Logs interface {
 	// Logs are the commands whose output is kept, the oldest first.
 	Logs(ctx context.Context) ([]LogInfo, error)

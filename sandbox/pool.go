@@ -2,18 +2,18 @@ package sandbox
 
 import "context"
 
-// PoolStatus is what a pool has and did so far.
+// PoolStatus is the state of a pool, and its counts so far.
 type PoolStatus struct {
 	Profile string `json:"profile"`
 	Ready   int    `json:"ready"`           // containers that wait for a command
 	Making  int    `json:"making"`          // containers that are being made
 	Target  int    `json:"target"`          // how many should be ready: from min to max, depending on use
-	Made    int    `json:"made"`            // in all
+	Made    int    `json:"made"`            // in total
 	Used    int    `json:"used"`            // given to a command
 	Missed  int    `json:"missed"`          // commands that found none
-	Lost    int    `json:"lost"`            // ended, stood still or stopped answering before they were used
-	Drained int    `json:"drained"`         // removed for their age, or because the image changed
-	Error   string `json:"error,omitempty"` // why none could be made when it was last tried
+	Lost    int    `json:"lost"`            // ended, hung or stopped answering before they were used
+	Drained int    `json:"drained"`         // removed because of age, or because the image changed
+	Error   string `json:"error,omitempty"` // why the last try to make one failed
 }
 
 // Pools are the containers that a Runner keeps warm.

@@ -10,14 +10,14 @@ func (r *Result) Fail(err error) {
 		r.Status, r.Error = StatusDenied, ErrorOf(err)
 	case CauseCanceled:
 		r.Status = StatusCanceled
-	case CausePidsLimit: // it ran, and was ended by that
+	case CausePidsLimit: // it ran, and this ended it
 		r.Status, r.ExitCode = StatusError, ExitEnded
 	default:
 		r.Status, r.Error = StatusFatal, ErrorOf(err)
 	}
 }
 
-// Status is a result in one word.
+// Status is a result's summary in one word.
 type Status string
 
 // The statuses. The empty status is invalid.
@@ -65,23 +65,23 @@ type Result struct {
 	Dir     string
 	Profile string
 	Session string
-	User    User // with its numbers; zero where they are not known
+	User    User // with its numbers; zero if unknown
 
 	Status   Status
 	Cause    Cause
 	Message  string // one line for a person, with the limit or the next step; "" on a plain exit
 	ExitCode int    // the command's own, ExitEnded or ExitNeverRan
 	Signal   string // "SIGKILL", with CauseSignaled and CauseOOMKilled
-	Error    *Error // of StatusFatal and StatusDenied, what Message says in parts
+	Error    *Error // with StatusFatal and StatusDenied: Message in parts
 
-	// SessionLost says why the container that the session had is gone, with
-	// its files and processes: with the command that lost it, and with the
-	// next, which has a new one.
+	// SessionLost says why the session's container is gone, with its files and
+	// processes. It is in the result of the command that lost it, and of the
+	// next command, which has a new container.
 	SessionLost string
 
 	Stdout, Stderr Output
-	Views          *Views // nil where none was asked for
-	Screen         *Shot  // of a command with a terminal
+	Views          *Views // nil if none was requested
+	Screen         *Shot  // with a terminal
 	Summary        string // by Profile.Summarize, of a long output
 
 	// Masked is how many times a secret was masked in the output, in process
@@ -89,7 +89,7 @@ type Result struct {
 	// about the masked output.
 	Masked int
 
-	Lingering []Process // what still ran when the command ended, apart from the container's own; in a session, of all its commands
+	Lingering []Process // what still ran when the command ended, without the keeper and init; in a session, of all its commands
 	Evidence  Evidence
 	Resources Resources
 	Timing    Timing
@@ -103,7 +103,7 @@ type Output struct {
 	Dropped    int64
 	Total      int64  // bytes the command wrote: len(Head) + Dropped + len(Tail)
 	Lines      int64  // line ends that it wrote
-	SHA256     string // of all it wrote, in hex
+	SHA256     string // of all output, in hex
 }
 
 // Bytes is what was kept, without the gap's mark.
@@ -116,23 +116,23 @@ func (o Output) Bytes() []byte {
 
 // Process is one process of a container.
 type Process struct {
-	PID            int    `json:"pid"`                // inside the container; 0 where only the host's is known
+	PID            int    `json:"pid"`                // inside the container; 0 if only the host's is known
 	PPID           int    `json:"ppid"`               // inside the container; 0 is outside it
 	PGID           int    `json:"pgid"`               // inside the container
-	SID            int    `json:"-"`                  // inside the container; 0 where only the host's is known
+	SID            int    `json:"-"`                  // inside the container; 0 if only the host's is known
 	StartTicks     int64  `json:"-"`                  // when it started; with PID it names one process
-	HostPID        int    `json:"host_pid,omitempty"` // on the engine's host, where known to be right
+	HostPID        int    `json:"host_pid,omitempty"` // on the engine's host, if it is known for certain
 	UID            int    `json:"uid"`                // inside the container
-	User           string `json:"user"`               // what the engine's host, or belljar's, calls that number
+	User           string `json:"user"`               // the name of that number on the engine's host, or on belljar's
 	State          string `json:"state"`              // as ps(1): R, S, D, T, Z
 	ElapsedSeconds int64  `json:"elapsed_seconds"`
 	RSSBytes       int64  `json:"rss_bytes"`
 	Command        string `json:"command"`
-	CommandID      string `json:"command_id,omitempty"` // the command that started it, where known
+	CommandID      string `json:"command_id,omitempty"` // the command that started it, if known
 }
 
-// Evidence is what the kernel and the engine counted. Absent sources count 0;
-// Source says which there were.
+// Evidence is what the kernel and the engine counted. Counts without a source are 0;
+// Source lists the sources.
 type Evidence struct {
 	OOMKills      int       `json:"oom_kills"`              // processes that the kernel killed because memory ran out
 	PidsLimitHits int       `json:"pids_limit_hits"`        // forks refused
@@ -141,8 +141,8 @@ type Evidence struct {
 	Source        string    `json:"source,omitempty"`       // "cgroup", "events" or "cgroup,events"
 	Killed        []Process `json:"killed,omitempty"`       // in a session that continues: the command's processes that were killed and are gone
 	OutputError   string    `json:"output_error,omitempty"` // why output may be missing
-	ListError     string    `json:"list_error,omitempty"`   // why Lingering could not be known
-	RemoveError   string    `json:"remove_error,omitempty"` // why the container may still be there
+	ListError     string    `json:"list_error,omitempty"`   // why Lingering is unknown
+	RemoveError   string    `json:"remove_error,omitempty"` // why the container may still exist
 }
 
 // Resources is what the container used, its keeper's share included. Zero is
@@ -155,10 +155,10 @@ type Resources struct {
 // Timing is measured from the moment the runner took the command, except for
 // FirstOutput, which counts from the command's start and is 0 without output.
 type Timing struct {
-	Queued      time.Duration // until there was a turn and an image
+	Queued      time.Duration // until a free slot and the image were found
 	Start       time.Duration // taking or making the container and starting the command
 	FirstOutput time.Duration
-	Total       time.Duration // until the result was known and the container gone; one of the pool's goes after it
+	Total       time.Duration // until the result was known and the container gone; a pool's container is removed later
 }
 
 // ContainerInfo says where a command ran.
@@ -168,5 +168,5 @@ type ContainerInfo struct {
 	ImageDigest string `json:"image_digest"`
 	Runtime     string `json:"runtime"`
 	Warm        bool   `json:"warm"`   // taken from the pool
-	Reused      bool   `json:"reused"` // a session's, used before
+	Reused      bool   `json:"reused"` // a session's, and used before
 }

@@ -4,11 +4,11 @@ import "context"
 
 // Runner runs commands: on this host, or at the other end of a socket.
 type Runner interface {
-	// Start begins a command and returns before it ends. Cancelling ctx ends
-	// the command whenever that happens, with CauseCanceled: one that was
-	// canceled before starts nothing. An error is a
+	// Start begins a command and returns before it ends. Cancelling ctx at any
+	// time ends the command with CauseCanceled; if ctx is already
+	// canceled, nothing starts. An error is a
 	// refusal, a *Error such as of CauseInvalid or CauseDenied: nothing began.
-	// A command that the Runner loses sight of ends with CauseEngineLost.
+	// If the Runner loses contact with the command, it ends with CauseEngineLost.
 	Start(ctx context.Context, c Command) (Execution, error)
 }
 
@@ -21,25 +21,25 @@ type Execution interface {
 	// end, or call Wait.
 	Events() <-chan Event
 	// Wait discards the unread events and returns the result. The
-	// error is non-nil where the status is StatusFatal or StatusDenied, and
-	// tells what Result.Error does; the result is whole either way. It may be
-	// called again, and by several.
+	// error is non-nil if the status is StatusFatal or StatusDenied, and is
+	// the same as Result.Error; the result is complete either way. Wait may be
+	// called repeatedly, and concurrently.
 	Wait() (Result, error)
 	// Kill ends the command at once, without listing what runs. It does not
-	// wait for that, and does nothing once the command ended.
+	// wait for the end, and does nothing after it.
 	Kill()
 	// Read reads what the command wrote, from an offset on, while it runs and
 	// until its output expires. Unlike Events, it never makes the command wait.
-	// Cancelling ctx gives up the call, not the Reader.
+	// Cancelling ctx cancels the call, not the Reader.
 	Read(ctx context.Context, which Stream, offset int64) (Reader, error)
 }
 
 // Preparer does everything that comes before a command runs, so that a caller can
 // run several commands only if all are allowed. A Runner may implement it.
 type Preparer interface {
-	// Prepare checks a command, judges it by its policy and, where that asks,
-	// waits for a person. An error is a refusal, as Start's is. What is prepared
-	// is to be started while ctx lives: after that it may be forgotten.
+	// Prepare checks a command, asks its policy and, if that requires an approval,
+	// a person. An error is a refusal, as Start's is. The prepared command must
+	// be started before ctx ends: after that it may be forgotten.
 	Prepare(ctx context.Context, c Command) (Prepared, error)
 }
 
@@ -66,16 +66,16 @@ func Refused(c Command, err error) Result {
 	return r
 }
 
-// Reader reads what a command wrote, while it writes and afterwards, at its own
-// pace: the command does not wait for it, and where it comes too late it learns
-// what it missed. It is not safe for concurrent use.
+// Reader reads a command's output, while the command runs and afterwards, at its own
+// pace: the command does not wait for it, and a slow Reader learns how much
+// it missed. It is not safe for concurrent use.
 type Reader interface {
 	// Next waits for the next chunk. Its error is io.EOF once the command ended
-	// and everything was read. Cancelling ctx gives up waiting.
+	// and everything was read. Cancelling ctx ends the wait.
 	Next(ctx context.Context) (Chunk, error)
 	// Ready is Next, but does not wait for the command: its error is io.EOF
-	// where there is nothing more now.
+	// if there is nothing more now.
 	Ready(ctx context.Context) (Chunk, error)
-	// Close lets go of what is read. It comes last, and once.
+	// Close releases the Reader. Call it last, and once.
 	Close() error
 }

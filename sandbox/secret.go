@@ -1,8 +1,8 @@
 package sandbox
 
-// Secret says where a value comes from that commands get as the variable Name:
-// those to which a rule of their policy grants it, and no others. It is fetched
-// for each of them, and taken out of all that they write.
+// Secret says where the value of the variable Name comes from. Only commands to which a
+// rule of their policy grants it get it. It is fetched for each of them, and masked in
+// all their output.
 type Secret struct {
 	Name     string       `json:"name"`
 	From     SecretSource `json:"from"`
@@ -14,7 +14,7 @@ type Secret struct {
 // SecretSource is where a secret's value comes from.
 type SecretSource string
 
-// The sources. The empty source is none.
+// The sources. The empty source is invalid.
 const (
 	SecretEnv     SecretSource = "env"
 	SecretFile    SecretSource = "file"

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ShellArgs are what follows `sh -c` to run a script: the script itself. One that
-// is longer than an argument may be comes in pieces, with a script before them
-// that puts them together and has no other trace: $0 is sh; also available: no $1.
+// ShellArgs are what follows `sh -c` to run a script: the script itself. A script
+// longer than one argument may be is split, after a script that joins the parts
+// and leaves no other trace: $0 is sh, and there is no $1.
 func ShellArgs(script string) []string { return shellArgs(script, MaxArgument) }
 
 func shellArgs(script string, most int) []string {

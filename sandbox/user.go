@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// User is who a command runs as: UID and GID, or a Name that the image gives
-// them by. UID 0 is refused, whatever names it. A zero User is the profile's.
+// User is who a command runs as: UID and GID, or a Name from which the image gives
+// them. UID 0 is refused, whatever the name. A zero User means the profile's.
 type User struct {
 	UID, GID int
 	Name     string `json:",omitempty"` // NAME, NAME:GROUP, UID:GROUP or NAME:GID; with it the numbers are 0 until the image is known
@@ -15,7 +15,7 @@ type User struct {
 // String is the user as requested.
 func (u User) String() string { return cmp.Or(u.Name, fmt.Sprintf("%d:%d", u.UID, u.GID)) }
 
-// Numbers are UID:GID, or "" while they are not known.
+// Numbers are UID:GID, or "" if unknown.
 func (u User) Numbers() string {
 	if u.UID == 0 {
 		return ""
@@ -26,7 +26,7 @@ func (u User) Numbers() string {
 // Unnamed is the user by numbers alone.
 func (u User) Unnamed() User { return User{UID: u.UID, GID: u.GID} }
 
-// same tells whether both are one user of the same image.
+// same reports whether both are one user of the same image.
 func (u User) same(other User) bool {
 	return u.Unnamed() == other.Unnamed() && (u.UID != 0 || u.Name == other.Name)
 }

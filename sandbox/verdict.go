@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Decision is what becomes of a command. The zero Decision is a denial, and of
+// Decision says whether a command may run. The zero Decision is a denial, and of
 // two decisions the smaller is the stricter.
 type Decision uint8
 
@@ -39,17 +39,17 @@ func (d *Decision) UnmarshalText(text []byte) error {
 	return fmt.Errorf("reading decision %q: write allow, ask or deny", text)
 }
 
-// Verdict is what became of a script, and why. The zero Verdict is a denial.
+// Verdict is the decision about a script, and why. The zero Verdict is a denial.
 type Verdict struct {
 	Decision Decision         `json:"decision"`
 	Rule     string           `json:"rule"`               // the rule that decided; empty is the default
 	Reason   string           `json:"reason"`             // one line for the caller
-	Span     ScriptSpan       `json:"span"`               // what it was decided on
+	Span     ScriptSpan       `json:"span"`               // the part of the script that decided
 	Roots    []string         `json:"roots"`              // the programs found, sorted
-	Unknown  []Unknown        `json:"unknown"`            // what only the run reveals and mattered
+	Unknown  []Unknown        `json:"unknown"`            // what only the run reveals and affects the decision
 	Commands []CommandVerdict `json:"commands"`           // each command in the order of the script
-	Grant    Grant            `json:"grant,omitzero"`     // of all rules used; nothing where it is denied
-	Withheld []string         `json:"withheld,omitempty"` // secrets that some of these rules give, and others do not
+	Grant    Grant            `json:"grant,omitzero"`     // of all rules used; nothing if denied
+	Withheld []string         `json:"withheld,omitempty"` // secrets that some of these rules grant, and others do not
 }
 
 // Who is what decided, as messages name it: `rule "x"`, or "default".
@@ -60,9 +60,9 @@ func (v Verdict) Who() string {
 	return fmt.Sprintf("rule %q", v.Rule)
 }
 
-// CommandVerdict is what became of one command of a script.
+// CommandVerdict is the decision about one command of a script.
 type CommandVerdict struct {
-	Program  string     `json:"program"` // empty where unknown, or where no program runs
+	Program  string     `json:"program"` // "" if unknown, or if no program runs
 	Decision Decision   `json:"decision"`
 	Rule     string     `json:"rule"`
 	Reason   string     `json:"reason"`
@@ -86,8 +86,8 @@ type Unknown struct {
 	Span ScriptSpan `json:"span"`
 }
 
-// Grant is what the rules that a script uses give and narrow. Zero fields give
-// nothing and narrow nothing.
+// Grant is what the rules that apply to a script give and restrict. Zero fields give
+// nothing and restrict nothing.
 type Grant struct {
 	Timeout     time.Duration // at most
 	IdleTimeout time.Duration // at most
@@ -95,15 +95,15 @@ type Grant struct {
 	Network     string        // "none" or ""
 	Mounts      MountGrant
 
-	// Secrets are given by name, where the rules of all the script's commands
-	// give them: a script has one environment.
+	// Secrets are the names of the secrets that the rules of all the script's commands
+	// give: a script has one environment.
 	Secrets []string
 }
 
-// MountGrant narrows the mounts that a command asked for.
+// MountGrant restricts the mounts that a command asked for.
 type MountGrant string
 
-// The mount grants, strictest first. The empty one narrows nothing.
+// The mount grants, strictest first. The empty one restricts nothing.
 const (
 	NoMounts       MountGrant = "none"
 	ReadOnlyMounts MountGrant = "ro"

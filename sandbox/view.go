@@ -7,15 +7,15 @@ import (
 )
 
 // Viewer turns output into what a person or a model reads: text that is bounded,
-// UTF-8 and safe to look at.
+// UTF-8 and safe to display.
 type Viewer interface {
-	// View reads chunks to their end. Total counts all that was written, also
-	// what the chunks lack.
+	// View reads chunks to their end. Total counts all output, including what
+	// is missing in the chunks.
 	View(v View, chunks iter.Seq[Chunk], total Total) Text
 	// NewScreen is an empty screen.
 	NewScreen(size TerminalSize) Screen
-	// Charset is the one name of a charset that may have many, such as utf-16le
-	// for ucs-2, and what it does not know as it is.
+	// Charset is the usual name of a charset that has several, such as utf-16le
+	// for ucs-2. It returns unknown names unchanged.
 	Charset(name string) string
 }
 
@@ -29,34 +29,34 @@ const (
 	ViewMerged   ViewMode = "merged"   // one of both, in order of arrival
 )
 
-// View bounds what a reader gets to see. A zero field is the profile's; each
-// bound gives one half to the beginning and one to the end.
+// View bounds a text for a reader. A zero field means the profile's; each
+// bound keeps one half of its size at the beginning and one at the end.
 type View struct {
 	Mode      ViewMode
 	Bytes     int64  // of UTF-8 text
 	Lines     int64  // a line that is cut counts as one
 	LineChars int64  // of one line
-	Charset   string // what text is encoded in, as IANA names it; "" is detected
-	TailOnly  bool   // the end gets all
+	Charset   string // what text is encoded in, as IANA names it; "" to detect it
+	TailOnly  bool   // keep only the end
 }
 
 // Text is a view of one output.
 type Text struct {
-	Text         string `json:"text"`          // with a mark where something was left out
+	Text         string `json:"text"`          // with a mark where something is left out
 	OmittedBytes int64  `json:"omitted_bytes"` // as the command wrote them
-	OmittedLines int64  `json:"omitted_lines"` // that are not there at all
-	Charset      string `json:"charset"`       // what it was transcoded from; "utf-8" is not
-	Binary       bool   `json:"binary"`        // no text: Text says how much there is
+	OmittedLines int64  `json:"omitted_lines"` // not shown at all
+	Charset      string `json:"charset"`       // the source's charset; "utf-8" if it was not transcoded
+	Binary       bool   `json:"binary"`        // not text: Text says how many bytes there are
 }
 
-// Views are a result's views, by its mode.
+// Views are a result's views, depending on its mode.
 type Views struct {
 	Stdout *Text `json:"stdout,omitempty"`
 	Stderr *Text `json:"stderr,omitempty"`
 	Merged *Text `json:"merged,omitempty"`
 }
 
-// Total counts what was written.
+// Total counts the whole output.
 type Total struct {
 	Bytes int64
 	Lines int64 // line ends
@@ -64,9 +64,9 @@ type Total struct {
 
 // Chunk is a piece of a command's output.
 type Chunk struct {
-	Stream Stream // whose it is
+	Stream Stream // the stream it belongs to
 	Offset int64  // of its first byte, as its reader counts
-	Missed int64  // bytes before Offset that the reader did not get: they are kept no more
+	Missed int64  // bytes before Offset that the reader did not get: they are no longer kept
 	Data   []byte // valid until the next chunk is read
 }
 
@@ -83,7 +83,7 @@ const (
 // TerminalSize is a terminal's, in characters; 0 is 80 and 24.
 type TerminalSize struct{ Columns, Rows int }
 
-// Screen is a terminal's: what a person would see. Writing to it never fails.
+// Screen is a terminal's screen: what a person would see. Writing to it never fails.
 // It is not safe for concurrent use.
 type Screen interface {
 	io.Writer
@@ -91,15 +91,15 @@ type Screen interface {
 	Shot() Shot
 }
 
-// Shot is a screen at one moment, what scrolled off its top first.
+// Shot is a screen at one moment, beginning with the lines that scrolled off its top.
 type Shot struct {
 	Columns int      `json:"columns"`
 	Rows    int      `json:"rows"`
-	Text    string   `json:"text"`  // lines without the blanks at their ends
+	Text    string   `json:"text"`  // lines without trailing blanks
 	Lines   [][]Span `json:"lines"` // the same, with attributes
 }
 
-// Span is a part of a line that has the same attributes. A color is "" for the
+// Span is a part of a line with the same attributes. A color is "" for the
 // terminal's own, "palette:N" for one of its 256, or "#rrggbb".
 type Span struct {
 	Text       string `json:"text"`
@@ -111,14 +111,14 @@ type Span struct {
 	Background string `json:"bg,omitempty"`
 }
 
-// The bounds of a terminal's size: what a program draws for more is nobody's
-// screen.
+// The bounds of a terminal's size: no person's screen is
+// larger.
 const (
 	MaxColumns = 500
 	maxRows    = 200
 )
 
-// Bounded is the size that a terminal gets.
+// Bounded is the size within these bounds.
 func (s TerminalSize) Bounded() TerminalSize {
 	return TerminalSize{Columns: min(max(cmp.Or(s.Columns, 80), 1), MaxColumns), Rows: min(max(cmp.Or(s.Rows, 24), 1), maxRows)}
 }
