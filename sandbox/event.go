@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 )
@@ -30,8 +31,20 @@ type Event struct {
 	Time   time.Time
 	Data   []byte  // of stdout, stderr, notice and view
 	Binary bool    // of stdout, stderr: not text so far; of notice: about binary output
+	Start  *Start  // of start
 	Result *Result // of result
 	Waits  bool    // of notice: it says what the command waits for
+}
+
+// Start is the command that starts, named as in its result.
+type Start struct {
+	ID          string        `json:"id"`
+	Command     string        `json:"command"`
+	Dir         string        `json:"dir"`
+	Description string        `json:"description,omitempty"`
+	Session     string        `json:"session"`
+	Container   ContainerInfo `json:"container"`
+	TTY         *TerminalSize `json:"tty,omitempty"`
 }
 
 // eventJSON is an event without its result, which comes last.
@@ -43,6 +56,7 @@ type eventJSON struct {
 	Encoding string    `json:"encoding,omitempty"`
 	Binary   bool      `json:"binary,omitempty"`
 	Waits    bool      `json:"waits,omitempty"`
+	Start    *Start    `json:"start,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -58,22 +72,18 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 		eventJSON
 		Result *Result `json:"result"`
 	}
-	if err := json.Unmarshal(text, &line); err != nil {
-		return err
+	err := json.Unmarshal(text, &line)
+	*e = Event{Type: line.Type, Seq: line.Seq, Time: line.Time, Binary: line.Binary, Waits: line.Waits, Start: line.Start, Result: line.Result}
+	if err == nil && line.Data != nil {
+		e.Data, err = decoded(*line.Data, line.Encoding)
 	}
-	*e = Event{Type: line.Type, Seq: line.Seq, Time: line.Time, Binary: line.Binary, Waits: line.Waits, Result: line.Result}
-	if line.Data == nil {
-		return nil
-	}
-	var err error
-	e.Data, err = decoded(*line.Data, line.Encoding)
 	return err
 }
 
 // WriteJSON writes the line of `--format ndjson`, without its end. Data is a
 // string where it is text; where it is not, "encoding" says base64.
 func (e Event) WriteJSON(w io.Writer) error {
-	line := eventJSON{Type: e.Type, Seq: e.Seq, Time: e.Time, Binary: e.Binary, Waits: e.Waits}
+	line := eventJSON{Type: e.Type, Seq: e.Seq, Time: e.Time, Binary: e.Binary, Waits: e.Waits, Start: e.Start}
 	if e.Data != nil {
 		o := Output{Head: e.Data}
 		data := string(e.Data)
@@ -84,19 +94,15 @@ func (e Event) WriteJSON(w io.Writer) error {
 	}
 	text, err := JSON(line)
 	if err != nil || e.Result == nil {
-		return errors.Join(err, writeAll(w, text))
+		_, failed := w.Write(text)
+		return errors.Join(err, failed)
 	}
-	if err := writeAll(w, text[:len(text)-1], []byte(`,"result":`)); err != nil {
+	if _, err := fmt.Fprintf(w, `%s,"result":`, text[:len(text)-1]); err != nil {
 		return err
 	}
-	return errors.Join(e.Result.WriteJSON(w), writeAll(w, []byte("}")))
-}
-
-func writeAll(w io.Writer, parts ...[]byte) error {
-	for _, p := range parts {
-		if _, err := w.Write(p); err != nil {
-			return err
-		}
+	if err := e.Result.WriteJSON(w); err != nil {
+		return err
 	}
-	return nil
+	_, err = io.WriteString(w, "}")
+	return err
 }

@@ -17,19 +17,20 @@ import (
 // resultHead and resultTail are a result's JSON around its two streams, which
 // are too large to be held a second time.
 type resultHead struct {
-	ID       string `json:"id"`
-	Command  string `json:"command"`
-	Dir      string `json:"dir"`
-	Profile  string `json:"profile"`
-	Session  string `json:"session"`
-	User     string `json:"user"`                // UID:GID; "" if unknown
-	UserName string `json:"user_name,omitempty"` // as requested, if by name
-	Lost     string `json:"session_lost,omitempty"`
-	Status   Status `json:"status"`
-	Cause    Cause  `json:"cause"`
-	Message  string `json:"message"`
-	ExitCode int    `json:"exit_code"`
-	Signal   string `json:"signal"`
+	ID          string `json:"id"`
+	Command     string `json:"command"`
+	Dir         string `json:"dir"`
+	Description string `json:"description,omitempty"`
+	Profile     string `json:"profile"`
+	Session     string `json:"session"`
+	User        string `json:"user"`                // UID:GID; "" if unknown
+	UserName    string `json:"user_name,omitempty"` // as requested, if by name
+	Lost        string `json:"session_lost,omitempty"`
+	Status      Status `json:"status"`
+	Cause       Cause  `json:"cause"`
+	Message     string `json:"message"`
+	ExitCode    int    `json:"exit_code"`
+	Signal      string `json:"signal"`
 }
 
 type resultTail struct {
@@ -88,7 +89,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 // that is valid UTF-8 without NULs is a string, any other is base64.
 func (r Result) WriteJSON(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	head, err := JSON(resultHead{r.ID, r.Command, r.Dir, r.Profile, r.Session, r.User.Numbers(), r.User.Name, r.SessionLost, r.Status, r.Cause, r.Message, r.ExitCode, r.Signal})
+	head, err := JSON(resultHead{r.ID, r.Command, r.Dir, r.Description, r.Profile, r.Session, r.User.Numbers(), r.User.Name, r.SessionLost, r.Status, r.Cause, r.Message, r.ExitCode, r.Signal})
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // full is a result with every field set, the optional ones included.
 func full() sandbox.Result {
 	return sandbox.Result{
-		ID: "01JTEST", Command: "make <test> && echo \"done\"", Dir: "/work", Profile: "default",
+		ID: "01JTEST", Command: "make <test> && echo \"done\"", Dir: "/work", Description: "build <all>", Profile: "default",
 		Session: "build", User: sandbox.User{UID: 1000, GID: 50, Name: "dev:staff"}, SessionLost: "command 01JLAST: still running after 1m0s (timeout)",
 		Status: sandbox.StatusError, Cause: sandbox.CauseOOMKilled, Message: "killed for want of memory", ExitCode: 137, Signal: "SIGKILL",
 		Error:  &sandbox.Error{Cause: sandbox.CauseBusy, Message: "busy: <many>", Hint: "retry after 1.5s", RetryAfter: 1500 * time.Millisecond},
@@ -91,7 +91,7 @@ stdout stderr stdout_encoding stderr_encoding stdout_bytes stderr_bytes bytes_to
 stdout_lines stderr_lines truncated dropped_bytes binary
 lingering evidence resources timing container`
 
-const optional = `error user_name session_lost stdout_gap stderr_gap view screen summary masked`
+const optional = `description error user_name session_lost stdout_gap stderr_gap view screen summary masked`
 
 func TestJSONKeys(t *testing.T) {
 	for _, r := range []sandbox.Result{{}, full()} {
@@ -217,7 +217,10 @@ func TestResultIsReadBack(t *testing.T) {
 func TestEventIsReadBack(t *testing.T) {
 	r := full()
 	for _, want := range []sandbox.Event{
-		{Type: sandbox.EventStart, Seq: 1},
+		{Type: sandbox.EventStart, Seq: 1, Start: &sandbox.Start{
+			ID: "01A", Command: "make \xe2\x82\xac", Dir: "/work", Description: "build", Session: "dev",
+			Container: sandbox.ContainerInfo{ID: "c", Image: "i", Reused: true}, TTY: &sandbox.TerminalSize{Columns: 120, Rows: 40},
+		}},
 		{Type: sandbox.EventStdout, Seq: 2, Data: []byte("text\n")},
 		{Type: sandbox.EventStdout, Seq: 3, Data: []byte("\xe2\x82")}, // half a rune, of what is text so far
 		{Type: sandbox.EventStderr, Seq: 4, Data: []byte("text"), Binary: true},
@@ -277,7 +280,10 @@ func generic(t *testing.T, text []byte) (object map[string]any) {
 func TestEventJSON(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	for want, e := range map[string]sandbox.Event{
-		`{"type":"start","seq":1,"ts":"2026-01-02T03:04:05.000000006Z"}`:                                    {Type: sandbox.EventStart, Seq: 1},
+		`{"type":"start","seq":1,"ts":"2026-01-02T03:04:05.000000006Z","start":{"id":"01A","command":"\u001b[2J\u202e","dir":"/work","session":"",` +
+			`"container":{"id":"c","image":"i","image_digest":"","runtime":"","warm":true,"reused":false},"tty":{"columns":80,"rows":24}}}`: {Type: sandbox.EventStart, Seq: 1, Start: &sandbox.Start{
+			ID: "01A", Command: "\x1b[2J\u202e", Dir: "/work", Container: sandbox.ContainerInfo{ID: "c", Image: "i", Warm: true}, TTY: &sandbox.TerminalSize{Columns: 80, Rows: 24},
+		}},
 		`{"type":"stdout","seq":2,"ts":"2026-01-02T03:04:05.000000006Z","data":"<b>\n"}`:                    {Type: sandbox.EventStdout, Seq: 2, Data: []byte("<b>\n")},
 		`{"type":"stderr","seq":3,"ts":"2026-01-02T03:04:05.000000006Z","data":"/wA=","encoding":"base64"}`: {Type: sandbox.EventStderr, Seq: 3, Data: []byte("\xff\x00")},
 	} {

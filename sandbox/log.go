@@ -7,16 +7,17 @@ import (
 
 // LogInfo describes a command whose output is kept.
 type LogInfo struct {
-	ID      string    `json:"id"`
-	Command string    `json:"command"` // its beginning
-	Profile string    `json:"profile"`
-	Session string    `json:"session,omitempty"`
-	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended,omitzero"`   // zero while it runs; if its belljar died, the time of the last output
-	Expires time.Time `json:"expires,omitzero"` // when it may be removed
-	Keep    int64     `json:"keep_seconds"`     // after its end, until then
-	Running bool      `json:"running"`
-	*LogEnd           // nil while it runs, and if its belljar died: how it ended is unknown then
+	ID          string    `json:"id"`
+	Command     string    `json:"command"` // its beginning
+	Description string    `json:"description,omitempty"`
+	Profile     string    `json:"profile"`
+	Session     string    `json:"session,omitempty"`
+	Started     time.Time `json:"started"`
+	Ended       time.Time `json:"ended,omitzero"`   // zero while it runs; if its belljar died, the time of the last output
+	Expires     time.Time `json:"expires,omitzero"` // when it may be removed
+	Keep        int64     `json:"keep_seconds"`     // after its end, until then
+	Running     bool      `json:"running"`
+	*LogEnd               // nil while it runs, and if its belljar died: how it ended is unknown then
 }
 
 // LogEnd is how a command ended, and its output up to then.

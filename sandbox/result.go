@@ -60,12 +60,13 @@ const (
 
 // Result is the outcome of one command. Its JSON form is in json.go.
 type Result struct {
-	ID      string
-	Command string
-	Dir     string
-	Profile string
-	Session string
-	User    User // with its numbers; zero if unknown
+	ID          string
+	Command     string
+	Dir         string
+	Description string
+	Profile     string
+	Session     string
+	User        User // with its numbers; zero if unknown
 
 	Status   Status
 	Cause    Cause

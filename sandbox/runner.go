@@ -61,7 +61,7 @@ func Run(ctx context.Context, r Runner, c Command) (Result, error) {
 
 // Refused is the result of a command that Start refused with err.
 func Refused(c Command, err error) Result {
-	r := Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session}
+	r := Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Description: c.Description, Profile: c.Profile, Session: c.Session}
 	r.Fail(err)
 	return r
 }

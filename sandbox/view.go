@@ -81,7 +81,10 @@ const (
 )
 
 // TerminalSize is a terminal's, in characters; 0 is 80 and 24.
-type TerminalSize struct{ Columns, Rows int }
+type TerminalSize struct {
+	Columns int `json:"columns"`
+	Rows    int `json:"rows"`
+}
 
 // Screen is a terminal's screen: what a person would see. Writing to it never fails.
 // It is not safe for concurrent use.

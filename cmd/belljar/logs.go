@@ -157,10 +157,10 @@ func listLogs(cmd *cobra.Command, logs sandbox.Logs, f *logsFlags) error {
 
 func writeLogs(w io.Writer, list []sandbox.LogInfo, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "ID\tSTARTED\tSTATUS\tSTDOUT\tSTDERR\tCOMMAND")
+	fmt.Fprintln(table, "ID\tSTARTED\tSTATUS\tSTDOUT\tSTDERR\tDESCRIPTION\tCOMMAND")
 	for _, l := range list {
 		stdout, stderr := logSizes(l)
-		fmt.Fprintf(table, "%s\t%s ago\t%s\t%s\t%s\t%s\n", view.SafeLine(l.ID), duration(now.Sub(l.Started)), logStatus(l), stdout, stderr, cut(l.Command, 60))
+		fmt.Fprintf(table, "%s\t%s ago\t%s\t%s\t%s\t%s\t%s\n", view.SafeLine(l.ID), duration(now.Sub(l.Started)), logStatus(l), stdout, stderr, orDash(cut(l.Description, 40)), cut(l.Command, 60))
 	}
 	return table.Flush()
 }

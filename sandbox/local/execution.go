@@ -42,8 +42,11 @@ func start(ctx context.Context, prepared *prepared, secrets []string) *execution
 		output:   newOutput(r, l.Spool.OnError, l.Viewer),
 		kill:     kill,
 		received: time.Now(),
-		result:   sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Profile: c.Profile, Session: c.Session},
+		result:   sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Description: c.Description, Profile: c.Profile, Session: c.Session},
 		notices:  prepared.notices,
+	}
+	if masks := x.output.masks; masks != nil { // it is in the first event
+		x.result.Description, x.result.Masked = masks.Text(c.Description)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(patient, cancel) // a kill is a cancellation too
@@ -217,7 +220,10 @@ func (x *execution) runInPlace(ctx, patient context.Context, place place) error 
 		return err
 	}
 	x.result.Timing.Start = time.Since(x.placing)
-	x.output.begin(x.command.IdleTimeout)
+	x.output.begin(x.command.IdleTimeout, &sandbox.Start{
+		ID: x.result.ID, Command: x.result.Command, Dir: x.result.Dir, Description: x.result.Description, Session: x.result.Session,
+		Container: x.result.Container, TTY: x.command.TTY,
+	})
 	defer x.startBackground(p.running)()
 	return x.supervise(ctx, patient, place, p, giveUp)
 }

@@ -19,7 +19,7 @@ func (l *Local) spools() spool.Store { return spool.Store{Dir: l.stateDir("spool
 func (x *execution) openSpool() error {
 	c, dir := x.command, x.local.spools().Path(x.command.ID)
 	keep := int64(x.local.Spool.Age / time.Second)
-	err := x.output.recorder.spool.Open(dir, sandbox.LogInfo{ID: c.ID, Command: c.Script, Profile: c.Profile, Session: c.Session, Started: x.received, Keep: keep})
+	err := x.output.recorder.spool.Open(dir, sandbox.LogInfo{ID: c.ID, Command: c.Script, Description: x.result.Description, Profile: c.Profile, Session: c.Session, Started: x.received, Keep: keep})
 	if err != nil {
 		x.notice("output is stored only until the command ends: %v", err)
 	}

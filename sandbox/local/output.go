@@ -38,9 +38,9 @@ func newOutput(r request, onError sandbox.SpoolAction, viewer sandbox.Viewer) *o
 }
 
 // begin starts the clocks, and lets output in.
-func (o *output) begin(idle time.Duration) {
+func (o *output) begin(idle time.Duration, start *sandbox.Start) {
 	o.activity.begin(idle)
-	o.events.emit(sandbox.Event{Type: sandbox.EventStart})
+	o.events.emit(sandbox.Event{Type: sandbox.EventStart, Start: start})
 	close(o.activity.begun)
 }
 

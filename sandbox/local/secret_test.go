@@ -456,6 +456,28 @@ func TestMessagesAreMasked(t *testing.T) {
 	}
 }
 
+// A caller who knows a secret may write it where everybody reads.
+func TestDescriptionIsMasked(t *testing.T) {
+	l := newLocal(playing(func(*sandboxtest.Proc) int { return 0 }))
+	l.Profiles["default"] = granting(t, theSecret, "API_KEY")
+	l.StateDir, l.Spool = t.TempDir(), sandbox.Spooling{Total: 1 << 20, Age: time.Hour}
+	c := command()
+	c.Description = "use " + theSecret + " here"
+	x, err := l.Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "use *** here"
+	events := wantEvents(t, x)
+	r, _ := x.Wait()
+	if got := events[0].Start; got == nil || got.Description != want || r.Description != want || r.Masked != 1 {
+		t.Errorf("start %+v, result %q, masked %d times", got, r.Description, r.Masked)
+	}
+	if info, err := l.LogInfo(t.Context(), x.ID()); err != nil || info.Description != want {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
 // The caller has no say in which code gets a secret, but where the operator says so.
 func TestSecretsGoWhereTheRulesSay(t *testing.T) {
 	for _, test := range []struct {

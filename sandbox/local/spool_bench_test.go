@@ -20,7 +20,7 @@ func BenchmarkOutput(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer o.recorder.spool.Remove()
-			o.begin(time.Hour)
+			o.begin(time.Hour, nil)
 			done := make(chan struct{})
 			go func() {
 				for range o.events.out {

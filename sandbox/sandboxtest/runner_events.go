@@ -28,6 +28,22 @@ var runnerEventTests = map[string]func(*testing.T, *opener){
 		}
 		wantSame(t, x.wait(t), *list[len(list)-1].Result)
 	},
+	"the start says what starts": func(t *testing.T, o *opener) {
+		x := o.runner(t).start(t, scriptBoth, func(c *sandbox.Command) {
+			c.ID, c.Description, c.TTY = "named", "says both", &sandbox.TerminalSize{Columns: 100, Rows: 30}
+		})
+		list := x.events(t)
+		r := x.wait(t)
+		want := sandbox.Start{ID: "named", Command: scriptBoth, Dir: "/work", Description: "says both", Container: r.Container, TTY: &sandbox.TerminalSize{Columns: 100, Rows: 30}}
+		if !reflect.DeepEqual(list[0].Start, &want) || r.Description != "says both" {
+			t.Errorf("%+v, want %+v; the result's description is %q", list[0].Start, want, r.Description)
+		}
+		for _, e := range list[1:] {
+			if e.Start != nil {
+				t.Errorf("a %s event has a start", e.Type)
+			}
+		}
+	},
 	"a result is whole": func(t *testing.T, o *opener) {
 		r := o.runner(t).run(t, scriptBoth, func(c *sandbox.Command) { c.ID = "whole" })
 		wantFate(t, r, sandbox.StatusError, sandbox.CauseExited, 3)

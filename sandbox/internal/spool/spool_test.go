@@ -499,7 +499,7 @@ func TestNoteFits(t *testing.T) {
 	long := strings.Repeat("x", 64)
 	s := New(1000, sandbox.OutputTruncate)
 	dir := filepath.Join(t.TempDir(), long)
-	if err := s.Open(dir, sandbox.LogInfo{ID: long, Command: strings.Repeat("\x01", sandbox.MaxScript), Profile: long, Session: long, Started: time.Now(), Keep: 1 << 40}); err != nil {
+	if err := s.Open(dir, sandbox.LogInfo{ID: long, Command: strings.Repeat("\x01", sandbox.MaxScript), Description: strings.Repeat("\u0085", sandbox.MaxDescription/2), Profile: long, Session: long, Started: time.Now(), Keep: 1 << 40}); err != nil {
 		t.Fatal(err)
 	}
 	s.Write(Stdout, []byte("x"))

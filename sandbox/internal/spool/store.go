@@ -21,8 +21,10 @@ import (
 func Expired(l sandbox.LogInfo) bool { return !l.Running && !time.Now().Before(l.Expires) }
 
 const (
-	// maxLogCommand bounds LogInfo.Command, so that a note fits on a page.
-	maxLogCommand = 512
+	// These bound a LogInfo's Command and Description, so that a note fits on a
+	// page, also where each byte of them is escaped in JSON.
+	maxCommand, maxCommandJSON         = 512, 2048
+	maxDescription, maxDescriptionJSON = 256, 1024
 
 	noteName  = "command.json"
 	sweptName = ".swept" // no ID begins with a dot
@@ -44,7 +46,8 @@ type note struct {
 }
 
 func createNote(dir string, info sandbox.LogInfo) (*note, error) {
-	info.Command = string(WholeRunes([]byte(info.Command[:min(len(info.Command), maxLogCommand)])))
+	info.Command = beginning(info.Command, maxCommand, maxCommandJSON)
+	info.Description = beginning(info.Description, maxDescription, maxDescriptionJSON)
 	file, err := os.OpenFile(filepath.Join(dir, noteName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
@@ -57,6 +60,18 @@ func createNote(dir string, info sandbox.LogInfo) (*note, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return n, nil
+}
+
+// beginning is that of a text that has at most so many bytes, and so many in JSON.
+func beginning(text string, most, mostJSON int) string {
+	for {
+		text = string(WholeRunes([]byte(text[:min(len(text), most)])))
+		escaped, err := json.Marshal(text)
+		if err != nil || len(escaped) <= mostJSON {
+			return text
+		}
+		most = len(text) * mostJSON / len(escaped)
+	}
 }
 
 // change writes the note over; it only ever grows.
