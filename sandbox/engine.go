@@ -43,9 +43,10 @@ type Container interface {
 	// Lost is closed once the container is known to have ended or to be stuck,
 	// or once an event about that may have been missed. Remove closes it, too.
 	Lost() <-chan struct{}
-	// Kill sends SIGKILL to processes as Processes listed them, and never to
-	// another process that reuses a PID. Processes that are gone are no error.
-	Kill(ctx context.Context, list []Process) error
+	// Signal sends a signal to processes as Processes listed them, and never to
+	// another process that reuses a PID. Processes that are gone are no error. A
+	// signal that does not exist is a *Error of CauseInvalid.
+	Signal(ctx context.Context, list []Process, signal Signal) error
 	// Remove kills everything in the container and returns when it is gone.
 	// A container that is already gone is no error.
 	Remove(ctx context.Context) error

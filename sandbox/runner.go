@@ -28,11 +28,18 @@ type Execution interface {
 	// Kill ends the command at once, without listing what runs. It does not
 	// wait for the end, and does nothing after it.
 	Kill()
+	// Signal sends a signal to all processes of the command, and to no others in its
+	// session. An error says why some may not have got it: a *Error, of CauseInvalid
+	// where the command does not run yet or any more.
+	Signal(ctx context.Context, signal Signal) error
 	// Read reads what the command wrote, from an offset on, while it runs and
 	// until its output expires. Unlike Events, it never makes the command wait.
 	// Cancelling ctx cancels the call, not the Reader.
 	Read(ctx context.Context, which Stream, offset int64) (Reader, error)
 }
+
+// Signal is the name of a signal, such as "SIGTERM".
+type Signal string
 
 // Preparer does everything that comes before a command runs, so that a caller can
 // run several commands only if all are allowed. A Runner may implement it.

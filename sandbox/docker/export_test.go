@@ -64,12 +64,13 @@ func Freeze(c sandbox.Container) error {
 // Frozen reports whether a container's processes are.
 func Frozen(c sandbox.Container) bool { return c.(*box).inspector.(*hostInspector).group.frozen() }
 
-// KillInside kills a container's processes as where this host does not see them.
-func KillInside(ctx context.Context, c sandbox.Container, list []sandbox.Process) error {
+// SignalInside sends a signal to a container's processes as where this host does not
+// see them.
+func SignalInside(ctx context.Context, c sandbox.Container, list []sandbox.Process, signal sandbox.Signal) error {
 	b := c.(*box)
 	elsewhere := newBox(b.engine, b.id, b.watch)
 	elsewhere.spec, elsewhere.runtime, elsewhere.keeperUID = b.spec, b.runtime, b.keeperUID
-	return elsewhere.Kill(ctx, list)
+	return elsewhere.Signal(ctx, list, signal)
 }
 
 // BindDir is bindDir.

@@ -120,8 +120,10 @@ func (s snapshot) before(frozen []sandbox.Process) []sandbox.Process {
 	return frozen
 }
 
-// kill implements hostAccess.
-func (h *hostInspector) kill(p sandbox.Process) bool { return killProcess(p) }
+// signal implements hostAccess.
+func (h *hostInspector) signal(p sandbox.Process, number unix.Signal) bool {
+	return signalProcess(p, number)
+}
 
 // killStopped implements hostAccess. The runtime's processes never stop
 // by themselves. A process of the container that only has such a name stopped for
@@ -130,7 +132,7 @@ func (h *hostInspector) killStopped() (found bool) {
 	pids, _ := h.group.pids()
 	for _, pid := range pids {
 		if s, err := readStat(pid); err == nil && s.state == "T" && strings.HasPrefix(s.comm, "runc:[") {
-			found = killProcess(sandbox.Process{HostPID: pid, StartTicks: s.startTicks}) || found
+			found = signalProcess(sandbox.Process{HostPID: pid, StartTicks: s.startTicks}, unix.SIGKILL) || found
 		}
 	}
 	return found

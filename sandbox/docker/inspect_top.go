@@ -13,7 +13,7 @@ import (
 )
 
 // topInspector asks the engine, which runs ps on its host. It knows no PID inside
-// the container: an inspector that knows them must kill what it lists.
+// the container: box.Signal says how what it lists gets signals.
 type topInspector struct {
 	counter
 	noHostAccess

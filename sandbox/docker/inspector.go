@@ -9,6 +9,7 @@ import (
 	"belljar/sandbox"
 
 	"github.com/docker/docker/api/types/container"
+	"golang.org/x/sys/unix"
 )
 
 // inspector sees what runs in a container, and acts on it, from where this
@@ -32,9 +33,9 @@ type inspector interface {
 
 // hostAccess is what needs access to the kernel of the container's host.
 type hostAccess interface {
-	// kill sends SIGKILL to a process that was listed, and to no other that got
-	// its PID since. It reports whether the process is dead or dying.
-	kill(p sandbox.Process) bool
+	// signal sends a signal to a process that was listed, and to no other that got
+	// its PID since. It reports whether the process has the signal, or is gone.
+	signal(p sandbox.Process, number unix.Signal) bool
 	// killStopped kills the runtime's processes that a command has stopped, and
 	// reports whether there were any.
 	killStopped() bool
@@ -56,13 +57,13 @@ type hostAccess interface {
 // this host's kernel does not have. The engine, or the container, is asked instead.
 type noHostAccess struct{}
 
-func (noHostAccess) kill(sandbox.Process) bool               { return false }
-func (noHostAccess) killStopped() bool                       { return false }
-func (noHostAccess) thaw()                                   {}
-func (noHostAccess) root() *os.File                          { return nil }
-func (noHostAccess) ended() (ended, known bool)              { return false, false }
-func (noHostAccess) runs(int) (runs, known bool)             { return false, false }
-func (noHostAccess) waitExit(context.Context, *running) bool { return false }
+func (noHostAccess) signal(sandbox.Process, unix.Signal) bool { return false }
+func (noHostAccess) killStopped() bool                        { return false }
+func (noHostAccess) thaw()                                    {}
+func (noHostAccess) root() *os.File                           { return nil }
+func (noHostAccess) ended() (ended, known bool)               { return false, false }
+func (noHostAccess) runs(int) (runs, known bool)              { return false, false }
+func (noHostAccess) waitExit(context.Context, *running) bool  { return false }
 
 // chooseInspector is called with what the engine reports about a running container.
 func (b *box) chooseInspector(about container.InspectResponse) {

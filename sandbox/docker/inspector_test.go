@@ -40,7 +40,7 @@ func TestChooseInspector(t *testing.T) {
 		_, endedKnown := b.inspector.ended()
 		_, runsKnown := b.inspector.runs(os.Getpid())
 		self := sandbox.Process{HostPID: os.Getpid()}
-		if endedKnown || runsKnown || b.inspector.kill(self) || b.inspector.killStopped() || b.inspector.root() != nil || b.inspector.count() != (counts{}) {
+		if endedKnown || runsKnown || b.inspector.signal(self, 0) || b.inspector.killStopped() || b.inspector.root() != nil || b.inspector.count() != (counts{}) {
 			t.Errorf("%+v: it claims to see processes", test)
 		}
 		b.inspector.close()

@@ -48,10 +48,10 @@ func listProcesses(pids []int, keeperUID int) (list []sandbox.Process, own []int
 
 func byPID(a, b sandbox.Process) int { return a.PID - b.PID }
 
-// killProcess kills a process of this host, and reports whether it is dead or dying.
-// Another process may have got the PID since it was listed: its start time shows that, and
-// from then on the descriptor refers to one process only.
-func killProcess(p sandbox.Process) bool {
+// signalProcess sends a signal to a process of this host, and reports whether the process
+// has it or is gone. Another process may have got the PID since it was listed: its start
+// time shows that, and from then on the descriptor refers to one process only.
+func signalProcess(p sandbox.Process, number unix.Signal) bool {
 	fd, err := unix.PidfdOpen(p.HostPID, 0)
 	if err != nil {
 		return errors.Is(err, unix.ESRCH)
@@ -61,6 +61,6 @@ func killProcess(p sandbox.Process) bool {
 	if err != nil || now.startTicks != p.StartTicks {
 		return true
 	}
-	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	err = unix.PidfdSendSignal(fd, number, nil, 0)
 	return err == nil || errors.Is(err, unix.ESRCH)
 }

@@ -266,7 +266,7 @@ func TestKillFromInside(t *testing.T) {
 	other := doomed[0] // had the PID before
 	other.StartTicks--
 	for _, list := range [][]sandbox.Process{{other}, doomed, doomed} {
-		if err := docker.KillInside(t.Context(), box, list); err != nil {
+		if err := docker.SignalInside(t.Context(), box, list, "SIGKILL"); err != nil {
 			t.Error(err)
 		}
 		want := 1
@@ -282,10 +282,42 @@ func TestKillFromInside(t *testing.T) {
 	if err != nil || len(runs) != 1 || runs[0].Command != "sleep 1002" {
 		t.Errorf("%+v, error %v", runs, err)
 	}
-	err = docker.KillInside(t.Context(), box, []sandbox.Process{{HostPID: 1}})
+	err = docker.SignalInside(t.Context(), box, []sandbox.Process{{HostPID: 1}}, "SIGKILL")
 	if err == nil || !strings.Contains(err.Error(), "its PID in the container is unknown") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// Where only the engine lists, no PID inside is known. All that runs gets the signal
+// where it is one command's.
+func TestSignalWithoutPIDs(t *testing.T) {
+	t.Parallel()
+	engine := connect(t)
+	c := enter(t, engine, baseImage(t, engine))
+	defer c.box.Remove(context.WithoutCancel(t.Context()))
+	var out bytes.Buffer
+	p, err := c.box.Exec(t.Context(), sandbox.Exec{
+		Script: "sleep 1000 & trap 'echo got it; kill $!; exit 5' TERM; echo >/tmp/ready; while :; do sleep 0.1; done",
+		Dir:    "/", User: c.spec.User, Stdout: &out, Stderr: io.Discard,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.run(t, "until [ -e /tmp/ready ]; do sleep 0.05; done")
+	list, err := docker.ListByEngine(t.Context(), c.box)
+	if len(list) < 2 || list[0].PID != 0 { // which may lack a sleep that came or went
+		t.Fatalf("%+v, error %v", list, err)
+	}
+	if err := docker.SignalInside(t.Context(), c.box, list, "SIGTERM"); err != nil {
+		t.Error(err)
+	}
+	if status, err := p.Wait(t.Context()); status != 5 || err != nil || out.String() != "got it\n" {
+		t.Errorf("status %d, error %v, output %q", status, err, &out)
+	}
+	waitFor(t, "nothing runs", func() bool {
+		runs, err := c.box.Processes(t.Context())
+		return err == nil && len(runs) == 0
+	})
 }
 
 // What commands of other users left is killed as them, and nothing as root.
@@ -301,7 +333,7 @@ func TestKillFromInsideAsEachUser(t *testing.T) {
 	if err != nil || len(list) != 3 {
 		t.Fatalf("%+v, error %v", list, err)
 	}
-	if err := docker.KillInside(t.Context(), box, list); err != nil {
+	if err := docker.SignalInside(t.Context(), box, list, "SIGKILL"); err != nil {
 		t.Error(err)
 	}
 	waitFor(t, "nothing runs", func() bool {
@@ -309,7 +341,7 @@ func TestKillFromInsideAsEachUser(t *testing.T) {
 		return err == nil && len(runs) == 0
 	})
 	list[0].UID = 0
-	if err := docker.KillInside(t.Context(), box, list[:1]); sandbox.CauseOf(err) != sandbox.CauseInvalid {
+	if err := docker.SignalInside(t.Context(), box, list[:1], "SIGKILL"); sandbox.CauseOf(err) != sandbox.CauseInvalid {
 		t.Errorf("error %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -132,7 +133,7 @@ func killInGroup(id string) (found bool) {
 			continue
 		}
 		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), id) {
-			found = killProcess(sandbox.Process{HostPID: pid, StartTicks: before.startTicks}) || found
+			found = signalProcess(sandbox.Process{HostPID: pid, StartTicks: before.startTicks}, unix.SIGKILL) || found
 		}
 	}
 	return found

@@ -22,14 +22,15 @@ const (
 // run until the events are closed.
 type execution struct {
 	request
-	local    *Local
-	output   *output
-	kill     context.CancelFunc
-	received time.Time // when the runner took the command
-	placing  time.Time // when the search for its container began
-	result   sandbox.Result
-	notices  []string // to be sent before the result
-	err      error
+	local     *Local
+	output    *output
+	recipient *recipient
+	kill      context.CancelFunc
+	received  time.Time // when the runner took the command
+	placing   time.Time // when the search for its container began
+	result    sandbox.Result
+	notices   []string // to be sent before the result
+	err       error
 }
 
 // start begins the command in a goroutine that ends with its events.
@@ -39,11 +40,12 @@ func start(ctx context.Context, prepared *prepared, secrets []string) *execution
 	r := request{command: c, profile: prepared.profile, secrets: secrets, approval: prepared.approval, narrowing: prepared.narrowing}
 	x := &execution{
 		request: r, local: l,
-		output:   newOutput(r, l.Spool.OnError, l.Viewer),
-		kill:     kill,
-		received: time.Now(),
-		result:   sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Description: c.Description, Profile: c.Profile, Session: c.Session},
-		notices:  prepared.notices,
+		output:    newOutput(r, l.Spool.OnError, l.Viewer),
+		recipient: newRecipient(),
+		kill:      kill,
+		received:  time.Now(),
+		result:    sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Description: c.Description, Profile: c.Profile, Session: c.Session},
+		notices:   prepared.notices,
 	}
 	if masks := x.output.masks; masks != nil { // it is in the first event
 		x.result.Description, x.result.Masked = masks.Text(c.Description)
@@ -73,6 +75,7 @@ func (x *execution) Wait() (sandbox.Result, error) {
 // command; cancelling patient, a context that outlives ctx, hurries that end.
 func (x *execution) run(ctx, patient context.Context) {
 	err := x.runInTurn(ctx, patient)
+	x.recipient.close()
 	x.local.admission.release()
 	if err != nil && ctx.Err() != nil && sandbox.CauseOf(err) != sandbox.CauseEngineLost {
 		err = &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command started"}
@@ -160,6 +163,7 @@ func (x *execution) runInContainer(ctx, patient context.Context, session *sessio
 	}
 	x.result.Container = place.Info()
 	err = x.runInPlace(ctx, patient, place)
+	x.recipient.close()
 	x.apply(place.Leave(patient, x.result, err))
 	return err
 }
@@ -220,6 +224,7 @@ func (x *execution) runInPlace(ctx, patient context.Context, place place) error 
 		return err
 	}
 	x.result.Timing.Start = time.Since(x.placing)
+	x.recipient.begin(place)
 	x.output.begin(x.command.IdleTimeout, &sandbox.Start{
 		ID: x.result.ID, Command: x.result.Command, Dir: x.result.Dir, Description: x.result.Description, Session: x.result.Session,
 		Container: x.result.Container, TTY: x.command.TTY,

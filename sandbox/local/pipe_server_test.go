@@ -71,10 +71,7 @@ func (h *half) serve(w *wire, q request, stdin []*net.UnixConn) {
 		}
 		h.run(ctx, cancel, w, q, *c)
 	case "read":
-		h.mu.Lock()
-		x := h.executions[q.ID]
-		h.mu.Unlock()
-		r, err := x.Read(ctx, q.Which, q.Offset)
+		r, err := h.execution(q.ID).Read(ctx, q.Which, q.Offset)
 		read(ctx, w, r, err)
 	case "read log":
 		r, err := h.ReadLog(ctx, q.ID, q.Which, q.Offset)
@@ -84,11 +81,19 @@ func (h *half) serve(w *wire, q request, stdin []*net.UnixConn) {
 	}
 }
 
+func (h *half) execution(id string) sandbox.Execution {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.executions[id]
+}
+
 func (h *half) answer(ctx context.Context, q request) (a response) {
 	var err error
 	switch q.Call {
 	case "close":
 		err = h.close()
+	case "signal":
+		err = h.execution(q.ID).Signal(ctx, q.Signal)
 	case "sessions":
 		a.Sessions, err = h.Sessions(ctx)
 	case "remove session":

@@ -31,6 +31,7 @@ type request struct {
 	Script  []byte               `json:"script,omitempty"` // of Command: it need not be UTF-8
 	Resized bool                 `json:"resized,omitempty"`
 	ID      string               `json:"id,omitempty"` // also a session's name
+	Signal  sandbox.Signal       `json:"signal,omitempty"`
 	Which   sandbox.Stream       `json:"which,omitempty"`
 	Offset  int64                `json:"offset,omitempty"`
 	Size    sandbox.TerminalSize `json:"size,omitzero"`
@@ -197,7 +198,8 @@ func TestRunnerOverBrokenPipe(t *testing.T) {
 	_, logs := r.Logs(t.Context())
 	_, pools := r.Pools(t.Context())
 	_, read := x.Read(t.Context(), sandbox.Stdout, 0)
-	for _, err := range []error{prepared, sessions, logs, pools, read, r.RemoveSession(t.Context(), "dev")} {
+	signaled := x.Signal(t.Context(), "SIGTERM")
+	for _, err := range []error{prepared, sessions, logs, pools, read, signaled, r.RemoveSession(t.Context(), "dev")} {
 		if sandbox.CauseOf(err) != sandbox.CauseEngineLost {
 			t.Errorf("%v", err)
 		}

@@ -18,6 +18,11 @@ type place interface {
 	Start(ctx, patient context.Context, stdout, stderr io.Writer) (process, error)
 	// Processes lists what runs, with the commands that started each process.
 	Processes(ctx context.Context) ([]sandbox.Process, error)
+	// Own are those of the list that are the command's. Where it may have more, that
+	// is an error.
+	Own(list []sandbox.Process) ([]sandbox.Process, error)
+	// Signal sends a signal to listed processes.
+	Signal(ctx context.Context, list []sandbox.Process, signal sandbox.Signal) error
 	// Counters are what the command used and ran into.
 	Counters(ctx context.Context) (sandbox.Counters, error)
 	// Keeps reports whether what the command leaves running stays, with the
@@ -85,6 +90,11 @@ func (b *base) deliver(patient context.Context, stdout, stderr io.Writer) (proce
 	b.started = time.Now()
 	context.AfterFunc(patient, g.GiveUp)
 	return process{g.Running, g.Exited}, nil
+}
+
+// Signal implements place.
+func (b *base) Signal(ctx context.Context, list []sandbox.Process, signal sandbox.Signal) error {
+	return b.box.Signal(ctx, list, signal)
 }
 
 // finalCounters are read once the container is gone, nil where they are unknown.

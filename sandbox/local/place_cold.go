@@ -48,6 +48,9 @@ func (p *coldPlace) Processes(ctx context.Context) ([]sandbox.Process, error) {
 	return list, err
 }
 
+// Own implements place: all are.
+func (p *coldPlace) Own(list []sandbox.Process) ([]sandbox.Process, error) { return list, nil }
+
 func (p *coldPlace) Counters(ctx context.Context) (sandbox.Counters, error) {
 	c, err := p.box.Counters(ctx)
 	return ownCounters(c, sandbox.Counters{}), err

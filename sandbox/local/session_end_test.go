@@ -170,7 +170,7 @@ func TestEndCommandThatCannotBeProved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			test.scripts["serve"] = background("server")
 			bubble(t, test.scripts, func(t *testing.T, s *stage) {
-				s.OnKill = test.fault
+				s.OnSignal = test.fault
 				l := s.runner()
 				succeeds(t, l, in("serve"))
 				r := ran(t, l, sandbox.StatusTimeout, sandbox.CauseWallTimeout, in("long", short, endCommand))

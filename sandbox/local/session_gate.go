@@ -56,7 +56,7 @@ func (t *sessionTurn) endGate(ctx context.Context, r *record.Record, box sandbox
 	defer cancel()
 	list, _ := box.Processes(ctx) // a list with an error may still have the gate
 	if strays := r.Started.StrayGates(list); len(strays) > 0 {
-		if err := box.Kill(ctx, strays); err != nil {
+		if err := box.Signal(ctx, strays, "SIGKILL"); err != nil {
 			t.local.upkeep.log.Warn("killing a shell that does not answer failed", "session", t.session.name, "error", err)
 		}
 	}

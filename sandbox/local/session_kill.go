@@ -23,12 +23,12 @@ func (p *sessionPlace) kill(ctx context.Context, c *cleanup) error {
 		if err != nil && isClosed(p.box.Lost()) {
 			return err
 		}
-		own, unknown := p.ownProcesses(list)
+		own, unknown := p.Own(list)
 		if unknown != nil {
 			return unknown
 		}
 		if len(own) > 0 {
-			if err := p.box.Kill(ctx, own); err != nil && ctx.Err() == nil {
+			if err := p.box.Signal(ctx, own, "SIGKILL"); err != nil && ctx.Err() == nil {
 				return err
 			}
 			c.killed = addKilled(c.killed, own)
@@ -50,9 +50,9 @@ func (p *sessionPlace) kill(ctx context.Context, c *cleanup) error {
 	return nil
 }
 
-// ownProcesses are the command's. An error means that there may be more. It names none of
-// them: it is recorded, and their arguments may hold secrets.
-func (p *sessionPlace) ownProcesses(list []sandbox.Process) (own []sandbox.Process, err error) {
+// Own implements place. Its error names no process: it is recorded, and their arguments
+// may hold secrets.
+func (p *sessionPlace) Own(list []sandbox.Process) (own []sandbox.Process, err error) {
 	for _, process := range list {
 		switch process.CommandID {
 		case p.command.ID:

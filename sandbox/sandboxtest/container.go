@@ -73,7 +73,7 @@ func (c *Container) Processes(ctx context.Context) ([]sandbox.Process, error) {
 	var list []sandbox.Process
 	for _, p := range c.procs {
 		list = append(list, sandbox.Process{
-			PID: p.pid, PPID: 1, PGID: p.pid, SID: p.sid, StartTicks: int64(p.pid), UID: p.User.UID, User: "nobody", State: "S",
+			PID: p.pid, PPID: 1, PGID: p.pid, SID: p.sid, StartTicks: int64(p.pid), UID: p.User.UID, User: "nobody", State: p.state(),
 			ElapsedSeconds: int64(time.Since(p.begun).Seconds()), RSSBytes: 4096, Command: p.command,
 		})
 	}
@@ -96,16 +96,19 @@ func (c *Container) Lost() <-chan struct{} { return c.lost }
 // Close implements sandbox.Container.
 func (c *Container) Close() error { return nil }
 
-// Kill implements sandbox.Container.
-func (c *Container) Kill(ctx context.Context, list []sandbox.Process) error {
-	if err := c.engine.OnKill.strike(ctx); err != nil {
+// Signal implements sandbox.Container.
+func (c *Container) Signal(ctx context.Context, list []sandbox.Process, signal sandbox.Signal) error {
+	if err := c.engine.OnSignal.strike(ctx); err != nil {
 		return err
+	}
+	if actions[signal] == nil {
+		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no signal %q", signal), Hint: "give a name such as SIGTERM"}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.procs {
 		if slices.ContainsFunc(list, func(l sandbox.Process) bool { return l.PID == p.pid && l.StartTicks == int64(p.pid) }) {
-			p.kill()
+			p.get(signal)
 		}
 	}
 	return nil
@@ -198,7 +201,7 @@ func (c *Container) start(command string, sid int, x sandbox.Exec, out *pipe, in
 		defer p.ended()
 		status := play(p)
 		p.live() // a status comes of no process that was killed
-		p.status = status
+		p.exit(status)
 	}()
 	return p, nil
 }

@@ -60,7 +60,7 @@ type Engine struct {
 	// belljar/base.
 	Etc map[string]string
 
-	OnCreate, OnExec, OnProcesses, OnCounters, OnKill, OnRemove, OnSessions, OnAdopt, OnResize, OnFiles Fault
+	OnCreate, OnExec, OnProcesses, OnCounters, OnSignal, OnRemove, OnSessions, OnAdopt, OnResize, OnFiles Fault
 	// OnAnswer strikes where a gate is asked whether it is there. It says
 	// nothing any more where that fails.
 	OnAnswer Fault

@@ -27,6 +27,8 @@ const (
 	scriptLoad       = `cat /tmp/file`
 	scriptClosed     = `exec >&- 2>&-; sleep 1; exit 9`
 	scriptKillSelf   = `kill -9 $$`
+	scriptTrap       = `trap 'echo SIGUSR1' USR1; trap 'echo SIGTERM; exit 5' TERM; echo ready; while :; do sleep 0.1; done`
+	scriptWaits      = `echo ready; exec sleep 1000`
 
 	scriptIsTerminal  = `test -t 0 && test -t 1 && test -t 2 || exit 1; echo all; echo error >&2; exit 7`
 	scriptSize        = `stty size`
@@ -101,6 +103,7 @@ var plays = map[string]func(p *Proc) int{
 		return 4
 	},
 	scriptStubborn: func(p *Proc) int {
+		p.Trap("SIGTERM", "SIGINT", "SIGHUP")
 		io.WriteString(p.Stdout, "ready\n")
 		for {
 			p.Sleep(time.Second)
@@ -116,6 +119,26 @@ var plays = map[string]func(p *Proc) int{
 	scriptLoad:     func(p *Proc) int { io.WriteString(p.Stdout, p.file("/tmp/file", "")); return 0 },
 	scriptClosed:   func(p *Proc) int { p.CloseOutput(); p.Sleep(time.Second); return 9 },
 	scriptKillSelf: func(*Proc) int { return 137 },
+	scriptTrap: func(p *Proc) int {
+		signals := p.Trap("SIGUSR1", "SIGTERM")
+		io.WriteString(p.Stdout, "ready\n")
+		for {
+			select {
+			case s := <-signals:
+				fmt.Fprintf(p.Stdout, "%s\n", s)
+				if s == "SIGTERM" {
+					return 5
+				}
+			case <-p.Killed:
+				return 0
+			}
+		}
+	},
+	scriptWaits: func(p *Proc) int {
+		io.WriteString(p.Stdout, "ready\n")
+		p.Sleep(1000 * time.Second)
+		return 0
+	},
 
 	scriptMuch: func(p *Proc) int {
 		for chunk := range chunks(make([]byte, 1<<20), 1<<10) {

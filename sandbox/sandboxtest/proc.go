@@ -29,7 +29,9 @@ type Proc struct {
 	in      *stdin
 	holding bool // the output stream
 
-	status int
+	signaled
+
+	status int           // 128 and the number of the signal that killed it
 	done   chan struct{} // closed when it ended
 	lost   chan error
 }
@@ -91,12 +93,28 @@ func (p *Proc) KillContainer() {
 	p.live()
 }
 
-// live does not return once the process was killed.
+// live does not return once the process was killed, nor while it is stopped.
 func (p *Proc) live() {
+	if stopped := p.isStopped(); stopped != nil {
+		select {
+		case <-stopped:
+		case <-p.Killed:
+		}
+	}
 	select {
 	case <-p.Killed:
 		runtime.Goexit()
 	default:
+	}
+}
+
+func (p *Proc) exit(status int) {
+	p.box.mu.Lock()
+	defer p.box.mu.Unlock()
+	select {
+	case <-p.Killed:
+	default:
+		p.status = status
 	}
 }
 

@@ -23,7 +23,7 @@ var user = sandbox.User{UID: 65534, GID: 65534}
 // registers with t.Cleanup is the place to look for containers left behind. They
 // run side by side: -parallel says how many at once.
 func TestEngine(t *testing.T, open func(t *testing.T) (sandbox.Engine, sandbox.Image)) {
-	for _, group := range []map[string]func(*testing.T, *fixture){statusTests, streamTests, inputTests, lifeTests, refusalTests, sessionTests, terminalTests, userTests} {
+	for _, group := range []map[string]func(*testing.T, *fixture){statusTests, streamTests, inputTests, lifeTests, refusalTests, sessionTests, signalTests, terminalTests, userTests} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

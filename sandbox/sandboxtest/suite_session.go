@@ -1,7 +1,6 @@
 package sandboxtest
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +96,7 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("status %d, error %v", status, err)
 		}
 	},
-	"kill ends what is listed, and nothing else": func(t *testing.T, f *fixture) {
+	"a signal is for what is listed, and nothing else": func(t *testing.T, f *fixture) {
 		s := f.session(t)
 		box := s.adopt(t, f)
 		victim, spared := f.exec(t, s, scriptStubborn), f.exec(t, s, scriptBackground)
@@ -109,13 +108,13 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 				doomed = append(doomed, p)
 			}
 		}
-		f.kill(t, box, doomed)
+		f.signal(t, box, doomed, "SIGKILL")
 		if status, err := victim.Wait(f.ctx); status != 137 || err != nil {
 			t.Errorf("status %d, error %v, want 137", status, err)
 		}
 		for range 2 { // now they are gone, which is no error
-			f.kill(t, box, doomed)
-			f.kill(t, box, nil)
+			f.signal(t, box, doomed, "SIGKILL")
+			f.signal(t, box, nil, "SIGTERM")
 		}
 		wantProcesses(t, f, box, "sh -c "+scriptBackground, "sleep 1001")
 		select {
@@ -124,7 +123,7 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 		default:
 		}
 	},
-	"kill spares a process that only has the PID": func(t *testing.T, f *fixture) {
+	"a signal is for no process that only has the PID": func(t *testing.T, f *fixture) {
 		s := f.session(t)
 		p := f.exec(t, s, scriptBackground)
 		p.stdout.await(f.ctx, "ready")
@@ -133,7 +132,8 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 		for i := range list {
 			list[i].StartTicks--
 		}
-		f.kill(t, s, list)
+		f.signal(t, s, list, "SIGTERM")
+		f.signal(t, s, list, "SIGKILL")
 		wantProcesses(t, f, s, commands...)
 	},
 	"its removal is told to every handle": func(t *testing.T, f *fixture) {
@@ -219,15 +219,6 @@ func (f *fixture) processes(t *testing.T, box sandbox.Container) []sandbox.Proce
 		t.Fatalf("Processes: %v", err)
 	}
 	return list
-}
-
-func (f *fixture) kill(t *testing.T, box sandbox.Container, list []sandbox.Process) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(f.ctx, patience)
-	defer cancel()
-	if err := box.Kill(ctx, list); err != nil {
-		t.Errorf("Kill: %v", err)
-	}
 }
 
 func (f *fixture) wantLost(t *testing.T, box sandbox.Container) {

@@ -43,7 +43,7 @@ var userTests = map[string]func(*testing.T, *fixture){
 				t.Errorf("no process of %s: %+v", u, list)
 			}
 		}
-		f.kill(t, box, list)
+		f.signal(t, box, list, "SIGKILL")
 		for _, p := range all {
 			if status, err := p.Wait(f.ctx); status != 137 || err != nil {
 				t.Errorf("status %d, error %v, want 137", status, err)

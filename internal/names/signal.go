@@ -1,0 +1,46 @@
+package names
+
+import (
+	"slices"
+	"strings"
+
+	"belljar/sandbox"
+)
+
+// Signals are those that a command can be sent: what kill(1) of any POSIX system
+// knows, and what programs commonly act on.
+func Signals() []sandbox.Signal {
+	return []sandbox.Signal{"SIGHUP", "SIGINT", "SIGQUIT", "SIGABRT", "SIGKILL", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGTERM", "SIGCONT", "SIGSTOP", "SIGTSTP"}
+}
+
+// numbers are those signals that people call by their numbers, which all systems
+// have in common (kill(1p)).
+var numbers = map[string]sandbox.Signal{"1": "SIGHUP", "2": "SIGINT", "3": "SIGQUIT", "6": "SIGABRT", "9": "SIGKILL", "14": "SIGALRM", "15": "SIGTERM"}
+
+// ParseSignal reads a signal as kill(1) does: SIGTERM, TERM, term or 15.
+func ParseSignal(text string) (sandbox.Signal, error) {
+	signal, numbered := numbers[text]
+	if !numbered {
+		signal = sandbox.Signal("SIG" + strings.TrimPrefix(strings.ToUpper(text), "SIG"))
+	}
+	if !slices.Contains(Signals(), signal) {
+		return "", unknownSignal(text)
+	}
+	return signal, nil
+}
+
+// CheckSignal refuses what no command can be sent.
+func CheckSignal(s sandbox.Signal) error {
+	if !slices.Contains(Signals(), s) {
+		return unknownSignal(string(s))
+	}
+	return nil
+}
+
+func unknownSignal(text string) error {
+	var list []string
+	for _, s := range Signals() {
+		list = append(list, string(s))
+	}
+	return sandbox.Invalid("one of "+strings.Join(list, ", "), "signal %.80q is unknown", text)
+}
