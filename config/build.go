@@ -27,7 +27,7 @@ func build(s sources, merged map[string]settings, own ownPaths, env map[string]s
 	if err != nil {
 		return nil, err
 	}
-	// What any of them names is out of commands' reach, in each profile.
+	// No command of any profile may touch a file that any of them names.
 	all := slices.AppendSeq(slices.Collect(maps.Values(typed)), maps.Values(theirs))
 	top := typed[sandbox.DefaultProfile]
 	c := &Config{
@@ -56,7 +56,7 @@ func build(s sources, merged map[string]settings, own ownPaths, env map[string]s
 	return c, nil
 }
 
-// written are the directories that a profile lets commands write.
+// written are the directories that commands may write, in any profile.
 func written(profiles []values) []string {
 	dirs := map[string]bool{}
 	for _, v := range profiles {
@@ -81,7 +81,7 @@ func decodeAll(profiles map[string]settings) (map[string]values, error) {
 	return typed, nil
 }
 
-// profile adds what the profile allows to the rules of all.
+// profile adds what the profile allows to the rules that all share.
 func (v values) profile(rules policy.Rules) sandbox.Profile {
 	rules.Env = v.Env.Allow
 	for _, m := range v.Mounts.Allow {
@@ -119,8 +119,8 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 type ownPaths struct {
 	files [2]string // the configuration's, and the operator's next to an untrusted file, or ""
 	dirs  []string
-	state string // one of them: for what is remembered, or ""
-	audit string // the audit's file, where none is configured
+	state string // one of them: the state directory, or ""
+	audit string // the audit log's default path
 }
 
 func belljarPaths(file, operators string, env map[string]string) ownPaths {
@@ -143,8 +143,8 @@ func belljarPaths(file, operators string, env map[string]string) ownPaths {
 	return own
 }
 
-// auditFile is in a directory of the user's own among the system's temporary
-// ones, as outputs are, where there is no state directory.
+// auditFile is below a private directory of the user in the system's temporary
+// directory, as outputs are, if there is no state directory.
 func auditFile(state, temporary string) string {
 	if state == "" {
 		return filepath.Join(cmp.Or(temporary, "/tmp"), fmt.Sprintf("belljar-audit-%d", os.Getuid()), "audit.jsonl")
@@ -152,12 +152,12 @@ func auditFile(state, temporary string) string {
 	return filepath.Join(state, "audit", "audit.jsonl")
 }
 
-// stateDir is "" for a user without one: a home directory is not ours to make.
+// stateDir is "" for a user without one: belljar does not make home directories.
 func stateDir(env map[string]string) string {
 	if filepath.IsAbs(env["XDG_STATE_HOME"]) || isDir(env["HOME"]) {
 		return xdgDir(env, "XDG_STATE_HOME", ".local/state")
 	}
-	if os.Getuid() == 0 { // as a system's service
+	if os.Getuid() == 0 { // a system service
 		return "/var/lib/belljar"
 	}
 	return ""
@@ -168,7 +168,7 @@ func isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// rules are those of every profile, of what counts and of the operator's file.
+// rules apply to every profile: those of the settings and of the operator's file.
 func (own ownPaths) rules(of ...values) policy.Rules {
 	var rules policy.Rules
 	for _, file := range own.files {
@@ -179,7 +179,7 @@ func (own ownPaths) rules(of ...values) policy.Rules {
 	paths := own.dirs
 	for _, v := range of {
 		if v.Audit.File != "" {
-			paths = append(paths, filepath.Dir(v.Audit.File)) // what it is rotated to, and its head, are there, too
+			paths = append(paths, filepath.Dir(v.Audit.File)) // its directory also has the rotated files and the head
 		}
 		paths = append(paths, v.Serve.TokenFile, socket(v.Serve.Listen), socket(v.Engine.Host))
 	}
@@ -193,8 +193,8 @@ func (own ownPaths) rules(of ...values) policy.Rules {
 	return rules
 }
 
-// resolved is the path in its resolved directory and, where it is a link, what
-// it points at: to replace the link is as bad as to write the file.
+// resolved is the path in its resolved directory and, if it is a link, also its
+// target: to replace the link is as bad as to write the file.
 func resolved(p string) []string {
 	in := filepath.Join(resolve(filepath.Dir(p)), filepath.Base(p))
 	if target := resolve(p); target != in {

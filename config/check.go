@@ -9,7 +9,7 @@ import (
 	"belljar/policy"
 )
 
-// checkTogether finds what is wrong only of values beside each other.
+// checkTogether finds values that are wrong only in combination.
 func checkTogether(profiles map[string]settings) Problems {
 	var problems Problems
 	writable := writableRules(profiles)
@@ -26,7 +26,7 @@ func checkTogether(profiles map[string]settings) Problems {
 	return problems
 }
 
-// checkOrder refuses a value over another: every command would be refused.
+// checkOrder refuses a value above its bound: every command would be refused.
 func checkOrder[T time.Duration | int64](s settings, name, bound string) Problems {
 	v, most := s.value(name), s.value(bound)
 	n, ok1 := v.data.(T)
@@ -34,7 +34,7 @@ func checkOrder[T time.Duration | int64](s settings, name, bound string) Problem
 	if !ok1 || !ok2 || n <= m {
 		return nil
 	}
-	// The one to look at is the one that was written, or written last.
+	// Report the value that was set, or the one set last.
 	at := v
 	if v.from == "default" || v.from == "file" && most.from == "file" && most.line > v.line {
 		at = most
@@ -44,8 +44,8 @@ func checkOrder[T time.Duration | int64](s settings, name, bound string) Problem
 }
 
 // checkLinks refuses a source that leads by a link out of a directory which
-// commands may write. A command could have made that link, to have the next
-// one's mount show what it points at.
+// commands may write. One command could have made that link, so that a mount of the
+// next one shows the link's target.
 func (s settings) checkLinks(writable map[mountRule]bool) Problems {
 	var problems Problems
 	from := s.value("mounts.allow")
@@ -61,7 +61,7 @@ func (s settings) checkLinks(writable map[mountRule]bool) Problems {
 	return problems
 }
 
-// writableRules are the rules of all profiles by which commands may write.
+// writableRules are the rules of all profiles that let commands write.
 func writableRules(profiles map[string]settings) map[mountRule]bool {
 	writable := map[mountRule]bool{}
 	for _, s := range profiles {

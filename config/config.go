@@ -1,23 +1,23 @@
-// Package config turns sandbox.yaml, BELLJAR_* variables and flags into typed
-// settings that were checked.
+// Package config turns sandbox.yaml, BELLJAR_* variables and flags into typed,
+// validated settings.
 //
-// The one rule: nothing is ignored and nothing is guessed. What is unknown,
-// written twice or of the wrong unit is an error that names the file, the line
-// and the key, and all errors are told at once.
+// The one rule: nothing is ignored and nothing is guessed. An unknown key, a
+// duplicate or a wrong unit is an error that names the file, the line
+// and the key, and all errors are reported together.
 //
 //	c, err := config.Load(config.Options{Env: os.Environ(), NoWorkdir: true})
 //	runner, err := belljar.Open(ctx, c)
 //
 // # Design
 //
-// A file that is found in the working directory may be anyone's. It
-// replaces the operator's own, but for what operator.go keeps from it: a file must
-// not undo by being there what it may not undo by saying so.
+// A file that is found in the working directory may be anyone's. It replaces the
+// operator's own, except for the keys that operator.go protects: if a file may not
+// change a setting, its mere presence must not reset that setting either.
 //
-// One table, in keys.go, says all there is about a key; the parser, the
+// One table, in keys.go, describes every key; the parser, the
 // defaults, the variables and the schema are made from it. Each value is read
 // where it is written, so that its errors name the place. Viper then only
-// merges: it reads 30 as 30ns and would take the case off names.
+// merges: it reads 30 as 30ns and would lower-case names.
 package config
 
 import (
@@ -43,8 +43,8 @@ type Options struct {
 
 // Config is all settings.
 type Config struct {
-	// File is the absolute path of the file that was read, or "". Where nobody
-	// named it and it is none of the operator's, some keys are of the operator's.
+	// File is the absolute path of the file that was read, or "". If no one
+	// named it and it is not the operator's, some keys keep the operator's values.
 	File string
 
 	Engine    Engine
@@ -56,20 +56,20 @@ type Config struct {
 	// Profiles always holds sandbox.DefaultProfile, the file's top level, from
 	// which the others inherit key by key.
 	Profiles map[string]sandbox.Profile
-	// StateDir is for what is remembered: the user's, or "" if that cannot be
-	// told.
+	// StateDir is the user's state directory, or "" if that is
+	// unknown.
 	StateDir string
 
 	settings []Setting
 }
 
-// Engine is the container engine.
+// Engine selects the container engine.
 type Engine struct {
 	Host    string // empty: DOCKER_HOST, the docker context, then the default socket
-	Runtime string // of the default profile; empty is the engine's default
+	Runtime string // of the default profile; empty for the engine's default
 }
 
-// Serve is the sidecar.
+// Serve configures the sidecar.
 type Serve struct {
 	Listen    string // "unix:///…" or "tcp://…"
 	TokenFile string `mapstructure:"token_file"` // absolute, or ""
@@ -85,7 +85,7 @@ func (c *Config) Profile(name string) (sandbox.Profile, error) {
 	return p, nil
 }
 
-// Load reads the configuration. An error is Problems where settings are wrong,
+// Load reads the configuration. If settings are wrong, the error is Problems with
 // all of them. No file at all is no error.
 func Load(o Options) (*Config, error) {
 	if o.Workdir == "" {

@@ -32,7 +32,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The empty lists are not nil: nobody's default goes there.
+	// The empty lists are not nil: no one's default goes there.
 	want := sandbox.Defaults()
 	want.Profile.Tmpfs, want.Profile.Secrets, want.Profile.Summarize.Command = []string{}, []sandbox.Secret{}, []string{}
 	want.Profile.Policy = policy.Rules{

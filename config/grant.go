@@ -9,7 +9,7 @@ import (
 	"belljar/sandbox"
 )
 
-// grantKeys are what a rule can narrow, each read as the key of that name.
+// grantKeys are what a rule can restrict, each read as the key of that name.
 var grantKeys = []key{
 	{name: "timeout", kind: duration(second), def: "1m", doc: "Time limit for the script. If several rules set a limit, the lowest counts; this applies to all keys of grant."},
 	{name: "idle_timeout", kind: duration(second), def: "30s", doc: "Time limit without output."},
@@ -30,7 +30,7 @@ func grantSchema() object {
 	return schema
 }
 
-// grant reads what a rule narrows.
+// grant reads a rule's restrictions.
 func (r *reader) grant(n *yaml.Node, name string) (g sandbox.Grant) {
 	set := layer{}
 	for _, f := range r.fields(n, name) {
@@ -65,7 +65,7 @@ func (r *reader) granted(name string, f field, into layer) {
 	}
 }
 
-// take is the value of that name, if it is set and nothing is wrong with it.
+// take stores the value of that name, if it is set and valid.
 func take[T any](from layer, name string, into *T) {
 	if v, isSet := from[name].(value); isSet {
 		if data, ok := v.data.(T); ok {

@@ -16,13 +16,13 @@ type key struct {
 	kind    kind
 	def     string // the default, as YAML
 	doc     string
-	command bool   // of a command, so that profiles may override it
+	command bool   // applies to a command, so profiles may override it
 	host    bool   // concerns this host, so an untrusted file cannot set it
-	found   bound  // what an untrusted file can set it to; nil: anything
+	found   bound  // what an untrusted file may set it to; nil: anything
 	flag    string // of `belljar run`; empty is the name with dashes
 }
 
-// Limits are a command's and what rules narrow it to.
+// Limits are those of a command, and those that rules restrict it to.
 var (
 	memoryLimit = size(6<<20, "6MiB")
 	cpusLimit   = number(0.01, 4096)
@@ -92,8 +92,8 @@ var keys = []key{
 	{name: "serve.token_file", kind: optional(file), def: "", host: true, doc: "Reserved for a sidecar: checked, but not used in this version."},
 }
 
-// profilesKey holds the profiles. It is no key of the table: its own keys are
-// those of a command, once for each profile.
+// profilesKey holds the profiles. It is not in the table: its own keys are
+// the command's keys, once for each profile.
 const profilesKey = "profiles"
 
 func commandKeys() []key {
@@ -108,13 +108,13 @@ func findKey(table []key, name string) (key, bool) {
 	return table[i], true
 }
 
-// isGroup tells whether keys lie below name, as limits.memory below limits.
+// isGroup reports whether keys lie below name, as limits.memory below limits.
 func isGroup(table []key, name string) bool {
 	return slices.ContainsFunc(table, func(k key) bool { return strings.HasPrefix(k.name, name+".") })
 }
 
 // env is the variable that sets the key. The version has none: it describes the
-// file, and BELLJAR_VERSION is what a build script might well set.
+// file, and a build script may well set BELLJAR_VERSION for itself.
 func (k key) env() string {
 	if k.name == "version" {
 		return ""

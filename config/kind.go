@@ -15,11 +15,11 @@ import (
 	"belljar/sandbox"
 )
 
-// kind is a kind of value: how it is read and what the schema says of it.
+// kind is a kind of value: how it is read and its schema.
 // Either scalar or list is set.
 type kind struct {
 	schema map[string]any
-	tags   []string // what YAML may take the scalar for, before it is read as text
+	tags   []string // types that YAML may guess for the scalar, before it is read as text
 
 	// scalar reads a value. Relative paths in it are relative to dir.
 	scalar func(text, dir string) (any, *Problem)
@@ -65,7 +65,7 @@ func durationTo(least, most time.Duration, mostText string) kind {
 	}
 }
 
-// orZero is k, a duration, or 0, which becomes none.
+// orZero is k, a duration, or 0, which means none.
 func orZero(k kind, none time.Duration) kind {
 	timed := k.scalar
 	k.schema = map[string]any{"anyOf": []any{k.schema, map[string]any{"const": 0}}}
@@ -82,7 +82,7 @@ func orZero(k kind, none time.Duration) kind {
 	return k
 }
 
-// maxSize keeps sizes where the float that go-units goes through is exact enough
+// maxSize keeps sizes where go-units' float is exact enough
 // and nothing overflows.
 const maxSize = 1 << 50
 

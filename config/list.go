@@ -20,7 +20,7 @@ var (
 	globPattern     = regexp.MustCompile(`^[A-Za-z_*][A-Za-z0-9_*]*$`)
 )
 
-// variables is a list of NAME=value. It is no mapping: viper takes the case off
+// variables is a list of NAME=value. It is not a mapping, as viper lower-cases
 // a mapping's keys.
 var variables = stringList(variablePattern, "NAME=value", "write NAME=value, where NAME is letters, digits and _")
 
@@ -112,7 +112,7 @@ func (r *reader) mount(n *yaml.Node, name string) (mountRule, bool) {
 	if rule.Source == "/" && r.from != "default" {
 		r.report(name, n, wrong("name the directories that commands need", "the source / allows the whole host"))
 	}
-	// The default, ./, allows nothing where that is the root directory.
+	// The default, ./, allows nothing if that is the root directory.
 	return rule, len(r.problems) == before && rule.Source != "/"
 }
 

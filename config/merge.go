@@ -18,15 +18,15 @@ import (
 type sources struct {
 	defaults layer
 	file     contents
-	operator contents // of the operator's own file, where file is untrusted
+	operator contents // of the operator's own file, if file is untrusted
 	env      layer
 	flags    layer
 
 	restricted   map[string]restriction // the keys that this file cannot set, by name
-	untrustedDir string                 // where an untrusted file is, resolved
+	untrustedDir string                 // the untrusted file's directory, resolved
 }
 
-// readSources reads everything, and says all that is wrong with it.
+// readSources reads everything, and reports all that is wrong with it.
 func readSources(o Options, env map[string]string, first, own found) (sources, Problems) {
 	var problems Problems
 	file := func(f found) contents {
@@ -71,8 +71,8 @@ func (s sources) profiles() []string {
 type settings struct{ viper *viper.Viper }
 
 // merge gives each key the value of its strongest source: flag, environment,
-// the profile, the file's top level, default. What is kept from an untrusted file
-// is of the operator's, likewise.
+// the profile, the file's top level, default. A key that an untrusted file cannot set
+// has the operator's value.
 func (s sources) merge(profile string) (settings, error) {
 	v := viper.New()
 	for name, def := range s.defaults {
@@ -137,7 +137,7 @@ type values struct {
 	Policy    commandPolicy
 }
 
-// programValues are those that are the same in each profile.
+// programValues are those that are the same in every profile.
 type programValues struct {
 	Version int64
 	Engine  Engine
@@ -162,8 +162,8 @@ type timeValues struct {
 	OnTimeout   sandbox.TimeoutAction `mapstructure:"on_timeout"`
 }
 
-// decode types the merged settings. A key without a field is an error, so the
-// table of keys and the struct cannot drift apart unseen.
+// decode types the merged settings. A key without a field is an error, so that the
+// table of keys and the struct cannot drift apart unnoticed.
 func (s settings) decode() (values, error) {
 	var v values
 	unwrap := func(_, _ reflect.Type, data any) (any, error) {

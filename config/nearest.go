@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// unknown says that no key of the table has that name, and which one may be
-// meant.
+// unknown says that no key of the table has that name, and suggests a
+// similar one.
 func unknown(table []key, name string) *Problem {
 	_, isKey := findKey(keys, name)
 	if isKey || isGroup(keys, name) || name == profilesKey {
@@ -22,7 +22,7 @@ func misspelt(table []key, name string) *Problem {
 	return wrong("`belljar config schema` lists the keys", "unknown key")
 }
 
-// nearest is the key or group beside name that is spelt alike, or else the key
+// nearest is the key or group with a similar name in the same group, or else the key
 // of the same name elsewhere.
 func nearest(table []key, name string) string {
 	group, last := "", name
@@ -48,7 +48,7 @@ func nearest(table []key, name string) string {
 	return table[i].name
 }
 
-// misspeltField is of an unknown field of a list's item, which has these.
+// misspeltField reports an unknown field of a list's item, and suggests one of these.
 func misspeltField(what, name string, fields ...string) *Problem {
 	has := what + " has " + strings.Join(fields[:len(fields)-1], ", ") + " and " + fields[len(fields)-1]
 	table := make([]key, len(fields))
@@ -61,9 +61,9 @@ func misspeltField(what, name string, fields ...string) *Problem {
 	return wrong(has, "unknown key")
 }
 
-// distance is how many letters are to be added, left out, replaced or swapped with
-// the next to make b of a (optimal string alignment). A key of a hostile length is
-// simply far off.
+// distance is how many letters to add, drop, replace or swap with the next to turn a
+// into b (optimal string alignment). A key of hostile length simply has a large
+// distance.
 func distance(a, b string) int {
 	if len(b) > 64 {
 		return len(b)

@@ -10,7 +10,7 @@ import (
 // restriction says why an untrusted file cannot set a key.
 type restriction struct {
 	what, next string // of the message, and its hint
-	place      string // where the operator decided so, or ""
+	place      string // where the operator set that, or ""
 }
 
 var (
@@ -24,11 +24,11 @@ var (
 		next: trustIt}
 )
 
-// judging are the keys that make a policy: one that is not the default is one.
+// judging are the keys that make a policy: if any differs from the default, there is one.
 var judging = []string{"policy.default", "policy.set", "policy.shell", "policy.rules"}
 
 // diverting are the keys that decide which program a rule's command is, and where that
-// program can send its secrets. Of mounts.allow, targets are checked.
+// program can send its secrets. mounts.allow does too: see checkTargets.
 var diverting = []string{"image", "pull", "network", "user", "workdir", "tmpfs", "env.set", "env.allow"}
 
 // restrictions are the keys that only the operator can set if the file is untrusted:
@@ -57,7 +57,7 @@ func (s sources) restrictions() map[string]restriction {
 	return kept
 }
 
-// decided is the first value of one of the keys that the operator gave, in any
+// decided is the first value of one of the keys that the operator set, in any
 // profile, and that is not the default.
 func (s sources) decided(names ...string) (value, bool) {
 	layers := []layer{s.flags, s.env, s.operator.top}
@@ -74,8 +74,8 @@ func (s sources) decided(names ...string) (value, bool) {
 	return value{}, false
 }
 
-// keep takes what is the operator's out of an untrusted file. It is a Problem
-// unless it says what holds anyway: nothing that somebody wrote is ignored.
+// restrict removes the keys that only the operator can set from an untrusted file. It
+// reports each unless its value is the operator's anyway: nothing is silently ignored.
 func (s *sources) restrict() Problems {
 	s.restricted = s.restrictions()
 	var problems Problems
@@ -99,7 +99,7 @@ func (s *sources) restrict() Problems {
 	return problems
 }
 
-// own is the operator's value of a key, of a file or the default.
+// own is the operator's value of a key: from a file, or the default.
 func (s sources) own(profile, name string) value {
 	for _, l := range []layer{s.operator.profiles[profile], s.operator.top} {
 		if v, set := l[name].(value); set {
@@ -117,7 +117,7 @@ func (k restriction) problem(v value) *Problem {
 	return p
 }
 
-// restrictedOf are the values of those keys that are the operator's.
+// restrictedOf are the values of the keys that only the operator can set.
 func (s sources) restrictedOf(l layer) layer {
 	return maps.Collect(func(yield func(string, any) bool) {
 		for name, v := range l {
@@ -128,8 +128,8 @@ func (s sources) restrictedOf(l layer) layer {
 	})
 }
 
-// whole are the settings of each profile of the operator's file alone. None of
-// what they name may be mounted, whichever profiles an untrusted file has.
+// whole are the settings of each profile of the operator's file alone. None of the
+// files that they name may be mounted, whatever profiles an untrusted file has.
 func (s sources) whole() (map[string]settings, error) {
 	alone := sources{defaults: s.defaults, file: s.operator}
 	return alone.mergeAll()

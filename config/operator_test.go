@@ -13,7 +13,7 @@ import (
 	"belljar/sandbox"
 )
 
-// beside loads an untrusted file beside the operator's, and says where that is.
+// beside loads an untrusted file next to the operator's, and returns its directory.
 func beside(t *testing.T, operators, untrusted string, o Options) (c *Config, file string, err error) {
 	t.Helper()
 	home := resolve(t.TempDir())
@@ -128,7 +128,7 @@ func TestOperatorsFileIsReadStrictly(t *testing.T) {
 			t.Errorf("%s: %v", operators, err)
 		}
 	}
-	// Both files' problems are told at once.
+	// Both files' problems are reported together.
 	_, file, err := beside(t, "a: 1", "b: 1", Options{})
 	if got := errorText(err); !strings.Contains(got, file+":1: a: ") || !strings.Contains(got, "sandbox.yaml:1: b: ") {
 		t.Error(got)
@@ -251,8 +251,8 @@ func TestUntrustedFileLoosensNoPolicy(t *testing.T) {
 	}
 }
 
-// Whoever chooses the image, or the network, is told the secrets that are given,
-// and says what the commands are that the operator's rules name.
+// An image or a network that an untrusted file chooses would get the granted secrets,
+// and could replace the programs that the operator's rules name.
 func TestUntrustedFileDivertsNothing(t *testing.T) {
 	const top = "image: mine\n"
 	for what, more := range map[string]string{

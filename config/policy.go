@@ -7,18 +7,18 @@ import (
 	"belljar/policy"
 )
 
-// commandPolicy is policy.* of one profile.
+// commandPolicy has the keys policy.* of one profile.
 type commandPolicy struct {
 	Default string // "allow", "ask" or "deny"
 	Set     string // a bundled set's name, or ""
-	Shell   string // what sh is
+	Shell   string // which shell sh is
 	Rules   []commandRule
 
 	AskTimeout time.Duration `mapstructure:"ask_timeout"`
 }
 
-// compile makes the file's own rules, then those of the set, one policy. Where
-// all is allowed it is nil: no script is judged.
+// compile makes one policy of the file's own rules, followed by those of the set. If
+// everything is allowed it is nil: no script is judged.
 func (c commandPolicy) compile() (*policy.CommandPolicy, error) {
 	if c.Default == policy.Allow.String() && c.Set == "" && len(c.Rules) == 0 {
 		return nil, nil
@@ -36,7 +36,7 @@ func (c commandPolicy) compile() (*policy.CommandPolicy, error) {
 	return all.Compile()
 }
 
-// checkPolicy finds what is wrong of a set beside the default and the rules.
+// checkPolicy finds a set that conflicts with the default or the rules.
 func (s settings) checkPolicy() Problems {
 	var problems Problems
 	set := s.value("policy.set")

@@ -10,17 +10,17 @@ import (
 	"belljar/policy"
 )
 
-// PolicyTest is a script, and what the command policy should make of it.
+// PolicyTest is a script, and the expected decision of the command policy.
 type PolicyTest struct {
 	Line     int // in its file
 	Script   string
 	Dir      string // where it starts, absolute; "" is the profile's
 	Decision policy.Decision
-	Rule     *string // that decides; "" is the default, nil is any
+	Rule     *string // the rule that decides; "" is the default, nil is any
 }
 
-// ReadPolicyTests reads a table of them, which is called name in Problems. It
-// is as strict as sandbox.yaml: what would not be looked at is wrong.
+// ReadPolicyTests reads a table of them; Problems use its name. It
+// is as strict as sandbox.yaml: nothing in the table is ignored.
 //
 //	tests:
 //	  - {script: git status, decision: allow}

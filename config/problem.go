@@ -12,12 +12,12 @@ import (
 // Problem is one thing that is wrong with the configuration.
 type Problem struct {
 	Place   string // "sandbox.yaml", "BELLJAR_TIMEOUT" or "--timeout"
-	Line    int    // in the file; 0 where there is none
-	Key     string // "limits.memory"; empty where it is about the whole file
+	Line    int    // in the file; 0 if there is none
+	Key     string // "limits.memory"; empty for the whole file
 	Message string
 	Hint    string // the next step
 
-	discreet string // the message without the value; until it is known where that was written
+	discreet string // the message without the value; used unless that was on the command line
 }
 
 func (p *Problem) Error() string {
@@ -43,7 +43,7 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// tidy sorts by line, and tells once what profiles inherit.
+// tidy sorts by line, and reports once what profiles inherit.
 func (ps Problems) tidy() Problems {
 	slices.SortFunc(ps, func(a, b *Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Error(), b.Error()))
@@ -51,14 +51,14 @@ func (ps Problems) tidy() Problems {
 	return slices.CompactFunc(ps, func(a, b *Problem) bool { return *a == *b })
 }
 
-// said is a value as it was written. Whoever runs belljar sees the command line in
-// any case. What a file or a variable has may be a secret that went astray, and
-// messages end in logs: it is told only where it can be nothing but a number.
+// said is a value as it was written. The person who runs belljar sees the command line
+// in any case. But a file or a variable may have a secret in the wrong place, and
+// messages end in logs: its value is shown only if it can be nothing but a number.
 type said string
 
 var harmless = regexp.MustCompile(`^-?[0-9.]{1,12}[A-Za-z]{0,3}$`)
 
-// wrong is a Problem whose place is filled in by who knows it.
+// wrong is a Problem whose place the caller fills in.
 func wrong(hint, format string, args ...any) *Problem {
 	loud, discreet := slices.Clone(args), slices.Clone(args)
 	for i, arg := range args {

@@ -20,7 +20,7 @@ func load(t *testing.T, text string, o Options) (*Config, error) {
 	return Load(o)
 }
 
-// noRoot is what a root is told.
+// noRoot is the hint about root.
 const noRoot = "use a UID above 0, such as 65534:65534, because root in a container can more easily become root on the host; if you need root to install packages, build an image: belljar images build debian --packages"
 
 func TestBadFiles(t *testing.T) {
@@ -152,7 +152,7 @@ flag: nothing: no key has that name`
 	}
 }
 
-// Whoever says where a secret comes from names that as he likes.
+// A secret's variable may have any name.
 func TestSecretsVariable(t *testing.T) {
 	file := "version: 1\nsecrets: [{name: TOKEN, from: env, variable: BELLJAR_TOKEN}]\n"
 	path := filepath.Join(t.TempDir(), "own.yaml")

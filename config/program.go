@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// program is a program on this host, and its arguments. A name with a slash is
-// absolute: where belljar runs does not say which program that is.
+// program is a program on this host, and its arguments. A name with a slash must be
+// absolute: it must not depend on where belljar runs.
 var program = kind{
 	schema: map[string]any{"type": "array", "items": map[string]any{"type": "string"},
 		"prefixItems": []any{map[string]any{"type": "string", "pattern": "^(/.*|[^/]+)$"}}},
@@ -38,9 +38,9 @@ func (r *reader) program(name string, items []*yaml.Node) []string {
 }
 
 // programs are the files that run on this host as summarize.command of any
-// profile, or for its secrets, arguments included: a command that could write to
-// one, by a mount, would be out of its container the next time. They run in /,
-// which is what relative arguments are relative to.
+// profile, or for its secrets, arguments included: a command that could write one of
+// them, by a mount, would escape its container at the next run. They run in /, so
+// relative arguments are relative to that.
 func programs(profiles []values, path string) []string {
 	files := map[string]bool{}
 	for _, v := range profiles {
@@ -66,7 +66,7 @@ func programs(profiles []values, path string) []string {
 	return slices.Sorted(maps.Keys(files))
 }
 
-// lookPath is where a program's name leads, as far as that is there.
+// lookPath resolves a program's name, as far as it exists.
 func lookPath(name, path string) string {
 	if strings.ContainsRune(name, '/') {
 		return name

@@ -27,7 +27,7 @@ type value struct {
 	origin
 	key  string // as written: "profiles.build.limits.memory"
 	text string
-	data any // nil where there was a Problem
+	data any // nil after a Problem
 }
 
 // layer is the values of one origin, by the names of their keys. Viper takes
@@ -37,7 +37,7 @@ type layer = map[string]any
 // reader reads values from one origin.
 type reader struct {
 	origin
-	dir      string // what relative paths are relative to
+	dir      string // base of relative paths
 	problems Problems
 }
 
@@ -59,7 +59,7 @@ func (r *reader) report(key string, n *yaml.Node, p *Problem) {
 	r.problems = append(r.problems, p)
 }
 
-// text reads a value that a variable or a flag holds. A list is written as in
+// text reads a value of a variable or a flag. A list is written as in
 // YAML.
 func (r *reader) text(k key, text string) value {
 	if k.kind.list == nil {
@@ -74,7 +74,7 @@ func (r *reader) text(k key, text string) value {
 	return r.value(k, k.name, n)
 }
 
-// value reads a value that is called name in YAML.
+// value reads the YAML value called name.
 func (r *reader) value(k key, name string, n *yaml.Node) value {
 	if k.kind.list == nil {
 		if !r.isScalar(n, k, name) {
@@ -99,13 +99,13 @@ func (r *reader) scalar(k key, name string, n *yaml.Node) value {
 	return value{origin: r.at(n), key: name, text: n.Value, data: data}
 }
 
-// flow writes a list as YAML in one line, of which JSON is a part.
+// flow writes a list as YAML in one line, in its JSON subset.
 func flow(data any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(data); err != nil {
-		return "[…]" // rules that JSON cannot hold: a Problem already
+		return "[…]" // rules that JSON cannot represent: a Problem already
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -10,7 +10,7 @@ import (
 	"belljar/sandbox"
 )
 
-// commandRule is a rule, and how it is written: `config show` prints that.
+// commandRule is a rule, and how it was written, for `config show`.
 type commandRule struct {
 	policy.CommandRule
 	node *yaml.Node
@@ -19,7 +19,7 @@ type commandRule struct {
 // MarshalJSON implements json.Marshaler.
 func (c commandRule) MarshalJSON() ([]byte, error) { return nodeJSON(c.node) }
 
-// nodeJSON is YAML as JSON, in the order that it has.
+// nodeJSON is YAML as JSON, with the keys in order.
 func nodeJSON(n *yaml.Node) ([]byte, error) {
 	ends := "[]"
 	switch n.Kind {
@@ -96,7 +96,7 @@ func someStrings(doc string) map[string]any {
 	return schema
 }
 
-// rule reads one, and says what is wrong with it by itself.
+// rule reads one, and reports what is wrong with it.
 func (r *reader) rule(n *yaml.Node, name string) (commandRule, bool) {
 	rule := commandRule{node: n}
 	before, written := len(r.problems), map[string]bool{}
@@ -139,7 +139,7 @@ func (r *reader) ruleField(rule *commandRule, f field) {
 	case f.name == "allow_unknown":
 		rule.AllowUnknown = r.isTrue(f.value, f.path)
 	case f.name == "grant":
-		secrets := rule.Grant.Secrets // which stand beside it
+		secrets := rule.Grant.Secrets // secrets are a field of their own
 		rule.Grant = r.grant(f.value, f.path)
 		rule.Grant.Secrets = secrets
 	case f.name == "decision":

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// fileName is the configuration's in every folder that is searched.
+// fileName is the configuration's name in every directory of the search.
 const fileName = "sandbox.yaml"
 
 const maxFile = 1 << 20
@@ -19,19 +19,19 @@ const maxFile = 1 << 20
 // systemDir is a variable for tests.
 var systemDir = "/etc/belljar"
 
-// found is the file to read. There may be none.
+// found is the file to read, if there is one.
 type found struct {
 	path  string // absolute
 	shown string // as messages name it
 	data  []byte
 
-	// untrusted: it was found in the working directory, and may be of whoever
-	// made that. Nobody named the file.
+	// untrusted: it was found in the working directory, which may be
+	// anyone's, and no option named it.
 	untrusted bool
 }
 
-// search reads the first file there is. One that was named must be there. Where
-// it is untrusted, own is the first of the operator's, if there is one.
+// search reads the first file that exists. A file that an option names must exist. If
+// the first is untrusted, own is the first of the operator's, if there is one.
 func search(o Options, env map[string]string) (first, own found, err error) {
 	for _, named := range []string{o.Path, env["BELLJAR_CONFIG"]} {
 		if named != "" {
@@ -61,7 +61,7 @@ func search(o Options, env map[string]string) (first, own found, err error) {
 	return first, own, err
 }
 
-// firstOf reads the first that is there.
+// firstOf reads the first that exists.
 func firstOf(candidates ...found) (found, error) {
 	for _, f := range candidates {
 		err := f.read()
@@ -73,7 +73,7 @@ func firstOf(candidates ...found) (found, error) {
 	return found{}, nil
 }
 
-// read reads what is a file, and waits for nobody: to open a FIFO would.
+// read reads a regular file, and never blocks: to open a FIFO would.
 func (f *found) read() error {
 	opened, err := f.open()
 	if err != nil {
@@ -97,8 +97,8 @@ func (f *found) read() error {
 	return nil
 }
 
-// open opens it. An untrusted file is opened in its directory: a link out of that would
-// have a file read, and told of in messages, that is not the untrusted file's.
+// open opens it. An untrusted file is opened within its directory: a link out of that
+// would let it read another file, and show parts of that in messages.
 func (f *found) open() (opened *os.File, err error) {
 	const flags = os.O_RDONLY | syscall.O_NONBLOCK | syscall.O_NOCTTY
 	if !f.untrusted {
@@ -127,7 +127,7 @@ func unreadable(shown string, err error) error {
 	return fmt.Errorf("reading configuration %q: %w (name another with --config)", shown, err)
 }
 
-// userDir is the user's folder for belljar's configuration, or empty. A relative
+// userDir is the user's directory for belljar's configuration, or empty. A relative
 // XDG_CONFIG_HOME is to be ignored (XDG Base Directory Specification).
 func userDir(env map[string]string) string {
 	return xdgDir(env, "XDG_CONFIG_HOME", ".config")

@@ -14,7 +14,7 @@ import (
 	"belljar/sandbox"
 )
 
-// secrets say where values come from, and never what they are.
+// secrets say where values come from; they never contain them.
 var secrets = kind{
 	schema: map[string]any{"type": "array", "items": map[string]any{
 		"type": "object", "additionalProperties": false, "required": []string{"name", "from"},
@@ -44,10 +44,10 @@ var secrets = kind{
 
 var secretSources = []string{string(sandbox.SecretEnv), string(sandbox.SecretFile), string(sandbox.SecretCommand)}
 
-// sourceFields are the fields that go with one source only, by its name.
+// sourceFields are the fields that belong to one source only, by its name.
 var sourceFields = map[string]string{"variable": "env", "file": "file", "command": "command"}
 
-// secret reads one, and says what is wrong with it by itself.
+// secret reads one, and reports what is wrong with it.
 func (r *reader) secret(n *yaml.Node, name string) (sandbox.Secret, bool) {
 	var s sandbox.Secret
 	before, written := len(r.problems), map[string]field{}
@@ -119,7 +119,7 @@ func setSecret(s *sandbox.Secret, field, text string) *Problem {
 	return nil
 }
 
-// secretFiles are the files with secrets of any profile: nobody may mount one.
+// secretFiles are the files with secrets of any profile: none may be mounted.
 func secretFiles(profiles []values) []string {
 	files := map[string]bool{}
 	for _, v := range profiles {
@@ -134,8 +134,8 @@ func secretFiles(profiles []values) []string {
 	return slices.Sorted(maps.Keys(files))
 }
 
-// checkSecrets finds variables that are set for every command, and are secrets,
-// rules that give what is none, and untrusted who would give the operator's away.
+// checkSecrets finds variables that are set for every command but are secrets, rules
+// that grant an unknown secret, and untrusted rules that would grant the operator's.
 func (s settings) checkSecrets() Problems {
 	var problems Problems
 	all := s.value("secrets")

@@ -7,16 +7,16 @@ import (
 	"belljar/sandbox"
 )
 
-// Setting is one key with the value that counts.
+// Setting is one key with the value in effect.
 type Setting struct {
 	Key    string `json:"key"`    // "limits.memory", or "profiles.build.limits.memory"
 	Value  string `json:"value"`  // as sandbox.yaml would have it, with paths resolved
 	Source string `json:"source"` // "flag --memory", "env BELLJAR_LIMITS_MEMORY", "file sandbox.yaml:12" or "default"
 }
 
-// Settings are all keys in the order of the documentation, then what the
+// Settings are all keys in the order of the documentation, then those that the
 // profiles set. A profile's key may still have its value from a flag or a
-// variable, which come first.
+// variable, which are stronger.
 func (c *Config) Settings() []Setting { return slices.Clone(c.settings) }
 
 func list(s sources, merged map[string]settings) []Setting {

@@ -15,7 +15,7 @@ import (
 	"belljar/view"
 )
 
-// pattern is text that matches whole.
+// pattern is text that matches as a whole.
 func pattern(re, what, hint string) kind {
 	whole := regexp.MustCompile(`^(` + re + `)$`)
 	return kind{
@@ -31,7 +31,7 @@ func pattern(re, what, hint string) kind {
 }
 
 var (
-	// Package images knows what a reference is; here it only is not garbage.
+	// Package images parses references; this only refuses garbage.
 	reference   = pattern(`[A-Za-z0-9][A-Za-z0-9._/:@-]*`, "an image reference", "write one such as belljar/base or debian:12")
 	runtime     = pattern(`[A-Za-z0-9][A-Za-z0-9_.-]*`, "a runtime's name", "write its name in the engine, such as runsc")
 	networkName = pattern(`[A-Za-z0-9][A-Za-z0-9_.-]*`, "a network's name", "use none, bridge or a network of the engine")
@@ -80,7 +80,7 @@ var user = kind{
 	},
 }
 
-// charset is an encoding that text can be in.
+// charset is a character encoding by its name.
 var charset = kind{
 	schema: map[string]any{"type": "string", "examples": []string{"iso-8859-1", "shift_jis"}},
 	tags:   []string{tagString},
@@ -92,7 +92,7 @@ var charset = kind{
 	},
 }
 
-// address is a URL of one of the schemes.
+// address is a URL with one of the schemes.
 func address(schemes ...string) kind {
 	hint := "write one such as unix:///run/belljar/belljar.sock; supported are " + strings.Join(schemes, ", ")
 	return kind{
@@ -123,7 +123,7 @@ var file = kind{
 	},
 }
 
-// absoluteFile is a path on this host that means the same wherever it is written.
+// absoluteFile is a path on this host that does not depend on a directory.
 var absoluteFile = kind{
 	schema: map[string]any{"type": "string", "pattern": "^/"},
 	tags:   []string{tagString},
@@ -136,7 +136,7 @@ var absoluteFile = kind{
 	},
 }
 
-// hostPath makes a path absolute. Only shells know what ~ means.
+// hostPath makes a path absolute. Only shells expand ~.
 func hostPath(text, dir string) (string, *Problem) {
 	switch {
 	case text == "" || strings.ContainsRune(text, 0):
@@ -149,7 +149,7 @@ func hostPath(text, dir string) (string, *Problem) {
 	return filepath.Join(dir, text), nil
 }
 
-// resolve frees a path of links, as far as it exists.
+// resolve resolves the links of a path, as far as it exists.
 func resolve(p string) string {
 	if resolved, err := filepath.EvalSymlinks(p); err == nil {
 		return resolved

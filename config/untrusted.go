@@ -31,7 +31,7 @@ func (s sources) bounded(profile string, from layer) Problems {
 	return append(problems, s.checkTargets(profile, from)...)
 }
 
-// upTo bounds what commands may take of the host.
+// upTo bounds what commands may use of the host.
 func upTo[T cmp.Ordered](most T, text string) bound {
 	return func(data any, _ string) (item, what string) {
 		if n, ok := data.(T); ok && n > most {
@@ -41,7 +41,7 @@ func upTo[T cmp.Ordered](most T, text string) bound {
 	}
 }
 
-// noNetwork: a network reaches the host's neighbours, and the cloud's credentials.
+// noNetwork: a network reaches the host's neighbours, and a cloud's credentials.
 func noNetwork(data any, _ string) (item, what string) {
 	if data != "none" {
 		return "", "is a network"
@@ -49,7 +49,7 @@ func noNetwork(data any, _ string) (item, what string) {
 	return "", ""
 }
 
-// harmlessNames: what no glob lets through passes where the operator names it.
+// harmlessNames: a name that no glob may allow needs the operator's allow list.
 func harmlessNames(data any, _ string) (item, what string) {
 	names, _ := data.([]string)
 	for i, name := range names {
@@ -60,7 +60,7 @@ func harmlessNames(data any, _ string) (item, what string) {
 	return "", ""
 }
 
-// belowItself: the directory of the file is all that it can speak for.
+// belowItself: the file may allow mounts only from below its own directory.
 func belowItself(data any, dir string) (item, what string) {
 	rules, _ := data.([]mountRule)
 	for i, rule := range rules {
@@ -71,8 +71,8 @@ func belowItself(data any, dir string) (item, what string) {
 	return "", ""
 }
 
-// checkTargets refuses an untrusted file's mounts where programs may be that rules
-// name: elsewhere than in the working directory.
+// checkTargets refuses an untrusted file's mounts over places where programs may be that
+// rules name: they must be below the working directory.
 func (s sources) checkTargets(profile string, from layer) Problems {
 	k, kept := s.restricted["workdir"]
 	v, set := from["mounts.allow"].(value)

@@ -98,7 +98,7 @@ func TestUntrustedImageGetsNoNetwork(t *testing.T) {
 	}
 }
 
-// A link to /etc/shadow had its lines told in errors, and a FIFO held belljar.
+// A link to /etc/shadow had its lines shown in errors, and a FIFO held belljar.
 func TestUntrustedFileIsAFileOfItsDirectory(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "shadow")
 	if err := os.WriteFile(outside, []byte("root:$6$verysecret:1:0:9:7:::\n"), 0o600); err != nil {
@@ -141,7 +141,7 @@ func TestUntrustedFileIsAFileOfItsDirectory(t *testing.T) {
 	}
 }
 
-// A value that does not parse may be a secret that went astray; messages end in
+// A value that does not parse may be a secret in the wrong place; messages end in
 // logs. So did /etc/shadow's lines.
 func TestErrorsTellNoValues(t *testing.T) {
 	const secret = "vErysecret,9:/Q"

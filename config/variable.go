@@ -8,12 +8,12 @@ import (
 	"belljar/sandbox"
 )
 
-// otherVariables are belljar's that set no key. BELLJAR_VERSION is a build
-// script's.
+// otherVariables are belljar's that set no key. BELLJAR_VERSION is for build
+// scripts.
 var otherVariables = []string{"BELLJAR_CONFIG", "BELLJAR_HOST", "BELLJAR_VERSION"}
 
-// unknownVariables refuses those that are spelt like belljar's and are none: whoever
-// sets one believes that it holds.
+// unknownVariables refuses names like belljar's that have no meaning: the person who
+// sets one believes that it works.
 func unknownVariables(env map[string]string, merged map[string]settings) (problems Problems) {
 	names := slices.Clone(otherVariables)
 	for _, k := range keys {
@@ -33,13 +33,13 @@ func unknownVariables(env map[string]string, merged map[string]settings) (proble
 	return problems
 }
 
-// isService tells whether the name is one that Kubernetes and docker's links set for
+// isService reports whether the name is one that Kubernetes and docker's links set for
 // a service called belljar.
 func isService(name string) bool {
 	return name == "BELLJAR_PORT" || name == "BELLJAR_NAME" || strings.HasPrefix(name, "BELLJAR_PORT_") || strings.HasPrefix(name, "BELLJAR_SERVICE_")
 }
 
-// isSecrets tells whether a secret's value comes from that variable.
+// isSecrets reports whether a secret's value comes from that variable.
 func isSecrets(name string, merged map[string]settings) bool {
 	for _, s := range merged {
 		list, _ := s.value("secrets").data.([]sandbox.Secret)

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// isScalar refuses what YAML takes for another type than the key's.
+// isScalar refuses what YAML reads as another type than the key's.
 func (r *reader) isScalar(n *yaml.Node, k key, name string) bool {
 	want := map[string]string{tagString: "a string", tagInt: "a number", tagBool: "true or false"}[k.kind.tags[0]]
 	if !r.is(n, yaml.ScalarNode, name, want) {
@@ -41,8 +41,8 @@ func (r *reader) isString(n *yaml.Node, name string) bool {
 	return true
 }
 
-// is refuses a node of another kind, and an empty one. An alias was refused
-// before.
+// is refuses a node of another kind, and an empty one. Aliases are already
+// refused.
 func (r *reader) is(n *yaml.Node, want yaml.Kind, name, wanted string) bool {
 	switch {
 	case n.ShortTag() == "!!null":
@@ -79,7 +79,7 @@ func describe(n *yaml.Node) string {
 	return "a value with a tag"
 }
 
-// refuseAliases looks everywhere: a few aliases of aliases are gigabytes.
+// refuseAliases looks everywhere: a few nested aliases can expand to gigabytes.
 func (r *reader) refuseAliases(n *yaml.Node) {
 	if n.Kind == yaml.AliasNode {
 		r.report("", n, wrong("write the value out", "YAML aliases are not supported"))
@@ -89,10 +89,10 @@ func (r *reader) refuseAliases(n *yaml.Node) {
 	}
 }
 
-// yamlLine is how yaml tells the line: its syntax errors have no field for it.
+// yamlLine is how yaml reports the line: its syntax errors have no field for it.
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// parse returns the root of the one document in data, nil where there is none.
+// parse returns the root of the one document in data, nil without one.
 func parse(data []byte) (*yaml.Node, *Problem) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var first, second yaml.Node
@@ -117,7 +117,7 @@ func syntaxProblem(err error) *Problem {
 		p.Line, _ = strconv.Atoi(m[1])
 		p.Message = strings.TrimPrefix(err.Error(), m[0])
 	}
-	if strings.Contains(p.Message, "anchor '") { // it names that
+	if strings.Contains(p.Message, "anchor '") { // the message names the anchor
 		p.Message = "a YAML alias or anchor, which is not supported"
 	}
 	return p
@@ -133,7 +133,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 var nearlyPlain = regexp.MustCompile(`^[A-Za-z0-9_.<-]{1,64}$`)
 
-// fields are the keys of the mapping that is called name, each once.
+// fields are the keys of the mapping called name, each once.
 func (r *reader) fields(n *yaml.Node, name string) []field {
 	if !r.is(n, yaml.MappingNode, name, "a mapping") {
 		return nil
@@ -156,8 +156,8 @@ func (r *reader) fields(n *yaml.Node, name string) []field {
 	return fields
 }
 
-// quoteKey is a key that is no plain name: whole lines of what is no configuration
-// are read as such, as of /etc/shadow, and these are not told.
+// quoteKey is a key, quoted unless it is a plain name: in a file that is not a
+// configuration, such as /etc/shadow, a whole line is the key, and is not shown.
 func quoteKey(name string) string {
 	if !nearlyPlain.MatchString(name) {
 		name = "…"
