@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 )
 
-// byYes approves all that is asked about, and says so.
+// byYes approves every question, and says so.
 type byYes struct{ show *printer }
 
 // Approve implements sandbox.Approver.
@@ -26,15 +26,15 @@ func (y byYes) Approve(_ context.Context, q sandbox.Question) (sandbox.Approval,
 }
 
 // byTerminal asks the person at the controlling terminal, one question at a
-// time. The command's stdin has no say: it may be anybody's.
+// time. It never reads the command's stdin, which may come from anyone.
 type byTerminal struct{}
 
-// errNoTerminal says why no person is asked.
+// errNoTerminal says why no one is asked.
 var errNoTerminal = &sandbox.Error{Cause: sandbox.CauseDenied, Message: "no one is available to ask",
 	Hint: "run belljar in the foreground of a terminal, without redirecting stderr, or add --yes to approve everything that the policy asks about"}
 
-// look is how often a question that waits for its answer is looked at: whether
-// it still waits, and is still in the foreground.
+// look is how often a waiting question checks whether it is still needed, and
+// still in the foreground.
 const look = 100 * time.Millisecond
 
 // Approve implements sandbox.Approver.
@@ -58,7 +58,7 @@ func (byTerminal) Approve(ctx context.Context, q sandbox.Question) (sandbox.Appr
 		typed, err := keys.ask(ctx, q.Deadline, always)
 		if err != nil {
 			fmt.Fprintln(os.Stderr) // after the question
-			keys.flush()            // half an answer is no command for a shell
+			keys.flush()            // half an answer must not become a shell command
 		}
 		if errors.Is(err, io.EOF) {
 			typed, err = "n", nil
@@ -72,13 +72,13 @@ func (byTerminal) Approve(ctx context.Context, q sandbox.Question) (sandbox.Appr
 	}
 }
 
-// tooNarrow is why nobody is asked at a terminal that nobody can read.
+// tooNarrow says why no one is asked: the terminal is too narrow to read a question.
 func tooNarrow(columns int) error {
 	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("the terminal is too narrow to show the question: it has %d columns", columns),
 		Hint: fmt.Sprintf("widen it to %d columns or more, or add --yes to approve everything that the policy asks about", leastColumns)}
 }
 
-// afresh ends what an earlier command's output left on: a string, hidden text and
+// afresh resets what an earlier command's output left on: a string, hidden text and
 // colours, a charset of lines, rows that do not wrap.
 func afresh() string {
 	if os.Getenv("TERM") == "dumb" {
@@ -87,7 +87,7 @@ func afresh() string {
 	return "\x1b\\\x1b[0m\x0f\x1b(B\x1b[?7h"
 }
 
-// parseAnswer is what a person means, if that can be told.
+// parseAnswer is the answer in what a person typed, if it is clear.
 func parseAnswer(text string, always bool) (sandbox.Answer, bool) {
 	switch strings.ToLower(strings.TrimSpace(text)) {
 	case "y", "yes":

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// caller is who asks for the commands of this program, for the audit: the
+// caller is who runs this program, for the audit log: the
 // account, whatever the environment calls it.
 func caller() sandbox.Caller {
 	uid := strconv.Itoa(syscall.Getuid())
@@ -99,7 +99,7 @@ func auditFile(g *globals, args []string) (string, error) {
 	return c.Audit.File, nil
 }
 
-// maxFindings bounds what JSON has, which is written as a whole.
+// maxFindings bounds the findings in JSON, which is written as a whole.
 const maxFindings = 1000
 
 func verifyAudit(out io.Writer, file, head, format string) error {
@@ -121,7 +121,7 @@ func verifyAudit(out io.Writer, file, head, format string) error {
 		err = writeJSON(out, struct {
 			OK bool `json:"ok"`
 			audit.Summary
-			Findings []audit.Finding `json:"findings"` // the first of them
+			Findings []audit.Finding `json:"findings"` // the first ones
 		}{s.Bad == 0, s, findings})
 	} else {
 		_, err = fmt.Fprintln(out, auditSummary(s))
@@ -143,7 +143,7 @@ func auditSummary(s audit.Summary) string {
 	return fmt.Sprintf("%s: %d records, seq %d to %d, head sha256:%s", what, s.Records, s.First, s.Last, s.Head)
 }
 
-// checkAudit sees that a record could be written.
+// checkAudit checks that a record could be written.
 func checkAudit(c *config.Config) finding {
 	log := belljar.AuditLog(c)
 	if log == nil {

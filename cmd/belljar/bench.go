@@ -79,7 +79,7 @@ func benchCmd(g *globals) *cobra.Command {
 		Short:     "Measure belljar against docker on this host",
 		Long:      benchHelp,
 		Example:   benchExamples,
-		Args:      cobra.ArbitraryArgs, // selectTests has the better words
+		Args:      cobra.ArbitraryArgs, // selectTests has clearer messages
 		ValidArgs: names,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			tests, err := selectTests(args)
@@ -115,7 +115,7 @@ func benchNames(tests []benchTest) []string {
 	return names
 }
 
-// selectTests are the tests that were asked for, each once, in the table's order.
+// selectTests are the requested tests, each once, in the table's order.
 func selectTests(asked []string) ([]benchTest, error) {
 	names := benchNames(benchTests)
 	for _, name := range asked {
@@ -137,7 +137,7 @@ func selectTests(asked []string) ([]benchTest, error) {
 }
 
 // runBench measures the tests one after the other. The report has those that
-// were finished, with every error.
+// finished, with every error.
 func runBench(ctx context.Context, g *globals, f *benchFlags, tests []benchTest) (report benchReport, err error) {
 	b, end, err := newBench(ctx, g, f)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// killScript ignores nothing and leaves a process behind. It says when it
-	// runs.
+	// killScript ignores no signal and leaves a process running. It prints a line when
+	// it runs.
 	killScript = "echo started; sleep 1000 & sleep 1000"
 
 	// killAfter is how long it runs.
 	killAfter = sandbox.MinTimeout
 )
 
-// benchKill measures the end of a command that would go on.
+// benchKill measures the end of a command that would keep running.
 func benchKill(ctx context.Context, b *bench) (benchRow, error) {
 	l := b.local(sandbox.PoolSize{})
 	defer l.Close()
@@ -29,7 +29,7 @@ func benchKill(ctx context.Context, b *bench) (benchRow, error) {
 	return newBenchRow("docker kill", a, t), err
 }
 
-// timedOut is from the timeout to the result, which comes after the container
+// timedOut measures from the timeout to the result, which comes after the container
 // is gone.
 func timedOut(ctx context.Context, l sandbox.Runner) (time.Duration, error) {
 	r, err := sandbox.Run(ctx, l, sandbox.Command{Script: killScript, Caller: caller(), Timeout: killAfter, IdleTimeout: sandbox.NoIdleTimeout})
@@ -45,7 +45,7 @@ func timedOut(ctx context.Context, l sandbox.Runner) (time.Duration, error) {
 	return max(0, r.Timing.Total-r.Timing.Queued-r.Timing.Start-killAfter), nil
 }
 
-// killed is from docker kill to the end of the docker run that it ends.
+// killed measures from docker kill to the end of the docker run that it ends.
 func (p *peer) killed(ctx context.Context) (time.Duration, error) {
 	argv := p.run(killScript, "--name", p.name("kill"))
 	cmd, said, cancel := process(ctx, argv)
@@ -64,7 +64,7 @@ func (p *peer) killed(ctx context.Context) (time.Duration, error) {
 	begun := time.Now()
 	_, err = p.output(ctx, "kill", p.name("kill"))
 	if err != nil {
-		cancel() // it would go on; clear removes its container
+		cancel() // it would keep running; clear removes its container
 	}
 	ended := cmd.Wait()
 	took := time.Since(begun)

@@ -16,12 +16,12 @@ import (
 )
 
 // peer is the docker command. Its containers have belljar's lock-down, and
-// labels by which this bench finds them. Each ends by itself, should this one be
+// labels by which this bench finds them. Each ends by itself in case this process is
 // killed.
 type peer struct {
-	docker   []string // the command and the engine it talks to
-	lockdown []string // docker run's arguments, the image the last
-	id       string   // names this bench: its PID, and what no other has
+	docker   []string // the command, with the address of the engine
+	lockdown []string // docker run's arguments, ending with the image
+	id       string   // identifies this bench: its PID, and a random part
 	seccomp  string   // a file
 	life     time.Duration
 }
@@ -64,7 +64,7 @@ func seccompFile() (string, error) {
 	return file.Name(), err
 }
 
-// run is a docker run of a script.
+// run returns a docker run command for a script.
 func (p *peer) run(script string, flags ...string) []string {
 	labels := []string{"--label", "dev.belljar.managed=true", "--label", "dev.belljar.bench=" + p.id}
 	return slices.Concat(p.docker, p.lockdown[:1], labels, flags, p.lockdown[1:], []string{"-c", script})
@@ -75,7 +75,7 @@ func (p *peer) command(args ...string) []string { return slices.Concat(p.docker,
 // name is a container's.
 func (p *peer) name(what string) string { return "belljar-bench-" + p.id + "-" + what }
 
-// output runs a docker command for what it prints.
+// output runs a docker command and returns what it prints.
 func (p *peer) output(ctx context.Context, args ...string) (string, error) {
 	argv := p.command(args...)
 	cmd, said, cancel := process(ctx, argv)
@@ -84,7 +84,7 @@ func (p *peer) output(ctx context.Context, args ...string) (string, error) {
 	return string(out), processError(argv, err, said)
 }
 
-// clearTries is how often the containers are looked for until none is left.
+// clearTries is how often clear looks for containers until none is left.
 const clearTries = 50
 
 // clear removes the bench's containers, if there are any. Cancelling ctx does
@@ -100,7 +100,7 @@ func (p *peer) clear(ctx context.Context) error {
 		if len(ids) == 0 {
 			return nil
 		}
-		// The engine may be removing them already, which is an error of this.
+		// Fails if the engine is removing them already.
 		_, failed = p.output(ctx, append([]string{"rm", "-f"}, ids...)...)
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -20,7 +20,7 @@ type benchReport struct {
 	Rows []benchRow `json:"rows"`
 }
 
-// benchHost is the engine's host, but for Arch, which is our own.
+// benchHost is the engine's host, except for Arch, which is ours.
 type benchHost struct {
 	OS          string `json:"os"`
 	Arch        string `json:"arch"`
@@ -58,7 +58,7 @@ type measured struct {
 	perSecond float64
 }
 
-// oneByOne is what a single caller measured.
+// oneByOne summarizes a single caller's measurements.
 func oneByOne(took []time.Duration) measured {
 	var sum time.Duration
 	for _, d := range took {
@@ -67,7 +67,7 @@ func oneByOne(took []time.Duration) measured {
 	return measured{took, float64(len(took)) / sum.Seconds()}
 }
 
-// newBenchRow is the zero row without measurements, as after an error.
+// newBenchRow is a row with zeros if nothing was measured, as after an error.
 func newBenchRow(peer string, ours, theirs measured) benchRow {
 	if len(ours.took) == 0 || len(theirs.took) == 0 {
 		return benchRow{}
@@ -92,8 +92,8 @@ func percentile(d []time.Duration, p int) float64 {
 	return s[(len(s)*p+99)/100-1].Seconds() * 1000
 }
 
-// finish writes what there is. A table is for people, who want to see what was
-// measured before the error came; JSON is whole, or there is none.
+// finish prints the report. A table is for people, who want to see what was
+// measured before the error; JSON is complete, or not printed.
 func (b benchReport) finish(w io.Writer, format string, err error) error {
 	switch {
 	case format == "json" && err == nil:

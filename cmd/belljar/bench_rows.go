@@ -45,13 +45,13 @@ func benchWarm(ctx context.Context, b *bench) (benchRow, error) {
 
 const (
 	restTimeout = time.Minute            // for a pool to come to rest
-	restPoll    = 5 * time.Millisecond   // between two looks at it
-	restCalm    = 10 * time.Millisecond  // that it is left alone then
+	restPoll    = 5 * time.Millisecond   // between two checks
+	restCalm    = 10 * time.Millisecond  // for the host to calm down then
 	gatePause   = 100 * time.Millisecond // for a session to open its next gate
 )
 
-// rest waits until the pool does nothing, and the last container it gave out is
-// gone: what it makes and removes would burden whoever is measured.
+// rest waits until the pool is idle and the last container it gave out is
+// gone: making and removing containers would slow down what is measured next.
 func (b *bench) rest(ctx context.Context, l sandbox.Pools, last string) error {
 	for begun := time.Now(); ; {
 		pools, err := l.Pools(ctx)
@@ -80,7 +80,7 @@ func (b *bench) rest(ctx context.Context, l sandbox.Pools, last string) error {
 	}
 }
 
-// pool is the configured one. A configuration without a pool is measured as well.
+// pool is the configured one, but never empty or too short-lived to be measured.
 func (b *bench) pool() sandbox.PoolSize {
 	pool := b.config.Profiles[sandbox.DefaultProfile].Pool
 	pool.Min = max(1, pool.Min)
@@ -104,18 +104,18 @@ func benchSession(ctx context.Context, b *bench) (benchRow, error) {
 	})
 }
 
-// benchSessionBurst measures commands that follow each other at once.
+// benchSessionBurst measures commands in a row without a pause.
 func benchSessionBurst(ctx context.Context, b *bench) (benchRow, error) {
 	return b.inContainer(ctx, func(ours, theirs side) (measured, measured, error) {
 		return rounds(ctx, 1, (b.count+throughputRounds-1)/throughputRounds, ours, theirs)
 	})
 }
 
-// inContainer measures both sides in a container that each has already.
+// inContainer measures both sides in an existing container each.
 func (b *bench) inContainer(ctx context.Context, measure func(ours, theirs side) (measured, measured, error)) (row benchRow, err error) {
 	l := b.local(sandbox.PoolSize{})
 	defer l.Close()
-	l.Warm() // or the next command's gate is not opened ahead
+	l.Warm() // otherwise no gate is opened in advance
 	c := sandbox.Command{Script: trivial, Session: "bench-" + b.peer.id}
 	defer func() { err = errors.Join(err, removeSession(ctx, l, c.Session), b.peer.clear(ctx)) }()
 	if _, err := timedRun(ctx, l, c, nil); err != nil {
@@ -144,7 +144,7 @@ func removeSession(ctx context.Context, l sandbox.Sessions, name string) error {
 	defer cancel()
 	err := l.RemoveSession(ctx, name)
 	if sandbox.CauseOf(err) == sandbox.CauseInvalid {
-		return nil // it never came to be
+		return nil // it was never created
 	}
 	return err
 }

@@ -30,8 +30,8 @@ type bench struct {
 	count  int
 }
 
-// newBench gets both sides ready. The function it returns ends them: it joins
-// what goes wrong then with the error that it is given.
+// newBench gets both sides ready. The function it returns cleans up: it joins
+// its own errors with the error that it is given.
 func newBench(ctx context.Context, g *globals, f *benchFlags) (b *bench, end func(error) error, err error) {
 	forget, err := ownState()
 	if err != nil {
@@ -71,7 +71,7 @@ func newBench(ctx context.Context, g *globals, f *benchFlags) (b *bench, end fun
 }
 
 // ownState makes a state directory for this process and those that it starts:
-// what commands wrote that are only measured is nobody's.
+// the bench's outputs must not stay among the user's.
 func ownState() (forget func() error, err error) {
 	dir, err := os.MkdirTemp("", "belljar-bench-")
 	if err != nil {
@@ -98,8 +98,8 @@ func ownCommand(g *globals, f *benchFlags) ([]string, error) {
 	return own, nil
 }
 
-// prepare sees to the image and the peer, and runs one command: an engine that
-// cannot says so here, in its own words.
+// prepare gets the image and the peer ready, and runs one command: if the engine
+// cannot, this reports its error.
 func (b *bench) prepare(ctx context.Context) error {
 	p := b.config.Profiles[sandbox.DefaultProfile]
 	var err error
@@ -115,7 +115,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	return err
 }
 
-// local is a Runner of the bench's own. Its bounds are not the configured ones:
+// local is a Runner with its own admission limits, instead of the configured ones:
 // docker has none.
 func (b *bench) local(pool sandbox.PoolSize) *local.Local {
 	l := newRunner(b.config, b.engine).Local
@@ -123,13 +123,13 @@ func (b *bench) local(pool sandbox.PoolSize) *local.Local {
 	p := l.Profiles[sandbox.DefaultProfile]
 	pool.Max = cmp.Or(pool.Max, sandbox.NoPool)
 	p.Pool = pool
-	p.Session.Idle = min(p.Session.Idle, 5*time.Minute) // should nobody live to remove it
+	p.Session.Idle = min(p.Session.Idle, 5*time.Minute) // in case this process dies before it removes it
 	l.Profiles = maps.Clone(l.Profiles)
 	l.Profiles[sandbox.DefaultProfile] = p
 	return l
 }
 
-// host is what the figures depend on.
+// host describes what the figures depend on.
 func (b *bench) host(ctx context.Context) (benchHost, error) {
 	about, err := b.engine.About(ctx)
 	if err != nil {
@@ -147,7 +147,7 @@ func (b *bench) host(ctx context.Context) (benchHost, error) {
 	return h, nil
 }
 
-// cpuModel is "" where the kernel does not tell, as on most ARMs.
+// cpuModel is "" if the kernel does not report it, as on most ARMs.
 func cpuModel(cpuinfo string) string {
 	for line := range strings.Lines(cpuinfo) {
 		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {

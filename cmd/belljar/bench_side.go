@@ -12,12 +12,12 @@ import (
 	"belljar/sandbox"
 )
 
-// side does one of the two things that are compared, once, and says how long it
+// side does one of the two things that are compared, once, and returns how long it
 // took.
 type side func(ctx context.Context) (time.Duration, error)
 
-// alternate measures both sides n times. They take turns, so that the host's
-// moods hit both, and the first turn of each only warms the engine's caches.
+// alternate measures both sides n times. They take turns, so that changes in the host's
+// load affect both, and the first turn of each only warms the engine's caches.
 func alternate(ctx context.Context, n int, ours, theirs side) (a, b measured, err error) {
 	var took [2][]time.Duration
 	for i := range 2 * (n + 1) {
@@ -35,8 +35,8 @@ func alternate(ctx context.Context, n int, ours, theirs side) (a, b measured, er
 	return oneByOne(took[0]), oneByOne(took[1]), nil
 }
 
-// timedRun runs a command by a Runner, from the call to its result, which has
-// to be a success, and one that check accepts.
+// timedRun measures a command on a Runner, from the call to its result, which must
+// be a success, and pass check.
 func timedRun(ctx context.Context, r sandbox.Runner, c sandbox.Command, check func(sandbox.Result) error) (time.Duration, error) {
 	c.Caller = caller()
 	begun := time.Now()
@@ -54,11 +54,11 @@ func timedRun(ctx context.Context, r sandbox.Runner, c sandbox.Command, check fu
 	return took, err
 }
 
-// processTimeout is more than any of the processes takes, or a half-dead engine
-// would hold the bench for ever.
+// processTimeout is more than any of the processes takes, so that a hanging engine
+// does not block the bench for ever.
 const processTimeout = 3 * time.Minute
 
-// wholeProcess is a side that is a process: from its start to its end, which has to
+// wholeProcess is a side that is a process: from its start to its end, which must
 // be a success. Its output goes to /dev/null.
 func wholeProcess(argv []string) side {
 	return func(ctx context.Context) (time.Duration, error) {
@@ -70,7 +70,7 @@ func wholeProcess(argv []string) side {
 	}
 }
 
-// process is one that Ctrl-C does not end, at a terminal neither: a docker run
+// process is a command that Ctrl-C does not end, not even at a terminal: a docker run
 // that is killed can leave a container that never starts, and all of them end
 // soon. Its stderr is kept.
 func process(ctx context.Context, argv []string) (*exec.Cmd, *bytes.Buffer, context.CancelFunc) {

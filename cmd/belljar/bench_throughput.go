@@ -30,7 +30,7 @@ func benchOutput(ctx context.Context, b *bench) (benchRow, error) {
 const throughputRounds = 4
 
 // benchThroughput measures callers that run one command after the other, each in
-// a container that is made for it.
+// a new container.
 func benchThroughput(callers int) func(context.Context, *bench) (benchRow, error) {
 	return func(ctx context.Context, b *bench) (benchRow, error) {
 		l := b.local(sandbox.PoolSize{})
@@ -46,7 +46,7 @@ func benchThroughput(callers int) func(context.Context, *bench) (benchRow, error
 	}
 }
 
-// rounds alternates as a whole: rounds of all callers at once, and the first of
+// rounds alternates in rounds of all callers at the same time. The first of
 // each side, in which every caller runs one command, is not counted.
 func rounds(ctx context.Context, callers, each int, ours, theirs side) (a, b measured, err error) {
 	var took [2][]time.Duration
@@ -69,14 +69,14 @@ func rounds(ctx context.Context, callers, each int, ours, theirs side) (a, b mea
 }
 
 const (
-	// sustainedTurns is how often each side has its turn, and sustainedEach how
-	// long that lasts for each time that is to be measured.
+	// sustainedTurns is how many turns each side has, and sustainedEach how
+	// long one turn takes, multiplied by -n.
 	sustainedTurns = 2
 	sustainedEach  = 1500 * time.Millisecond / sustainedTurns
 )
 
-// benchSustained measures callers that keep going for longer than a full pool
-// lasts.
+// benchSustained measures callers that run commands without a pause for longer than
+// a full pool lasts.
 func benchSustained(callers int) func(context.Context, *bench) (benchRow, error) {
 	return func(ctx context.Context, b *bench) (benchRow, error) {
 		l := b.local(b.pool())
@@ -91,7 +91,7 @@ func benchSustained(callers int) func(context.Context, *bench) (benchRow, error)
 	}
 }
 
-// sustained has each side go on for that long, in turns, with a rest before each.
+// sustained runs each side for that long, in turns, with a rest before each.
 func sustained(ctx context.Context, callers int, long time.Duration, rest func() error, ours, theirs side) (a, b measured, err error) {
 	var took [2][]time.Duration
 	var whole [2]time.Duration
@@ -110,12 +110,12 @@ func sustained(ctx context.Context, callers int, long time.Duration, rest func()
 	return measured{took[0], float64(len(took[0])) / whole[0].Seconds()}, measured{took[1], float64(len(took[1])) / whole[1].Seconds()}, nil
 }
 
-// times is for callers that do it n times each.
+// times limits each caller to n times.
 func times(n int) func(done int) bool { return func(done int) bool { return done < n } }
 
-// callAll has callers do it again and again, each for as long as more says of what
-// it has done, and says how long each time took, and all together. The first error
-// ends all.
+// callAll runs a side by several callers, each for as long as more allows, given its
+// count so far, and returns how long each time took, and all together. The first error
+// ends everything.
 func callAll(ctx context.Context, callers int, more func(done int) bool, do side) ([]time.Duration, time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

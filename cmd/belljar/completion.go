@@ -33,14 +33,14 @@ func completeRun(cmd *cobra.Command, g *globals) {
 	completeFlag(cmd, "network", g, networkNames)
 }
 
-// completionTime is how long the engine may take to say what there is: somebody
+// completionTime is how long the engine may take to answer: the user
 // waits at a prompt.
 const completionTime = 2 * time.Second
 
 // listing asks the engine for names.
 type listing func(context.Context, *globals) ([]string, error)
 
-// names are what a listing says, if the engine answers.
+// names are the listed names, if the engine answers.
 func (list listing) names(cmd *cobra.Command, g *globals) []string {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
@@ -86,7 +86,7 @@ func networkNames(ctx context.Context, g *globals) ([]string, error) {
 	return engine.Networks(ctx)
 }
 
-// completeFlag completes a flag, if the subcommand has it: session exec has its
+// completeFlag completes a flag, if the subcommand has it: session exec takes its
 // session as an argument.
 func completeFlag(cmd *cobra.Command, flag string, g *globals, list listing) {
 	if cmd.Flags().Lookup(flag) == nil {
@@ -97,8 +97,8 @@ func completeFlag(cmd *cobra.Command, flag string, g *globals, list listing) {
 	})
 }
 
-// completeSessions completes the names of sessions, of which at most so many are
-// written.
+// completeSessions completes the names of sessions, for at most that many
+// arguments.
 func completeSessions(cmd *cobra.Command, g *globals, most int) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= most {

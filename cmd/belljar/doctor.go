@@ -91,8 +91,8 @@ func fail(fix, format string, args ...any) finding {
 	return finding{Status: verdictFail, Text: fmt.Sprintf(format, args...), Fix: fix}
 }
 
-// together is one finding for several: the worst ones', or all where all is
-// well.
+// together combines several findings: it has the worst ones, or all if nothing is
+// wrong.
 func together(all ...finding) finding {
 	var worst finding
 	for _, f := range all {
@@ -109,7 +109,7 @@ func together(all ...finding) finding {
 	return worst
 }
 
-// runDoctor shows each check when it is made: the last of them take a second.
+// runDoctor shows each check as soon as it is done: the last ones take a second.
 func runDoctor(ctx context.Context, g *globals, out io.Writer, format string) error {
 	var broken error
 	all := []check{}
@@ -134,7 +134,7 @@ func runDoctor(ctx context.Context, g *globals, out io.Writer, format string) er
 	return broken
 }
 
-// render is the check as a person reads it.
+// render is the check as text.
 func (c check) render(paint func(verdict) string) string {
 	line := fmt.Sprintf("%s  %-15s  %s\n", paint(c.Status), c.Name, view.SafeLine(c.Text))
 	if c.Fix != "" {
@@ -143,7 +143,7 @@ func (c check) render(paint func(verdict) string) string {
 	return line
 }
 
-// colourful tells whether out is a terminal whose owner did not object
+// colourful reports whether out is a terminal whose user did not turn colours off
 // (no-color.org).
 func colourful(out io.Writer) bool {
 	file, isFile := out.(*os.File)

@@ -14,19 +14,19 @@ import (
 	"belljar/sandbox/docker"
 )
 
-// patient is what the checks look at, and learn from each other.
+// patient is what the checks examine, and what they learn for each other.
 type patient struct {
-	config  *config.Config // nil: it is broken
-	engine  *docker.Engine // nil: it is out of reach
+	config  *config.Config // nil: it has errors
+	engine  *docker.Engine // nil: it cannot be reached
 	about   docker.About
 	trial   trial
-	noImage bool // the default profile's
+	noImage bool // the default profile's image is missing
 }
 
-// checks are made in this order. One that needs what is not there is skipped.
+// checks run in this order. A check is skipped if something that it needs is missing.
 var checks = []struct {
 	name  string
-	needs func(*patient) string // what is missing; nil needs nothing
+	needs func(*patient) string // what is missing; nil: it needs nothing
 	make  func(context.Context, *patient) finding
 }{
 	{"engine-version", needEngine, func(_ context.Context, p *patient) finding { return checkEngineVersion(p.about, p.networks()) }},
@@ -66,7 +66,7 @@ func needBoth(p *patient) string {
 	return cmp.Or(needConfig(p), needEngine(p))
 }
 
-// diagnose makes all checks and shows each.
+// diagnose runs all checks and shows each.
 func diagnose(ctx context.Context, g *globals, show func(check)) {
 	p := &patient{}
 	show(check{"configuration", p.readConfig(g)})
@@ -87,7 +87,7 @@ func diagnose(ctx context.Context, g *globals, show func(check)) {
 	}
 }
 
-// profiles are the configured ones, by name; none where there is no
+// profiles are the configured ones, by name; none without a
 // configuration.
 func (p *patient) profiles() map[string]sandbox.Profile {
 	if p.config == nil {
@@ -96,7 +96,7 @@ func (p *patient) profiles() map[string]sandbox.Profile {
 	return p.config.Profiles
 }
 
-// networks are those of users' own making that commands get by configuration.
+// networks are those that users made and the configuration gives to commands.
 func (p *patient) networks() []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(p.profiles())) {
@@ -120,7 +120,7 @@ func (p *patient) readConfig(g *globals) finding {
 	return ok("%s, with profiles %s", c.File, profiles)
 }
 
-// configProblem tells one problem with its own hint, and several in a row.
+// configProblem reports one problem with its own hint, and several in a row.
 func configProblem(err error) finding {
 	problems, _ := errors.AsType[config.Problems](err)
 	if one, is := errors.AsType[*config.Problem](err); is {
@@ -134,7 +134,7 @@ func configProblem(err error) finding {
 	return fail("fix the configuration, then run: belljar doctor", "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// reachEngine connects. Without a configuration it can only look where the
+// reachEngine connects. Without a configuration it looks only where the
 // docker command would.
 func (p *patient) reachEngine(ctx context.Context) finding {
 	host, which := "", " (docker's default, because the configuration has errors)"
@@ -157,7 +157,7 @@ func (p *patient) reachEngine(ctx context.Context) finding {
 // circular is a hint that brought the user here.
 const circular = "see: belljar doctor"
 
-// problem is a failure of the engine's or ours, its hint being the fix.
+// problem is a failure of belljar or the engine, with its hint as the fix.
 func problem(err error) finding {
 	const last = "see the engine's log: journalctl -u docker"
 	e, is := errors.AsType[*sandbox.Error](err)
@@ -165,7 +165,7 @@ func problem(err error) finding {
 		return fail(last, "%v", err)
 	}
 	text := err.Error()
-	for ; is; e, is = errors.AsType[*sandbox.Error](e.Err) { // what failed may have failed for something else
+	for ; is; e, is = errors.AsType[*sandbox.Error](e.Err) { // the underlying error may have a better hint
 		text = strings.Replace(text, " ("+e.Hint+")", "", 1)
 		if fix := strings.TrimPrefix(strings.TrimPrefix(e.Hint, circular), "; "); fix != "" {
 			return fail(fix, "%s", text)

@@ -14,8 +14,8 @@ import (
 	"belljar/sandbox/docker"
 )
 
-// checkEngineVersion knows Docker's numbers only: Podman answers as an engine,
-// and counts otherwise.
+// checkEngineVersion knows only Docker's version numbers: Podman answers as an engine,
+// but has numbers of its own.
 func checkEngineVersion(a docker.About, networks []string) finding {
 	engine, isDocker := a.Component("Engine")
 	v, known := parseVersion(engine.Version)
@@ -40,7 +40,7 @@ func checkEngineVersion(a docker.About, networks []string) finding {
 	return together(all...)
 }
 
-// checkRuntimes holds the profiles' runtimes against the engine's.
+// checkRuntimes compares the profiles' runtimes with the engine's.
 func checkRuntimes(a docker.About, profiles map[string]sandbox.Profile) finding {
 	var all []finding
 	for _, name := range slices.Sorted(maps.Keys(profiles)) {
@@ -72,7 +72,7 @@ func ownKernel(runtime string) bool {
 	return strings.Contains(runtime, "runsc") || strings.Contains(runtime, "kata")
 }
 
-// usesRunc tells whether some profile's commands run under runc.
+// usesRunc reports whether some profile's commands run with runc.
 func usesRunc(a docker.About, profiles map[string]sandbox.Profile) bool {
 	runc := func(runtime string) bool { return runtime == "runc" || runtime == "io.containerd.runc.v2" }
 	for _, p := range profiles {
@@ -93,7 +93,7 @@ func checkRunc(a docker.About, profiles map[string]sandbox.Profile) finding {
 	if !told || !known {
 		return warn("check that `runc --version` on its host prints "+fixed, "the engine does not report its runc version (%q)", runc.Version)
 	}
-	// Debian's engines put the package's version here, others a commit.
+	// Debian's engines report the package's version here, others a commit.
 	name := runc.Version
 	if _, packaged := parseVersion(runc.Commit); packaged && runc.Commit != name {
 		name += " (" + runc.Commit + ")"
@@ -105,7 +105,7 @@ func checkRunc(a docker.About, profiles map[string]sandbox.Profile) finding {
 	return ok("runc %s", name)
 }
 
-// checkLimits tells what the engine would drop without an error.
+// checkLimits reports limits that the engine ignores without an error.
 func checkLimits(a docker.About) finding {
 	cgroups := fmt.Sprintf("cgroup v%s, driver %s", a.Cgroup.Version, a.Cgroup.Driver)
 	var missing []string
@@ -127,7 +127,7 @@ func checkLimits(a docker.About) finding {
 	return ok("%s: memory, swap, CPU and pids limits; the host has %d CPUs and %s", cgroups, a.Machine.CPUs, sandbox.FormatSize(a.Machine.Memory))
 }
 
-// security finds an option of the engine's, such as "name=seccomp,profile=…".
+// security reports whether the engine has an option, such as "name=seccomp,profile=…".
 func security(a docker.About, name string) bool {
 	return slices.ContainsFunc(a.Security, func(option string) bool {
 		return slices.Contains(strings.Split(option, ","), "name="+name)
@@ -170,7 +170,7 @@ func checkStorage(a docker.About) finding {
 	return ok("%s", text)
 }
 
-// checkWarnings passes on the engine's own. Those on limits are told by limits.
+// checkWarnings passes on the engine's own, except those that checkLimits reports.
 func checkWarnings(a docker.About) finding {
 	var exposed, others []string
 	for _, text := range a.Warnings {
@@ -202,7 +202,7 @@ const (
 	tooFullDisk = 200 << 20
 )
 
-// checkDisk looks at the file system of dir, which is for something.
+// checkDisk checks the free space of the file system of dir.
 func checkDisk(dir, what string) finding {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
@@ -211,12 +211,12 @@ func checkDisk(dir, what string) finding {
 	return judgeDisk(dir, what, int64(fs.Bavail)*fs.Bsize)
 }
 
-// checkState looks at where outputs are kept and sessions remembered.
+// checkState checks where outputs and sessions are stored.
 func checkState(dir string) finding {
 	if dir == "" {
 		return warn("set HOME or XDG_STATE_HOME", "there is no state directory: no sessions, and output is kept only until its command ends")
 	}
-	for { // it is made when it is needed
+	for { // it is made on first use
 		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
 			return checkDisk(dir, "XDG_STATE_HOME")
 		}

@@ -14,8 +14,8 @@ import (
 	"belljar/sandbox"
 )
 
-// checkOrphans looks for what an engine's crash, or a kill in mid-creation,
-// left.
+// checkOrphans looks for containers that an engine's crash, or a kill in
+// mid-creation, left.
 func checkOrphans(ctx context.Context, p *patient) finding {
 	list, err := p.engine.List(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func checkImages(ctx context.Context, p *patient) finding {
 	return together(all...)
 }
 
-// checkImage pulls nothing. The base image is built where it is missing, as
+// checkImage pulls nothing. The base image is built if it is missing, as
 // the first command would.
 func checkImage(ctx context.Context, store *images.Store, p sandbox.Profile) finding {
 	image, err := store.Resolve(ctx, p.Image, sandbox.PullNever)
@@ -83,7 +83,7 @@ func checkImage(ctx context.Context, store *images.Store, p sandbox.Profile) fin
 	return warn(missing.Fix, "image %q is not present: the first command waits until it is pulled", p.Image)
 }
 
-// trialScript says who it is, leaves a process behind and ends when its stdin
+// trialScript prints who it is, leaves a process running and ends when its stdin
 // does. It needs nothing but sh and sleep.
 const trialScript = `while read -r key value; do
   case $key in Uid:|NoNewPrivs:|Seccomp:|CapEff:) echo "$key $value" ;; esac
@@ -94,17 +94,17 @@ exit 3`
 
 const trialTimeout = 30 * time.Second
 
-// trial is a real command, and what was seen while it ran.
+// trial is a real command, and what was observed while it ran.
 type trial struct {
 	result sandbox.Result
 	err    error
-	asked  time.Duration // how long it took to ask the engine what runs
-	top    error         // what it said
-	left   bool          // the container is there afterwards
+	asked  time.Duration // how long the engine took to list the processes
+	top    error         // its error
+	left   bool          // the container still exists afterwards
 }
 
-// runTrial runs the command as the default profile's. While it waits for its
-// stdin, the engine is asked what runs.
+// runTrial runs the command with the default profile. While it waits for its
+// stdin, the engine lists its processes.
 func (p *patient) runTrial(ctx context.Context) trial {
 	var t trial
 	ctx, cancel := context.WithTimeout(ctx, 2*trialTimeout)
@@ -163,14 +163,14 @@ func checkCommand(ctx context.Context, p *patient) finding {
 	return p.trial.judge(p.config.Profiles[sandbox.DefaultProfile].User)
 }
 
-// judge says how the command went.
+// judge is the finding about the command.
 func (t trial) judge(user sandbox.User) finding {
 	r := t.result
 	if t.err != nil {
 		return problem(t.err)
 	}
 	if user.Name != "" {
-		user = r.User // what the image makes of it
+		user = r.User // with the numbers from the image
 	}
 	if r.Cause != sandbox.CauseExited || r.ExitCode != 3 {
 		return fail(reportIt, "a test command that exits with 3 ended with %s, exit code %d: %s %s", r.Cause, r.ExitCode, r.Message, r.Stderr.Bytes())
@@ -188,8 +188,8 @@ func (t trial) judge(user sandbox.User) finding {
 		r.Timing.Start.Milliseconds(), (r.Timing.Total - t.asked).Milliseconds())
 }
 
-// locked are the lines of /proc/self/status that should say something else. A
-// runtime with a kernel of its own has its own ideas of seccomp.
+// locked are the lines of /proc/self/status that differ from a lock-down's. A
+// runtime with its own kernel has its own meaning of seccomp.
 func (t trial) locked(user sandbox.User) []string {
 	want := map[string]string{"Uid": fmt.Sprintf("%d %[1]d %[1]d %[1]d", user.UID), "CapEff": strings.Repeat("0", 16)}
 	if !ownKernel(t.result.Container.Runtime) {
@@ -209,7 +209,7 @@ func (t trial) locked(user sandbox.User) []string {
 	return wrong
 }
 
-// checkProcesses tells whether what commands leave running can be known.
+// checkProcesses reports whether belljar can list what commands leave running.
 func checkProcesses(_ context.Context, p *patient) finding {
 	if p.trial.result.Cause != sandbox.CauseExited {
 		return skip("no command ran")

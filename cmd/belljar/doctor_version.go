@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// hole is a known vulnerability, and the first release of each branch that
-// does not have it.
+// hole is a known vulnerability, and the first release of each branch in which
+// it is fixed.
 type hole struct {
 	ids   []string
 	fixed []release
@@ -34,7 +34,7 @@ type release struct{ major, minor, patch, candidate int }
 
 const final = math.MaxInt
 
-// versionPattern leaves out what distributions append, as in 1.2.5-0ubuntu1.
+// versionPattern ignores what distributions append, as in 1.2.5-0ubuntu1.
 var versionPattern = regexp.MustCompile(`^v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-~](alpha|beta|rc)\.?(\d*))?`)
 
 func parseVersion(text string) (release, bool) {
@@ -59,7 +59,7 @@ func (v release) compare(w release) int {
 
 func (v release) less(w release) bool { return v.compare(w) < 0 }
 
-// has tells whether v is neither of a fixed branch nor newer than all of them.
+// has reports whether v is vulnerable: neither fixed in its branch nor newer than all.
 func (h hole) has(v release) bool {
 	if !v.less(slices.MaxFunc(h.fixed, release.compare)) {
 		return false
@@ -69,7 +69,7 @@ func (h hole) has(v release) bool {
 	})
 }
 
-// unfixed are the numbers of the holes that v has.
+// unfixed are the names of the vulnerabilities in v.
 func unfixed(v release, holes []hole) []string {
 	var ids []string
 	for _, h := range holes {

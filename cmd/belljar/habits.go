@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// habits say of flags that docker run has, and belljar has not, what to do instead.
+// habits say what to use instead of flags that only docker run has.
 var habits = map[string]string{
 	"rm":             "leave it out: the container is always removed; --session NAME keeps one",
 	"d":              "leave it out: with --session NAME a command can leave processes in the background, such as: belljar run --session dev 'server >log 2>&1 &'",
@@ -46,13 +46,13 @@ var habits = map[string]string{
 	"no-healthcheck": "leave it out: an image's health check never runs",
 }
 
-// sameHabit are other names of these.
+// sameHabit are other names of these flags.
 var sameHabit = map[string]string{
 	"detach": "d", "publish": "p", "P": "p", "publish-all": "p", "expose": "p", "device": "gpus", "volume-from": "volumes-from", "l": "label", "pid": "ipc", "uts": "ipc", "userns": "ipc",
 	"dns-search": "dns", "dns-option": "dns", "link": "dns", "label-file": "label", "log-opt": "log-driver", "oom-kill-disable": "memory-swap", "memory-swappiness": "memory-swap", "health-cmd": "no-healthcheck",
 }
 
-// flagError says what to do about a flag that cannot be understood.
+// flagError says what to do about a wrong flag.
 func flagError(c *cobra.Command, err error) error {
 	wrong := &sandbox.Error{Cause: sandbox.CauseInvalid, Message: err.Error(), Hint: "see " + c.CommandPath() + " --help"}
 	unknown, is := errors.AsType[*pflag.NotExistError](err)
@@ -69,12 +69,12 @@ func flagError(c *cobra.Command, err error) error {
 	return wrong
 }
 
-// imageNames are images that many a docker run begins with.
+// imageNames are images that many docker run commands name.
 var imageNames = []string{"alpine", "archlinux", "bash", "busybox", "centos", "debian", "fedora", "golang", "gcc", "node", "openjdk", "perl", "php", "python", "ruby", "rust", "ubuntu"}
 
 var tagged = regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]*(:[A-Za-z0-9_.-]+|@sha256:[0-9a-f]+)$`)
 
-// meantImage says what to call where a command was not found whose first word looks
+// meantImage is a hint for a command that was not found and whose first word looks
 // like an image: docker run takes it before the command.
 func meantImage(args []string, r *sandbox.Result, isHere func(image string) bool) string {
 	if len(args) < 2 || r == nil || r.Cause != sandbox.CauseExited || r.ExitCode != 127 {

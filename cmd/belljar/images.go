@@ -126,8 +126,8 @@ ID than docker would give it. docker load makes none of these checks.`,
 	return cmd
 }
 
-// withImages runs a command that gets images: its progress goes to stderr, and
-// what it got to stdout, a line of name and ID each.
+// withImages runs a command that gets images: progress goes to stderr, and the
+// result to stdout, a line of name and ID for each image.
 func withImages(g *globals, get func(*cobra.Command, *images.Store, []string) ([]sandbox.Image, error)) func(*cobra.Command, []string) error {
 	return stoppable(func(cmd *cobra.Command, args []string) error {
 		store, closeStore, err := g.store(cmd.Context())

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readInput reads a file that the command line names, of most bytes, until ctx is
-// done. A FIFO is waited for, as a shell's <(…) is one, but not by a system call
+// readInput reads a file that the command line names, up to a size, until ctx is
+// done. It waits for a FIFO, such as a shell's <(…), but not in a system call
 // that no signal ends.
 func readInput(ctx context.Context, name string, most int64) ([]byte, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
@@ -30,13 +30,13 @@ func readInput(ctx context.Context, name string, most int64) ([]byte, error) {
 	return readOpened(ctx, file, most, about.Mode()&fs.ModeNamedPipe != 0)
 }
 
-// tooLong is how many bytes a file may have that has more. One more was read.
+// tooLong is the allowed size that a file exceeds.
 type tooLong int64
 
 func (t tooLong) Error() string { return fmt.Sprintf("it is longer than %d bytes", int64(t)) }
 
-// readStdin is readInput of stdin. Others hold that open, too, so it is opened once
-// more, to wait for it without blocking; a file has a place where they are in it.
+// readStdin is readInput for stdin. Other processes have that open, too, so it is opened
+// again, to read it without blocking; only a regular file has to keep its position.
 func readStdin(ctx context.Context, most int64) ([]byte, error) {
 	if about, err := os.Stdin.Stat(); err == nil && !about.Mode().IsRegular() {
 		if file, err := os.OpenFile("/dev/stdin", os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0); err == nil {
@@ -48,7 +48,7 @@ func readStdin(ctx context.Context, most int64) ([]byte, error) {
 }
 
 func readOpened(ctx context.Context, file *os.File, most int64, wait bool) (text []byte, err error) {
-	stop := context.AfterFunc(ctx, func() { file.SetReadDeadline(time.Unix(1, 0)) }) // of a regular file, this does nothing
+	stop := context.AfterFunc(ctx, func() { file.SetReadDeadline(time.Unix(1, 0)) }) // no effect on a regular file
 	defer stop()
 	if wait {
 		err = waitWriter(file)
@@ -68,7 +68,7 @@ func readOpened(ctx context.Context, file *os.File, most int64, wait bool) (text
 }
 
 // waitWriter waits for a FIFO's first writer: until then, it reads as if it were
-// at its end (fifo(7)). Of a pipe without a name that is the end.
+// at its end (fifo(7)). For a pipe without a name that is the end.
 func waitWriter(file *os.File) error {
 	raw, err := file.SyscallConn()
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// interruptible is ctx, cancelled by the first signal that asks us to end; the
-// second closes kill. A third ends the program on the spot, as the first would
-// have without us: the engine then removes the container.
+// interruptible is ctx, cancelled by the first signal that asks belljar to end; the
+// second closes kill. A third ends the program at once, with the default action:
+// the engine then removes the container.
 func interruptible(ctx context.Context) (canceled context.Context, kill <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	killed, done := make(chan struct{}), make(chan struct{})
 	signals := make(chan os.Signal, 3)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) { // as nohup asks
+		if !signal.Ignored(s) { // as nohup does
 			signal.Notify(signals, s)
 		}
 	}
@@ -44,7 +44,7 @@ func interruptible(ctx context.Context) (canceled context.Context, kill <-chan s
 }
 
 // stoppable is a subcommand whose context ends with the first signal that asks
-// us to end: what it made, in the engine or on the disk, goes with it.
+// belljar to end: it removes what it made, in the engine or on the disk.
 func stoppable(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, _, stop := interruptible(cmd.Context())

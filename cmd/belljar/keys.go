@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keys is where a person types who sees our stderr. Whoever has it is the only
-// one that asks there.
+// keys is the keyboard of the person who sees our stderr. While a process has it, no
+// other one asks there.
 type keys struct {
 	tty  *os.File
-	back chan os.Signal // we were stopped, and go on
+	back chan os.Signal // we were stopped, and continue
 }
 
 // openKeys waits while another question is asked at the terminal, by this belljar
@@ -36,7 +36,7 @@ func openKeys(ctx context.Context) (*keys, error) {
 		tty.Close()
 		return nil, err
 	}
-	// In the background a read, and what flushes, stops us: it is to fail.
+	// In the background, reading or flushing would stop us: it must fail instead.
 	signal.Ignore(syscall.SIGTTIN, syscall.SIGTTOU)
 	k := &keys{tty, make(chan os.Signal, 1)}
 	signal.Notify(k.back, syscall.SIGCONT)
@@ -46,11 +46,11 @@ func openKeys(ctx context.Context) (*keys, error) {
 func (k *keys) close() {
 	signal.Stop(k.back)
 	signal.Reset(syscall.SIGTTIN, syscall.SIGTTOU)
-	k.tty.Close() // and the next may ask
+	k.tty.Close() // so that the next one may ask
 }
 
-// openTerminal opens stderr's terminal anew: a lock, and not to block, belong to
-// an open file, and stderr's is the shell's and other commands', too.
+// openTerminal opens stderr's terminal again: a lock and O_NONBLOCK belong to
+// an open file, and stderr's is shared with the shell and other commands.
 func openTerminal() (*os.File, error) {
 	device, err := unix.IoctlGetUint32(int(os.Stderr.Fd()), unix.TIOCGDEV)
 	if err != nil {
@@ -73,12 +73,12 @@ func openTerminal() (*os.File, error) {
 	return nil, unlockable(err)
 }
 
-// unlockable is why nobody is asked where another could be asked at once.
+// unlockable says why no one is asked: two could ask at the same time.
 func unlockable(err error) error {
 	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: "cannot ask for approval: the terminal belongs to another user", Err: err, Hint: errNoTerminal.Hint}
 }
 
-// lock waits until nobody else asks at the terminal.
+// lock waits until no other process asks at the terminal.
 func lock(ctx context.Context, tty *os.File) error {
 	tell := time.After(20 * look)
 	for {
@@ -95,14 +95,14 @@ func lock(ctx context.Context, tty *os.File) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-tell: // the other may be stopped, and forgotten
+		case <-tell: // the other process may be stopped, and forgotten
 			fmt.Fprintln(os.Stderr, "\nbelljar: another belljar is asking at this terminal; the next question follows when it is answered")
 		case <-time.After(look):
 		}
 	}
 }
 
-// control leaves the file one that does not block, unlike Fd.
+// control keeps the file non-blocking, unlike Fd.
 func control(f *os.File, do func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -115,22 +115,22 @@ func control(f *os.File, do func(fd int) error) error {
 	return done
 }
 
-// inForeground tells whether stderr is our controlling terminal, and we are who
-// it listens to (tcgetpgrp(3)).
+// inForeground reports whether stderr is our controlling terminal, and our process
+// group is in its foreground (tcgetpgrp(3)).
 func inForeground() bool {
 	group, err := unix.IoctlGetInt(int(os.Stderr.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
 }
 
-// flush drops what was typed and not read, unless that is for another program.
+// flush drops typed keys that were not read, unless they are for another program.
 func (k *keys) flush() {
 	if inForeground() {
 		unix.IoctlSetInt(int(os.Stderr.Fd()), unix.TCFLSH, unix.TCIFLUSH)
 	}
 }
 
-// ask writes the last line of the question and reads a line. What was typed
-// before answers something else.
+// ask writes the last line of the question and reads a line. Keys typed
+// before that answer something else.
 func (k *keys) ask(ctx context.Context, deadline time.Time, always bool) (string, error) {
 	k.flush()
 	choice := "[y]es, once; [N]o"
@@ -158,7 +158,7 @@ func (k *keys) ask(ctx context.Context, deadline time.Time, always bool) (string
 		}
 		select {
 		case <-k.back:
-			return "?", nil // what the screen has is not known
+			return "?", nil // other output may have covered the question
 		default:
 		}
 	}

@@ -93,15 +93,15 @@ func newLogs(g *globals) (sandbox.Logs, error) {
 		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "there is no state directory, so no output is kept", Hint: "set HOME or XDG_STATE_HOME"}
 	}
 	logs := &local.Local{Spool: c.Spool, StateDir: c.StateDir}
-	logs.SweepLogs(context.Background()) // none may have since some expired; what stays is not shown
+	logs.SweepLogs(context.Background()) // none may have run since some expired; errors are not reported here
 	return logs, nil
 }
 
 // leastID is how much of an ID names a command, if no other begins so.
 const leastID = 8
 
-// wholeID is the ID that begins with the given one. Where none does it is that
-// itself, of which ReadLog says what is wrong with it.
+// wholeID is the ID that begins with the given text, or that text itself, for
+// which ReadLog then reports the error.
 func wholeID(ctx context.Context, logs sandbox.Logs, given string) (string, error) {
 	if _, err := logs.LogInfo(ctx, given); err == nil || len(given) < leastID {
 		return given, nil
@@ -194,7 +194,7 @@ func (f *logsFlags) which() sandbox.Stream {
 	return sandbox.Merged
 }
 
-// print prints one output as far as there is any, or to its end.
+// print prints the output so far, or, with --follow, to its end.
 func (f *logsFlags) print(ctx context.Context, logs sandbox.Logs, id string, stdout, stderr io.Writer) error {
 	if f.format != "text" {
 		return usagef("--format applies to the list of commands: leave out the ID or --format")
@@ -235,7 +235,7 @@ func (f *logsFlags) print(ctx context.Context, logs sandbox.Logs, id string, std
 	}
 }
 
-// safeOn is w, but neutralised where a person reads it.
+// safeOn is w, but made safe for a person to read.
 func safeOn(w io.Writer) io.Writer {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return view.NewSafeWriter(w)

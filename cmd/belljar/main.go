@@ -17,21 +17,21 @@ import (
 	"belljar/sandbox"
 )
 
-// Exit codes of belljar's own; see docs/cli.md. Any other is the command's.
+// Exit codes of belljar itself; see docs/cli.md. Any other is the command's.
 const (
 	exitTimeout  = 124
-	exitFailed   = 125 // belljar or the engine failed, or was used wrongly
+	exitFailed   = 125 // belljar or the engine failed, or the command line was wrong
 	exitDenied   = 126
 	exitCanceled = 130
 	exitKilled   = 137
-	exitPipe     = 141 // nobody reads our stdout any more, as in `belljar doctor | head -1`
+	exitPipe     = 141 // the reader of our stdout is gone, as in `belljar doctor | head -1`
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
-	// A reader of our output that goes away is an error of that write, not
-	// our death: the container has to go first.
+	// If the reader of our output goes away, the write must fail instead of killing
+	// us: the container has to be removed first.
 	signal.Ignore(syscall.SIGPIPE)
 	root := rootCmd()
 	root.SetArgs(args)
@@ -52,13 +52,13 @@ func run(args []string) int {
 	return 0
 }
 
-// unread tells whether stdout's reader went away.
+// unread reports whether the reader of our stdout went away.
 func unread(err error) bool {
 	failed, ok := errors.AsType[*fs.PathError](err)
 	return ok && failed.Path == os.Stdout.Name() && errors.Is(failed, syscall.EPIPE)
 }
 
-// exitError ends the program with a status, everything having been said.
+// exitError ends the program with a status and no further message.
 type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }

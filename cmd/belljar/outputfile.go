@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// outputFile is --output-file's. One that cannot be written any more costs nobody
-// but itself, and is told of at the end. A nil outputFile is none.
+// outputFile is the file of --output-file. If writing fails, the command continues, and
+// the end reports it. nil means no file.
 type outputFile struct {
 	file   *os.File
 	made   bool // by us
 	broken error
-	stop   func() bool // waiting for ctx
+	stop   func() bool // stops waiting for ctx
 }
 
-// openOutput opens or makes it. What is in it stays until begin. A FIFO's reader is
-// waited for until ctx is done, and then given a moment more for each write.
+// openOutput opens or makes it. Its content stays until begin. It waits for a FIFO's
+// reader until ctx is done, and after that gives each write a little more time.
 func openOutput(ctx context.Context, name string) (*outputFile, error) {
 	f, err := openAny(name)
 	for ; errors.Is(err, syscall.ENXIO) && isFIFO(name); f, err = openAny(name) {
@@ -38,8 +38,8 @@ func openOutput(ctx context.Context, name string) (*outputFile, error) {
 }
 
 const (
-	readerPause    = 20 * time.Millisecond // between two looks for a FIFO's reader
-	readerPatience = 3 * time.Second       // with one that stands still, once the command is canceled
+	readerPause    = 20 * time.Millisecond // between two checks for a FIFO's reader
+	readerPatience = 3 * time.Second       // for a reader that hangs, once the command is canceled
 )
 
 func isFIFO(name string) bool {
@@ -57,11 +57,11 @@ func openAny(name string) (*outputFile, error) {
 	if !errors.Is(err, fs.ErrExist) {
 		return &outputFile{file: file, made: true}, err
 	}
-	file, err = os.OpenFile(name, flags|os.O_CREATE, 0o666) // another's, or where a link leads
+	file, err = os.OpenFile(name, flags|os.O_CREATE, 0o666) // another process made it, or it is a link to a missing file
 	return &outputFile{file: file}, err
 }
 
-// drop takes back what openOutput made, for a command that never began.
+// drop removes a file that openOutput made, for a command that never began.
 func (f *outputFile) drop() {
 	if f == nil {
 		return

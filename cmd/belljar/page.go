@@ -7,7 +7,7 @@ import (
 	"belljar/policy"
 )
 
-// page puts together what a person is shown.
+// page builds a text for a person.
 type page struct {
 	strings.Builder
 	columns int
@@ -23,7 +23,7 @@ func (p *page) script(text string, spans []policy.Span) {
 	})
 }
 
-// field is a word of ours and what there is of it; nothing is left out.
+// field adds a label and its text; nothing is left out.
 func (p *page) field(name, text string) {
 	first := name
 	p.rows(rows(text, nil, p.columns-marginField), maxFieldRows, func(row) string {
@@ -44,8 +44,8 @@ func (p *page) fields(name string, list []string) {
 	}
 }
 
-// rows writes rows, and says what it leaves out where there are many: not what
-// is marked, nor what is near to that.
+// rows adds rows, and says how many it leaves out if there are too many: never
+// marked rows, nor those near to one.
 func (p *page) rows(list []row, most int, margin func(row) string) {
 	keep := kept(list, most)
 	for i := 0; i < len(list); {
@@ -67,7 +67,7 @@ func (p *page) rows(list []row, most int, margin func(row) string) {
 	}
 }
 
-// kept tells which rows are shown.
+// kept reports which rows are shown.
 func kept(list []row, most int) []bool {
 	keep := make([]bool, len(list))
 	for i, r := range list {
@@ -80,7 +80,7 @@ func kept(list []row, most int) []bool {
 			}
 		}
 	}
-	// Blank rows push what there is off the screen.
+	// Blank rows could push the others off the screen.
 	blank := 0
 	for i, r := range list {
 		if !r.blank() {
@@ -92,7 +92,7 @@ func kept(list []row, most int) []bool {
 	return keep
 }
 
-// gap says what is left out.
+// gap describes the rows left out.
 func gap(list []row) string {
 	lines, bytes, what := 0, 0, "blank "
 	for _, r := range list {

@@ -26,7 +26,7 @@ what it cannot know. With default: allow, rules that deny are advice only: a pro
 that no rule names can start one that is denied. Use default: deny or default: ask
 to enforce the rules.`
 
-// exitAsk is that of a script which needs an approval.
+// exitAsk is the exit status for a script that needs an approval.
 const exitAsk = 3
 
 func policyCmd(g *globals) *cobra.Command {
@@ -63,7 +63,7 @@ The exit status is 0 for allow, 126 for deny and 3 for ask.`,
 	}
 	f.add(cmd, g)
 	f.addDir(cmd)
-	cmd.Flags().SetInterspersed(false) // what follows SCRIPT is its own
+	cmd.Flags().SetInterspersed(false) // what follows SCRIPT belongs to it
 	return cmd
 }
 
@@ -86,7 +86,7 @@ The exit status is 0 for every decision. check has a status for each decision.`,
 	}
 	f.add(cmd, g)
 	f.addDir(cmd)
-	cmd.Flags().SetInterspersed(false) // what follows SCRIPT is its own
+	cmd.Flags().SetInterspersed(false) // what follows SCRIPT belongs to it
 	return cmd
 }
 
@@ -101,10 +101,10 @@ func (f *policyFlags) add(cmd *cobra.Command, g *globals) {
 	cmd.RegisterFlagCompletionFunc("set", cobra.FixedCompletions(policy.Sets(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// addDir adds --dir to who judges one script.
+// addDir adds --dir, for judging one script.
 func (f *policyFlags) addDir(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.dir, "dir", "", "where the script starts: a `DIR` in the container, absolute or relative to the profile's working directory")
-	cmd.RegisterFlagCompletionFunc("dir", cobra.NoFileCompletions) // it is in the container
+	cmd.RegisterFlagCompletionFunc("dir", cobra.NoFileCompletions) // a directory in the container
 }
 
 func (f *policyFlags) judge(g *globals, args []string) (string, policy.Verdict, error) {
@@ -116,7 +116,7 @@ func (f *policyFlags) judge(g *globals, args []string) (string, policy.Verdict, 
 	if strings.TrimSpace(text) == "" {
 		return "", none, usagef("give a script, such as: belljar policy check 'git status'")
 	}
-	if f.dir != "" && !path.IsAbs(f.dir) && !filepath.IsLocal(f.dir) { // as run says
+	if f.dir != "" && !path.IsAbs(f.dir) && !filepath.IsLocal(f.dir) { // the same check as in run
 		return "", none, usagef("--dir %q leads out of the working directory: name a directory in it, such as sub", f.dir)
 	}
 	judge, err := f.judging(g)
@@ -126,8 +126,8 @@ func (f *policyFlags) judge(g *globals, args []string) (string, policy.Verdict, 
 	return text, judge(text, f.dir), nil
 }
 
-// judging is how scripts are judged, by the directory that they start in: ""
-// is the profile's, and one that is relative is in that.
+// judging returns a function that judges scripts by the directory that they start in:
+// "" is the profile's, and a relative one is inside that.
 func (f *policyFlags) judging(g *globals) (func(script, dir string) policy.Verdict, error) {
 	if f.set != "" {
 		if f.profile != sandbox.DefaultProfile {
@@ -169,7 +169,7 @@ func (f *policyFlags) write(w io.Writer, script string, v policy.Verdict, text f
 	return writeJSON(w, whole(v))
 }
 
-// whole has no list that is null in JSON.
+// whole replaces nil lists, which are null in JSON.
 func whole(v policy.Verdict) policy.Verdict {
 	v.Roots, v.Unknown, v.Commands = append([]string{}, v.Roots...), append([]policy.Unknown{}, v.Unknown...), append([]policy.CommandVerdict{}, v.Commands...)
 	return v
@@ -184,7 +184,7 @@ func verdictLine(v policy.Verdict) string {
 	return view.SafeLine(v.Decision.String() + ": " + reason(v.Who(), v.Span, v.Reason))
 }
 
-// explain shows the script with what was decided on underlined, and what was
+// explain shows the script with the deciding part underlined, and what was
 // found in it.
 func explain(w io.Writer, script string, v policy.Verdict) error {
 	var b strings.Builder
@@ -218,12 +218,12 @@ func explain(w io.Writer, script string, v policy.Verdict) error {
 	return err
 }
 
-// byDefault tells whether a command is allowed where no rule speaks of it.
+// byDefault reports whether a command is allowed because no rule matches it.
 func byDefault(v policy.Verdict) bool {
 	return v.Decision == policy.Allow && slices.ContainsFunc(v.Commands, func(c policy.CommandVerdict) bool { return c.Rule == "" })
 }
 
-// granted says what the rules narrow and give.
+// granted describes what the rules restrict and grant.
 func granted(v policy.Verdict) (lines []string) {
 	g := v.Grant
 	if most := g.Narrows(); len(most) > 0 {

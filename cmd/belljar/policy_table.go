@@ -63,7 +63,7 @@ tests pass, and 1 if any fails.`,
 	return cmd
 }
 
-// policyResults are what became of a table's rows.
+// policyResults are the results of a table's rows.
 type policyResults struct {
 	Tests  []policyResult `json:"tests"`
 	Failed int            `json:"failed"`
@@ -73,7 +73,7 @@ type policyResult struct {
 	OK     bool            `json:"ok"`
 	Line   int             `json:"line"`
 	Script string          `json:"script"`
-	Dir    string          `json:"dir,omitempty"` // if it is not the profile's
+	Dir    string          `json:"dir,omitempty"` // if it differs from the profile's
 	Want   policy.Decision `json:"want"`
 	Rule   *string         `json:"want_rule,omitempty"`
 	Got    policy.Verdict  `json:"got"`
@@ -108,7 +108,7 @@ func (f *policyFlags) tests(ctx context.Context, g *globals, name string) (polic
 	return results, nil
 }
 
-// write tells of the rows that failed, and how many there are.
+// write reports the failed rows, and their number.
 func (results policyResults) write(w io.Writer, file string) error {
 	var b strings.Builder
 	for _, r := range results.Tests {

@@ -56,7 +56,7 @@ func inPolicyFile(t *testing.T) {
 
 // A list of denials under a default that allows is advice only, which explain
 // says where the default is why something is allowed.
-func TestPolicyTellsWhatIsAdvice(t *testing.T) {
+func TestPolicyShowsAdvice(t *testing.T) {
 	inPolicyFile(t)
 	const advice = "Allowed by the default only: rules that deny are advice, because"
 	for script, want := range map[string]bool{"starter rm x": true, "ls": true, "rm x": false, "git push": false} {
@@ -69,7 +69,7 @@ func TestPolicyTellsWhatIsAdvice(t *testing.T) {
 	}
 }
 
-func TestPolicyTellsWhatIsGranted(t *testing.T) {
+func TestPolicyShowsGrants(t *testing.T) {
 	inPolicyFile(t)
 	out, _, err := askPolicy(t, "explain", "--profile", "granting", "make; deploy")
 	const want = `

@@ -21,8 +21,8 @@ type printer struct {
 	format   string
 	out, err io.Writer
 	streams  [2]io.Writer // where the command's stdout and stderr go, in text
-	terminal bool         // err is a person's
-	file     *outputFile  // gets all output as it is; nil is none
+	terminal bool         // err is a terminal
+	file     *outputFile  // gets all output unchanged; nil for none
 	result   *sandbox.Result
 	broken   error // the first failure to write
 }
@@ -38,8 +38,8 @@ func newPrinter(format string) (*printer, error) {
 	return nil, usagef("--format %q is unknown: use text, json or ndjson", format)
 }
 
-// event shows one event. It returns an error once: what cannot be shown any
-// more is dropped.
+// event shows one event. After an error, further output is
+// dropped.
 func (p *printer) event(e sandbox.Event) error {
 	if e.Type == sandbox.EventResult {
 		p.result = e.Result
@@ -71,7 +71,7 @@ func (p *printer) text(e sandbox.Event) error {
 	case sandbox.EventStderr:
 		_, err = p.streams[1].Write(e.Data)
 	case sandbox.EventNotice:
-		if !e.Binary && (!e.Waits || p.terminal) { // who has the bytes sees that
+		if !e.Binary && (!e.Waits || p.terminal) { // a reader of the bytes notices that by itself
 			p.say(string(e.Data))
 		}
 	case sandbox.EventResult:
@@ -82,14 +82,14 @@ func (p *printer) text(e sandbox.Event) error {
 	return err
 }
 
-// safe has the streams neutralised, whoever reads them.
+// safe makes the streams safe to display.
 func (p *printer) safe() {
 	for i, w := range p.streams {
 		p.streams[i] = view.NewSafeWriter(w)
 	}
 }
 
-// flushAll has safe writers write what they held back.
+// flushAll makes safe writers write what they held back.
 func flushAll(to []io.Writer) error {
 	var errs []error
 	for _, w := range to {
@@ -109,9 +109,9 @@ func (p *printer) line(v interface{ WriteJSON(io.Writer) error }) error {
 	return err
 }
 
-// story says why the command ended, where its exit status does not. Of a command
-// that exited by itself it informs people only: to a program, that command's
-// stderr is its own, and the whole story is in the JSON.
+// story says why the command ended, unless its exit status says it. If the command
+// exited by itself, it is for terminals only: to a program, stderr belongs to the
+// command, and everything is in the JSON.
 func (p *printer) story(r sandbox.Result) {
 	if e := r.Evidence.OutputError; e != "" {
 		p.say("output may be missing: " + e)
@@ -139,7 +139,7 @@ func (p *printer) story(r sandbox.Result) {
 	}
 }
 
-// processLine is one line: an argument with a line end must not forge another.
+// processLine is one line: an argument with a line end must not fake another.
 func processLine(l sandbox.Process) string {
 	if l.PID == 0 {
 		return fmt.Sprintf("%d (on the engine's host) %s", l.HostPID, view.SafeLine(l.Command))
@@ -149,11 +149,11 @@ func processLine(l sandbox.Process) string {
 
 func (p *printer) say(text string) { tell(p.err, text) }
 
-// tell writes a message of ours as one line, whatever a name in it has that a
-// caller, a file or an image gave: it forges no other message.
+// tell writes a message of belljar as one line, whatever names from a caller, a file
+// or an image it contains: they cannot fake another message.
 func tell(w io.Writer, text string) { fmt.Fprintln(w, "belljar: "+view.SafeLine(text)) }
 
-// tellError writes all that is wrong with a configuration, each as a message.
+// tellError writes each problem of a configuration as a message.
 func tellError(w io.Writer, err error) {
 	if problems, ok := errors.AsType[config.Problems](err); ok {
 		for _, p := range problems {
@@ -161,7 +161,7 @@ func tellError(w io.Writer, err error) {
 		}
 		return
 	}
-	// What cobra has of the caller in it is quoted.
+	// Quote the caller's text in cobra's message.
 	text, names, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n\t")
 	if names != "" {
 		text += " (did you mean " + strings.ReplaceAll(strings.TrimSpace(names), "\n\t", " or ") + "?)"
@@ -183,8 +183,8 @@ func (p *printer) refused(c sandbox.Command, err error) error {
 	return exitError(exitStatus(r))
 }
 
-// exit is the program's end. Output that could not be written is a failure of
-// ours, whatever became of the command.
+// exit is the program's exit status. Output that could not be written is a failure of
+// belljar, whatever the command did.
 func (p *printer) exit() error {
 	if err := p.written(); err != nil {
 		return err
@@ -195,8 +195,8 @@ func (p *printer) exit() error {
 	return nil
 }
 
-// written fails where something could not be; a reader that went away is its
-// choice.
+// written reports that some output could not be written, unless its reader went
+// away on purpose.
 func (p *printer) written() error {
 	if err := p.file.close(); err != nil {
 		p.say("writing the output file: " + err.Error())
@@ -214,7 +214,7 @@ func exitStatus(r sandbox.Result) int {
 	switch r.Status {
 	case sandbox.StatusSuccess, sandbox.StatusError:
 		if r.ExitCode < 0 {
-			return exitKilled // by us, at a limit that is not time
+			return exitKilled // by belljar, at a limit other than time
 		}
 		return r.ExitCode
 	case sandbox.StatusTimeout:

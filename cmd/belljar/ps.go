@@ -87,10 +87,10 @@ type lister interface {
 	FillProcesses(ctx context.Context, m *docker.Managed) error
 }
 
-// looks are made at once: of many containers one may be slow to tell.
+// looks run in parallel: one of many containers may be slow to answer.
 const looks = 8
 
-// listManaged lists the containers with what runs in them, as far as that is
+// listManaged lists the containers with what runs in them, as far as that can be
 // known.
 func listManaged(ctx context.Context, engine lister) ([]docker.Managed, error) {
 	list, err := engine.List(ctx)
@@ -106,7 +106,7 @@ func listManaged(ctx context.Context, engine lister) ([]docker.Managed, error) {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			// One that fails has most likely gone: its row says that nothing
+			// One that fails has most likely ended: its row shows that nothing
 			// is known.
 			if err := engine.FillProcesses(ctx, &list[i]); err == nil && list[i].Runs == nil {
 				list[i].Runs = []sandbox.Process{}
@@ -127,7 +127,7 @@ func writeManaged(w io.Writer, list []docker.Managed, now time.Time) error {
 	return table.Flush()
 }
 
-// userOf is the number, and the name that it was asked for by.
+// userOf is the number, with the requested name.
 func userOf(numbers, name string) string {
 	if name != "" {
 		numbers += " (" + name + ")"
@@ -163,11 +163,11 @@ func ends(deadline, now time.Time) string {
 	}
 }
 
-// duration is a rough one, as docker tells it, in lower case.
+// duration is approximate, in docker's wording, in lower case.
 func duration(d time.Duration) string { return strings.ToLower(units.HumanDuration(d)) }
 
-// ownerOf is the PID of "PID@start", whose second part tells PIDs apart that
-// were used twice.
+// ownerOf is the PID of "PID@start", whose second part distinguishes processes that
+// had the same PID.
 func ownerOf(m docker.Managed) string {
 	if m.Foreign {
 		return "foreign"

@@ -15,22 +15,22 @@ const (
 	marginScript = 10 // columns before a script's text
 	marginField  = 13
 
-	// No other row has the margin of carets: text must not draw them.
+	// No other row has the carets' margin: so no text can imitate them.
 	marginCarets   = "        ^ "
 	marginContinue = "        | "
 
-	leastColumns = 20 // of a terminal that a question is shown on
-	longestName  = 60 // bytes of what is approved for as long as a session lives
+	leastColumns = 20 // columns of a terminal that can show a question
+	longestName  = 60 // bytes of a program's name that "always" may allow
 
-	maxScriptRows = 40 // that are shown of a script whatever is in them,
-	maxFieldRows  = 12 // and of what is said about it
+	maxScriptRows = 40 // of a script, without those near marked parts
+	maxFieldRows  = 12 // of each of the other fields
 	nearRows      = 3  // shown before and after what is asked about
 	maxListed     = 8  // reasons, and parts that are unknown
 )
 
-// question is what a person is shown who is asked to approve a command. What
-// comes from outside never begins a line, so that it cannot pass for ours, and
-// what is asked about is shown, however long it is.
+// question is the text of a request for approval. Untrusted text
+// never begins a line, so that it cannot imitate belljar's, and
+// the part that needs the approval is always shown, however long it is.
 func question(q sandbox.Question, columns int, colour func(string) string) string {
 	p := page{columns: max(columns, leastColumns) - 1, colour: colour}
 	p.WriteString("belljar: the policy requires your approval for this command:\n\n")
@@ -67,7 +67,7 @@ func question(q sandbox.Question, columns int, colour func(string) string) strin
 	return p.String()
 }
 
-// reason is what decided, where and why.
+// reason says what decided, where and why.
 func reason(who string, at policy.Span, why string) string {
 	if at.Line > 0 {
 		who += " at " + at.String()
@@ -78,8 +78,8 @@ func reason(who string, at policy.Span, why string) string {
 	return who
 }
 
-// always is what an approval for as long as the session lives is about, or why
-// that is not offered: nobody approves what is not shown whole.
+// always says what an "always" would approve, or why it
+// is not offered: no one can approve what is not fully shown.
 func always(v sandbox.Verdict, columns int) (text string, offered bool) {
 	var list []string
 	for _, c := range v.Asks() {
@@ -98,7 +98,7 @@ func always(v sandbox.Verdict, columns int) (text string, offered bool) {
 	return text, true
 }
 
-// name is a program's, quoted where it could pass for more than one.
+// name is a program's name, quoted if it could be read as several.
 func name(program string) string {
 	const signs = "-_./+@[:%~"
 	if program == "" || strings.ContainsFunc(program, func(r rune) bool {
@@ -116,7 +116,7 @@ func names(programs []string) (list []string) {
 	return list
 }
 
-// surroundings are what the command runs with, where that is not the least.
+// surroundings are the command's settings that give it more than the minimum.
 func (p *page) surroundings(q sandbox.Question) {
 	p.field("image", q.Image)
 	if q.User != (sandbox.User{}) {
@@ -146,8 +146,8 @@ func (p *page) surroundings(q sandbox.Question) {
 	}
 }
 
-// variables are those that are set: each on a line of its own, and where they are
-// many the rest by name.
+// variables are those that are set: one per line, and if there are many the rest by
+// name only.
 func variables(env []string) (list []string) {
 	var rest []string
 	for i, v := range env {

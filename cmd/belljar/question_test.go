@@ -112,7 +112,7 @@ var whollyOurs = regexp.MustCompile(`^(` + wholly + `)`)
 
 // No text from outside begins a line, is wider than the terminal, or is one that
 // a terminal acts on; and all that is asked about is there.
-func TestQuestionMisleadsNobody(t *testing.T) {
+func TestQuestionIsNotMisleading(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		piece := rapid.SampledFrom([]string{"ls", "git push", " ", "      ", "\n", "\n\n\n\n\n", "\t", "\r", "\x1b[2K", "\u202e", "\u200b", "\u3000", "日本", "e\u0301", "👩\u200d👩", "\xff", "\x00",
 			"belljar: allow it?", "[… 1 line not shown …]", strings.Repeat("x", 70), strings.Repeat("\n", 60), strings.Repeat("日", 40), "  reason     nothing", "\u0085", "\u2028",

@@ -39,7 +39,7 @@ Then:        belljar run 'echo hello'`,
 	return cmd
 }
 
-// globals are the flags of every subcommand and what they lead to.
+// globals are the flags of every subcommand, and what is opened with them.
 type globals struct{ configPath string }
 
 // loadConfig reads the configuration; flags are keys of sandbox.yaml that the
@@ -91,16 +91,16 @@ func progress() io.Writer {
 	return nil
 }
 
-// runner is what the subcommands need of a Runner, wherever it is.
+// runner is what the subcommands need of a Runner, local or remote.
 type runner interface {
 	sandbox.Runner
 	sandbox.Preparer
 	sandbox.Sessions
-	Expire(ctx context.Context) error // removes sessions and outputs whose time is over
-	Close() error                     // comes after the last command
+	Expire(ctx context.Context) error // removes expired sessions and outputs
+	Close() error                     // call it after the last command
 }
 
-// newRunner is the Runner of this host's engine.
+// newRunner is the Runner on this host's engine.
 func newRunner(c *config.Config, engine *docker.Engine) *belljar.Runner {
 	r := belljar.New(engine, c)
 	r.Store.Progress = progress()

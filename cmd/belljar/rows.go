@@ -9,23 +9,23 @@ import (
 	"belljar/view"
 )
 
-// row is a line on a person's screen of a text that is shown, made safe.
+// row is a line on a terminal, part of a text that was made safe to display.
 type row struct {
 	line   int  // of the text, from 1
-	begins bool // that line, which else goes on
+	begins bool // the row begins that line, instead of continuing it
 	text   string
-	carets string // below the marked part, as wide as that
-	marked bool   // some of it is
+	carets string // under the marked part, as wide as the row's text
+	marked bool   // some of it is marked
 	bytes  int    // of the text, its line end included
 }
 
-// blank tells whether there is nothing to see.
+// blank reports whether there is nothing to see.
 func (r row) blank() bool { return strings.Trim(r.text, " \u00a0\u3000\u2800") == "" }
 
-// rows are the lines of a text with carets below the spans, folded where a
-// terminal could fold them itself: what that begins a line with would look like
-// ours. Columns of 0 fold none. Each character is made safe by itself, so that
-// none is joined with what stands before a span.
+// rows are the lines of a text with carets under the spans, folded where the
+// terminal would fold them: its own continuation lines could look like
+// belljar's. 0 columns means no folding. Each character is made safe by itself, so
+// that none combines with the text before a span.
 func rows(text string, spans []policy.Span, columns int) (list []row) {
 	depth, change := 0, make([]int, len(text)+1)
 	for _, s := range spans {
@@ -67,15 +67,15 @@ func rows(text string, spans []policy.Span, columns int) (list []row) {
 	return list
 }
 
-// rowWriter puts a row together.
+// rowWriter builds a row.
 type rowWriter struct {
 	row
 	used         int // columns, at most
 	shown, below strings.Builder
 }
 
-// most is how many columns a character may take. Terminals do not agree on all
-// that is not ASCII.
+// most is the maximum number of columns a character may take. Terminals differ for
+// everything but ASCII.
 func most(shown string) int {
 	if len(shown) == utf8.RuneCountInString(shown) {
 		return len(shown)
@@ -103,7 +103,7 @@ func (r *rowWriter) end() row {
 	return r.row
 }
 
-// paint colours on a terminal, for a decision.
+// paint returns a function that colours text for a decision, if w is a terminal.
 func paint(w io.Writer, d policy.Decision) func(string) string {
 	if !colourful(w) {
 		return func(text string) string { return text }

@@ -75,7 +75,7 @@ func runCmd(g *globals) *cobra.Command {
 	return cmd
 }
 
-// templateHelp stands in run's help.
+// templateHelp is part of run's help.
 const templateHelp = `
 
 With --template FILE there is no COMMAND. FILE is a text in which belljar replaces
@@ -84,7 +84,7 @@ with --args: as one quoted word in a command, as text elsewhere. The policy judg
 all commands before the first one runs; if one is denied, none runs. belljar prints
 the text when all commands have ended, or when one cannot run after others ran.`
 
-// runRun shows why it did not run, whatever that is, as the format says.
+// runRun shows why a command did not run, in the requested format.
 func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	show, err := newPrinter(f.format)
 	if err != nil {
@@ -98,7 +98,7 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 	return show.refused(command, err)
 }
 
-// runShown runs the command that the flags ask for, and fills it in.
+// runShown runs the command that the flags describe, and fills it in.
 func runShown(ctx context.Context, g *globals, f *runFlags, args []string, command *sandbox.Command, show *printer) error {
 	ctx, kill, stop := interruptible(ctx)
 	defer stop()
@@ -127,7 +127,7 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 		return errSidecar
 	}
 	if p, ok := c.Profiles[f.profile]; ok && f.format == "text" && (!show.terminal || fill != nil) {
-		p.Summarize = sandbox.Summarize{} // nobody would see it
+		p.Summarize = sandbox.Summarize{} // no one would see the summary
 		c.Profiles[f.profile] = p
 	}
 	boundMemory(c.Profiles[f.profile].Limits.Output)
@@ -173,13 +173,13 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 	return err
 }
 
-// sweep removes what crashes left, beside the command; the function it returns
-// ends that.
+// sweep removes what crashes left, while the command runs; the function it returns
+// ends it.
 func sweep(ctx context.Context, engine *docker.Engine, runner runner, show *printer) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan int, 1)
 	go func() {
-		removed, _ := engine.Sweep(ctx) // what fails here, doctor tells
+		removed, _ := engine.Sweep(ctx) // doctor reports failures
 		runner.Expire(ctx)
 		done <- removed
 	}()
@@ -191,18 +191,18 @@ func sweep(ctx context.Context, engine *docker.Engine, runner runner, show *prin
 	}
 }
 
-// boundMemory keeps our own memory small beside the output that a result holds,
-// and lets the collector rest below that: a flood makes garbage as fast as it
-// comes. GOMEMLIMIT wins.
+// boundMemory limits our memory to about the output that a result holds, and
+// saves garbage collection below that: a flood of output makes garbage as fast as
+// it comes. GOMEMLIMIT has priority.
 func boundMemory(output int64) {
-	const rest = 16 << 20 // events under way, and everything else
+	const rest = 16 << 20 // for events, and everything else
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(rest + output + output/4)
 		debug.SetGCPercent(400)
 	}
 }
 
-// errSidecar refuses to run here what is purpose elsewhere.
+// errSidecar refuses to run here what is meant for another host.
 var errSidecar = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "BELLJAR_HOST is set, and this version of belljar cannot use a sidecar",
 	Hint: "unset BELLJAR_HOST to run the command on this host's engine"}
 
@@ -221,10 +221,10 @@ func follow(x sandbox.Execution, show *printer, terminal *terminal, kill <-chan 
 			case sandbox.EventStart:
 				terminal.begin()
 			case sandbox.EventResult:
-				terminal.restore() // what is said now is ours
+				terminal.restore() // from here on, belljar writes to it
 			}
 			if err := show.event(event); err != nil {
-				x.Kill() // nobody reads it any more: the command has no purpose
+				x.Kill() // without a reader the command has no purpose
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"belljar/sandbox"
 )
 
-// usagef is a command line that cannot be understood.
+// usagef is an error in the command line.
 func usagef(format string, args ...any) error {
 	return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf(format, args...), Hint: "see --help"}
 }
@@ -41,7 +41,7 @@ func envs(ctx context.Context, files, flags []string) ([]string, error) {
 	return append(all, flags...), nil
 }
 
-// bare is an error of a file without the file, which the message names.
+// bare is a file's error without the file name, which the message has.
 func bare(err error) error {
 	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		return of.Err
@@ -49,8 +49,8 @@ func bare(err error) error {
 	return err
 }
 
-// envLines reads docker's form: a K=V or a K a line, # for comments, nothing
-// quoted. A byte order mark, as Windows' editors write it, is no part of a name.
+// envLines reads docker's format: one K=V or K per line, # for comments, no
+// quoting. A byte order mark, as Windows' editors write it, is not part of a name.
 func envLines(text string) ([]string, error) {
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 		return nil, errors.New("it is not UTF-8 text, or has NUL bytes")
@@ -107,7 +107,7 @@ func parseVolume(v string) (sandbox.Mount, error) {
 	return absolute(m)
 }
 
-// parseMount reads docker's comma-separated form, of which bind mounts exist.
+// parseMount reads docker's comma-separated form, for bind mounts only.
 func parseMount(s string) (sandbox.Mount, error) {
 	fields, err := csv.NewReader(strings.NewReader(s)).Read()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// runFlags are run's flags. Those that are keys of sandbox.yaml go through the
-// configuration, which knows their units and limits.
+// runFlags are run's flags. Those for keys of sandbox.yaml go through package
+// config, which knows their units and limits.
 type runFlags struct {
 	keys    map[string]string
 	profile string
@@ -29,24 +29,24 @@ type runFlags struct {
 	live    string
 	safe    bool
 	file    string
-	dir     string // of the workspace
+	dir     string // in the workspace
 
 	description string
-	yes         bool // to all that the policy asks
+	yes         bool // approve everything
 
 	template string  // a file, or -
-	args     *string // for it
+	args     *string // the template's arguments
 
 	session  string
 	parallel bool
-	existing bool // the session must be there already
+	existing bool // the session must exist already
 }
 
-// add adds the flags of all commands that run one.
+// add adds the flags of all subcommands that run a command.
 func (f *runFlags) add(cmd *cobra.Command) {
 	cmd.Annotations = map[string]string{tellsResult: ""}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows COMMAND is the command's
+	flags.SetInterspersed(false) // what follows COMMAND belongs to it
 	for _, k := range []struct{ name, short, key, value, usage string }{
 		{"timeout", "", "timeout", "DURATION", "end the command after this long, such as 10m"},
 		{"idle-timeout", "", "idle_timeout", "DURATION", "end the command after this long without output; 0 means never"},
@@ -94,14 +94,14 @@ func (f *runFlags) add(cmd *cobra.Command) {
 type keyFlag struct {
 	keys  map[string]string
 	key   string
-	value string // what help calls the flag's value
+	value string // the value's name in help
 }
 
 func (k *keyFlag) String() string     { return k.keys[k.key] }
 func (k *keyFlag) Type() string       { return k.value }
 func (k *keyFlag) Set(v string) error { k.keys[k.key] = v; return nil }
 
-// listFlag sets a key that is a list, an item at a time.
+// listFlag sets a key that is a list; each use adds an item.
 type listFlag struct {
 	keys  map[string]string
 	key   string
@@ -112,12 +112,12 @@ func (l *listFlag) String() string { return "" }
 func (l *listFlag) Type() string   { return "DIR" }
 func (l *listFlag) Set(v string) error {
 	l.items = append(l.items, v)
-	text, err := json.Marshal(l.items) // YAML, too
+	text, err := json.Marshal(l.items) // JSON is YAML, too
 	l.keys[l.key] = string(text)
 	return err
 }
 
-// workdirFlag sets the key workdir, or a directory of the workspace.
+// workdirFlag sets the key workdir, or a directory inside the workspace.
 type workdirFlag runFlags
 
 func (w *workdirFlag) String() string { return w.keys["workdir"] + w.dir }
@@ -133,7 +133,7 @@ func (w *workdirFlag) Set(v string) error {
 	return nil
 }
 
-// script is the command line's one script.
+// script is the script that the arguments make.
 func script(args []string) string {
 	if len(args) <= 1 {
 		return strings.Join(args, "")
@@ -145,12 +145,12 @@ func script(args []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// quote makes one word of any argument, for any shell. Package policy knows the
-// form; see wordsOnly there.
+// quote makes one word of any argument, for any shell. Package policy recognizes
+// this form; see wordsOnly there.
 func quote(arg string, first bool) string {
 	plain := "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:,+@%"
 	if !first {
-		plain += "=" // of the first it would make an assignment
+		plain += "=" // as the first word, NAME=value would be an assignment
 	}
 	if arg == "" || strings.Trim(arg, plain) != "" || first && syntax.IsKeyword(arg) {
 		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
@@ -158,7 +158,7 @@ func quote(arg string, first bool) string {
 	return arg
 }
 
-// check refuses flags that make no sense together.
+// check refuses flags that contradict each other.
 func (f *runFlags) check() error {
 	live := f.live == string(sandbox.LiveView)
 	switch {
@@ -174,7 +174,7 @@ func (f *runFlags) check() error {
 	return nil
 }
 
-// approver is who answers what the policy asks.
+// approver answers questions of the policy.
 func (f *runFlags) approver(show *printer) sandbox.Approver {
 	if f.yes {
 		return byYes{show}
@@ -182,7 +182,7 @@ func (f *runFlags) approver(show *printer) sandbox.Approver {
 	return byTerminal{}
 }
 
-// output sees to where the command's output goes.
+// output prepares where the command's output goes.
 func (f *runFlags) output(ctx context.Context, show *printer) error {
 	if f.safe {
 		show.safe()

@@ -53,7 +53,7 @@ A lost session shows why its container is gone. Its next command reports it, too
 				return err
 			}
 			list, err := withRunner(cmd.Context(), g, func(l runner) ([]sandbox.SessionInfo, error) {
-				l.Expire(cmd.Context()) // what cannot be read is listed as that
+				l.Expire(cmd.Context()) // errors are not reported: such sessions are listed as unknown
 				return l.Sessions(cmd.Context())
 			})
 			if err != nil {
@@ -87,7 +87,7 @@ func writeSessions(w io.Writer, list []sandbox.SessionInfo, now time.Time) error
 	fmt.Fprintln(table, "SESSION\tCONTAINER\tIMAGE\tUSER\tAGE\tUSED\tENDS\tRUNS")
 	for _, s := range list {
 		age, used, end, running := "-", "-", s.IdleEnd, cut(runs(s.Runs), 60)
-		if !s.Created.IsZero() { // else nothing is known of it
+		if !s.Created.IsZero() { // otherwise nothing is known about it
 			age, used = duration(now.Sub(s.Created)), duration(now.Sub(s.LastUsed))+" ago"
 		}
 		if s.Deadline.Before(end) {
@@ -156,7 +156,7 @@ is no such session.`,
 	return cmd
 }
 
-// haveSession refuses a session that is not there.
+// haveSession refuses a session that does not exist.
 func haveSession(ctx context.Context, l sandbox.Sessions, name string) error {
 	list, err := l.Sessions(ctx)
 	if err != nil {

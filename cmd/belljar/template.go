@@ -12,7 +12,7 @@ import (
 	"belljar/view"
 )
 
-// checkTemplate refuses flags that a template has no use for.
+// checkTemplate refuses flags that do nothing with a template.
 func (f *runFlags) checkTemplate() error {
 	_, viewed := f.keys["view.mode"]
 	switch {
@@ -28,9 +28,9 @@ func (f *runFlags) checkTemplate() error {
 	return nil
 }
 
-// filling is a template on its way to its text. A nil filling is none.
+// filling is a template while it is filled in. nil means no template.
 type filling struct {
-	name     string // of its file
+	name     string // the file's name
 	template *template.Template
 	args     string
 	commands []template.Command
@@ -85,7 +85,7 @@ func readTemplate(ctx context.Context, name string) (string, error) {
 	}
 	text, err := read()
 	if _, long := errors.AsType[tooLong](err); long {
-		err = nil // the parser says so, and what to do
+		err = nil // the parser reports the error, with a hint
 	}
 	return string(text), err
 }
@@ -94,13 +94,13 @@ func (t *filling) wrong(err error) error {
 	return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "--template " + t.name + ":" + err.Error()}
 }
 
-// place names a command.
+// place describes where in the template a command is.
 func (t *filling) place(i int) string {
 	return fmt.Sprintf("%s:%d:%d", t.name, t.commands[i].Line, t.commands[i].Column)
 }
 
-// run runs the commands, if all may, and writes the text. One that is refused
-// or fails after all, once others ran, ends it; what those said is not lost.
+// run runs the commands, if all are allowed, and writes the text. A command that is
+// refused or fails after others ran ends it; their output is not lost.
 func (t *filling) run(ctx context.Context, runner sandbox.Preparer, like sandbox.Command, kill <-chan struct{}) error {
 	like.View.Mode = sandbox.ViewMerged
 	prepared := make([]sandbox.Prepared, len(t.commands))
@@ -142,8 +142,8 @@ func (t *filling) run(ctx context.Context, runner sandbox.Preparer, like sandbox
 	return exitError(status)
 }
 
-// ended tells whether a command came to an end that is no reason to stop: its
-// own, or that of a limit.
+// ended reports whether the template may continue after a command's end: it ended by
+// itself, or by a limit.
 func ended(r sandbox.Result) bool {
 	return r.Status != sandbox.StatusFatal && r.Status != sandbox.StatusDenied && r.Status != sandbox.StatusCanceled
 }
@@ -157,7 +157,7 @@ func (t *filling) one(ctx context.Context, i int, p sandbox.Prepared, like sandb
 	return t.follow(i, x, kill)
 }
 
-// follow waits for a command's result, and shows a person how it goes on.
+// follow waits for a command's result, and shows notices meanwhile.
 func (t *filling) follow(i int, x sandbox.Execution, kill <-chan struct{}) (r sandbox.Result) {
 	if t.show.terminal {
 		t.show.say(t.place(i) + ": " + cut(t.commands[i].Script, 100))
@@ -181,7 +181,7 @@ func (t *filling) follow(i int, x sandbox.Execution, kill <-chan struct{}) (r sa
 	}
 }
 
-// said is what stands for a command: its output, and how it ended on a line of
+// said is what replaces a command: its output, and how it ended on a line of
 // its own.
 func said(r sandbox.Result) string {
 	text := output(r)

@@ -15,24 +15,24 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal is the person's that a command's stands for. A nil terminal is none.
+// terminal is the person's terminal, which the command's terminal is connected to. nil means none.
 type terminal struct {
-	shown   bool                      // the command's output is, as it is, on it
-	sizes   chan sandbox.TerminalSize // its newest, where that changed
+	shown   bool                      // the command's output goes to it, unchanged
+	sizes   chan sandbox.TerminalSize // its latest size, after a change
 	signals chan os.Signal
-	done    chan struct{} // closed when signals are not handled any more
+	done    chan struct{} // closed when signals are no longer handled
 	end     func()
 
 	mu    sync.Mutex
-	typed *os.File    // where keys come from; nil: they are not the command's
+	typed *os.File    // where keys come from; nil if the command gets none
 	begun bool        // the command has it
-	over  bool        // and not any more
-	saved *term.State // what it was before it was made raw; nil: it is not
+	over  bool        // the command no longer has it
+	saved *term.State // the state before raw mode; nil: it is not raw
 }
 
-// newTerminal is the terminal of -t. With -i the keys are the command's, too,
-// once it has begun: until then, and again from the moment that ctx ends, Ctrl-C
-// is ours.
+// newTerminal is the terminal of -t. With -i the command also gets the keys,
+// from its start until ctx ends: before and after that, Ctrl-C
+// ends belljar.
 func newTerminal(ctx context.Context, f *runFlags) (*terminal, error) {
 	if !f.tty {
 		return nil, nil
@@ -64,7 +64,7 @@ func newTerminal(ctx context.Context, f *runFlags) (*terminal, error) {
 	return t, nil
 }
 
-// lend gives it to a command.
+// lend connects it to a command.
 func (t *terminal) lend(c *sandbox.Command, show *printer) {
 	if t == nil {
 		return
@@ -79,7 +79,7 @@ func (t *terminal) lend(c *sandbox.Command, show *printer) {
 	}
 }
 
-// begin is called when the command has begun: from now on the keys are its own.
+// begin is called when the command has begun: from now on it gets the keys.
 func (t *terminal) begin() {
 	if t == nil || t.typed == nil {
 		return
@@ -90,19 +90,19 @@ func (t *terminal) begin() {
 	t.makeRaw()
 }
 
-// makeRaw is called with the lock held, also where the shell changed it while we
-// were stopped.
+// makeRaw is called with the lock held, also after a stop, as the shell may have
+// changed the terminal.
 func (t *terminal) makeRaw() {
 	if !t.begun || t.over {
 		return
 	}
-	// Where it fails, the terminal went, which its signal tells.
+	// If it fails, the terminal is gone, and a signal reports that.
 	if before, err := term.MakeRaw(int(t.typed.Fd())); err == nil && t.saved == nil {
 		t.saved = before
 	}
 }
 
-// restore makes it what it was, for good.
+// restore restores the original state for the last time.
 func (t *terminal) restore() {
 	if t == nil {
 		return
@@ -120,7 +120,7 @@ func (t *terminal) unmakeRaw() {
 	}
 }
 
-// close restores it, and ends what goes on with it.
+// close restores it, and ends its goroutines.
 func (t *terminal) close() {
 	if t != nil {
 		t.restore()
@@ -128,8 +128,8 @@ func (t *terminal) close() {
 	}
 }
 
-// handle follows what happens to the terminal: it changes its size, and it is
-// taken from us, by a signal from outside, and given back.
+// handle follows the terminal's signals: its size changes, and signals from outside
+// stop and continue us.
 func (t *terminal) handle() {
 	defer close(t.done)
 	for s := range t.signals {
@@ -144,7 +144,7 @@ func (t *terminal) handle() {
 		t.mu.Unlock()
 		if t.shown {
 			select {
-			case <-t.sizes: // nobody needs the one before
+			case <-t.sizes: // only the latest size matters
 			default:
 			}
 			t.sizes <- t.size()
@@ -152,7 +152,7 @@ func (t *terminal) handle() {
 	}
 }
 
-// size is the terminal's where the output is on it, and else a common one.
+// size is the terminal's if the output goes to it, and otherwise a common one.
 func (t *terminal) size() sandbox.TerminalSize {
 	if t.shown {
 		columns, rows, err := term.GetSize(int(os.Stdout.Fd()))
@@ -163,19 +163,19 @@ func (t *terminal) size() sandbox.TerminalSize {
 	return sandbox.TerminalSize{}.Bounded()
 }
 
-// reopened is a terminal of whose reading there is an end: what is typed after
-// the command's is the shell's. The original cannot be read so, without a change
-// to what the shell reads from, too.
+// reopened is the terminal for reads that can be interrupted: keys typed after
+// the command are for the shell. The original file cannot be read that way without
+// changing it for the shell, too.
 func reopened(f *os.File) io.Reader {
 	own, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_RDONLY|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return f // another user's, or of another place
+		return f // another user's, or not found
 	}
 	return own
 }
 
-// rawWriter writes our own words where the terminal may be raw: it does not go
-// to a line's beginning by itself then.
+// rawWriter writes belljar's lines where the terminal may be raw: in raw mode a line
+// end needs a carriage return.
 type rawWriter struct {
 	terminal *terminal
 	io.Writer

@@ -73,7 +73,7 @@ func TestTerminalIsNotLentAfterTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	terminal.close() // waits for nobody, so the cancellation's own call may come later
+	terminal.close() // waits for no one, so the cancellation's own call may come later
 	terminal.begin()
 	if modes(t) != before {
 		t.Error("it is raw")

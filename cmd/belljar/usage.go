@@ -9,18 +9,18 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// tellsResult marks the subcommands whose --format json tells how a command ended.
+// tellsResult marks the subcommands whose --format json prints a command's result.
 const tellsResult = "result"
 
-// usageError is one whose cause is what the caller asked for.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() []error {
 	return []error{e.error, &sandbox.Error{Cause: sandbox.CauseInvalid}}
 }
 
-// misused tells of what kept a subcommand from being called at all, such as a flag
-// that it does not have. A program that waits for a result gets one.
+// misused reports why a subcommand could not be called, such as an unknown
+// flag. A program that waits for a JSON result gets one.
 func misused(root *cobra.Command, args []string, err error) error {
 	cmd, rest, _ := root.Find(args)
 	if _, tells := cmd.Annotations[tellsResult]; !tells {
@@ -33,7 +33,7 @@ func misused(root *cobra.Command, args []string, err error) error {
 	return show.refused(sandbox.Command{}, usageError{err})
 }
 
-// formatIn is the last --format before COMMAND: where another flag was wrong, it
+// formatIn is the last --format before COMMAND: if another flag was wrong, it
 // may not have been read yet. What follows an unknown flag may be its value.
 func formatIn(flags *pflag.FlagSet, args []string) string {
 	format := "text"
@@ -50,7 +50,7 @@ func formatIn(flags *pflag.FlagSet, args []string) string {
 	return format
 }
 
-// takesValue tells whether the next argument is the flag's value.
+// takesValue reports whether the next argument is the flag's value.
 func takesValue(flags *pflag.FlagSet, name, next string) bool {
 	flag := flags.Lookup(strings.TrimPrefix(name, "--"))
 	if !strings.HasPrefix(name, "--") { // one letter or several, of which the first that takes a value takes the rest

@@ -1,3 +1,3 @@
-// Package mcpapi is the room of the MCP tools over the same sandbox.Runner as
-// the HTTP API's. It is empty until `belljar mcp` is built.
+// Package mcpapi will hold the MCP tools over the same sandbox.Runner as
+// the HTTP API. It is empty until `belljar mcp` is built.
 package mcpapi

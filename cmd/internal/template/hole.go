@@ -8,11 +8,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Where a hole stands in a command that sh itself runs, sh may evaluate it:
-// bash has the subscript in read 'a[$(rm x)]' for an expression, and runs what
-// is in that. So it is known what the command is, and that it does not.
+// In a command that sh itself runs, sh may evaluate an argument:
+// bash reads the subscript in read 'a[$(rm x)]' as an expression, and runs the
+// command in it. So the command must be known, and known not to do that.
 
-// plain is the name of a command that is that in every shell.
+// plain is a command's name that every shell reads as it is written.
 var plain = regexp.MustCompile(`^(\[|:|[A-Za-z0-9_./@+-]+)$`)
 
 // format is the beginning of a word that is no option whatever follows.
@@ -24,10 +24,10 @@ const (
 	uses      = "sh may evaluate the arguments of NAME: write HOW"
 )
 
-// builtins are sh's own, be it dash, busybox or bash, and what one has for
-// syntax and another for a program: with how one takes arguments, or "" if it
-// does not. Not all of these evaluate their words; those that are used are worth
-// a look, and the others are not.
+// builtins are sh's own commands, for dash, busybox and bash, and what one of them reads
+// as syntax and another as a program: with how each takes arguments, or "" if it
+// does not. Some with "" would not evaluate their words either, but no template
+// needs them.
 var builtins = func() map[string]string {
 	known := map[string]string{
 		":": "any", "true": "any", "false": "any", "echo": "any", "cd": "any",
@@ -46,11 +46,11 @@ var builtins = func() map[string]string {
 	return known
 }()
 
-// unary are the tests of one word that all shells have.
+// unary are the tests of one word that all shells support.
 var unary = strings.Fields("-n -z -e -f -d -r -w -x -s -L -h")
 
-// refuses tells why a command does not take a hole in its word at i, after the
-// first; or nothing.
+// refuses says why a command cannot have a hole in its word at i, after the
+// first; "" if it can.
 func refuses(words []string, i int) string {
 	name := words[0]
 	if !plain.MatchString(name) {
@@ -62,7 +62,7 @@ func refuses(words []string, i int) string {
 	case known && how == "":
 		return strings.ReplaceAll(evaluates, "NAME", name)
 	case name == "printf":
-		takes = i > 1 && format.MatchString(words[1]) // -v NAME evaluates it; nor is a format made of arguments
+		takes = i > 1 && format.MatchString(words[1]) // -v NAME evaluates it; nor may arguments be the format
 	case name == "set":
 		takes = i > 1 && words[1] == "--"
 	case name == "test":
@@ -76,7 +76,7 @@ func refuses(words []string, i int) string {
 	return strings.NewReplacer("NAME", name, "HOW", how).Replace(uses)
 }
 
-// tests tells whether these are the words of a test that evaluates none,
+// tests reports whether these are the words of a test that evaluates none,
 // whatever the arguments are.
 func tests(words []string) bool {
 	if len(words) > 0 && words[0] == "!" {
@@ -87,7 +87,7 @@ func tests(words []string) bool {
 	}
 	for _, w := range words {
 		if strings.Contains(strings.ReplaceAll(w, hole, ""), "{") {
-			return false // it might be more words
+			return false // it might be several words
 		}
 	}
 	switch len(words) {
@@ -99,7 +99,7 @@ func tests(words []string) bool {
 	return false
 }
 
-// sources are words as they are written.
+// sources are words as written in the script.
 func sources(script string, list []*syntax.Word) []string {
 	words := make([]string, len(list))
 	for i, w := range list {

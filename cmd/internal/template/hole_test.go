@@ -130,7 +130,7 @@ func one(t *testing.T, p *Template, args string) string {
 	return commands[0].Script
 }
 
-// makes tells whether the scripts make the file in a shell.
+// makes reports whether the scripts make the file in a shell.
 func makes(t *testing.T, shell []string, mark string, scripts ...string) bool {
 	t.Helper()
 	var b strings.Builder

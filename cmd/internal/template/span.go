@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// maxSpan is the longest span, in bytes. What is longer belongs in a file.
+	// maxSpan is the longest span, in bytes. A longer script belongs in a file.
 	maxSpan = 16 << 10
 
 	// maxTries is how many closing braces may end a span, and maxRead bounds
-	// what is parsed of all to find out, in bytes.
+	// how much is parsed in total to find out, in bytes.
 	maxTries = 100
 	maxRead  = 8 << 20
 
@@ -78,7 +78,7 @@ func (f *finder) span(start int) (*span, error) {
 	return nil, at.errorf("it does not end: no } within %d bytes completes the command that begins here (pair its braces and quotes; or write \\!{ if that is text)", maxSpan)
 }
 
-// divides is where a hole begins in a span that ends within it, or -1.
+// divides is the position of a hole that begins in a span and ends after it, or -1.
 func (f *finder) divides(start, end int) int {
 	for i := max(start, end-len(hole)+1); i < end; i++ {
 		if strings.HasPrefix(f.text[i:], hole) {
@@ -128,7 +128,7 @@ func (s *span) punch(f *finder, posix surveyed, start int) error {
 	}
 }
 
-// takes finds the word that a hole there is in, if any.
+// takes returns the word that contains the hole at that position, if any.
 func (found surveyed) takes(script string, at int) (extent, bool) {
 	in := slices.IndexFunc(found.words, func(w extent) bool { return w.start <= at && at+len(hole) <= w.end })
 	if in < 0 || oddBackslashes(script[found.words[in].start:at]) {
@@ -141,25 +141,25 @@ func oddBackslashes(text string) bool {
 	return (len(text)-len(strings.TrimRight(text, `\`)))%2 == 1
 }
 
-// surveyed is what of a script matters here.
+// surveyed is what the parser found in a script.
 type surveyed struct {
-	braces int      // how many more are opened than closed, of those that are text
-	words  []extent // where one may read arguments as a word
+	braces int      // unquoted opening minus closing braces that are text
+	words  []extent // where arguments may be a word
 
 	empty     bool
-	inComment bool // it ends in one
-	joined    bool // it may do so for other readers
+	inComment bool // the script ends in a comment
+	joined    bool // other readers may see a comment there
 }
 
 type extent struct {
 	start, end int
-	why        string // they may not be there
+	why        string // why arguments are not allowed there
 }
 
-// place is where in a script a node stands.
+// place is a position in a script's syntax.
 type place struct {
-	quoted bool // braces are no syntax to anybody
-	closed bool // a quoted word would be read as something else
+	quoted bool // braces have no meaning for any shell
+	closed bool // a quoted word would change its meaning
 	word   bool // directly in a word which is an argument,
 	why    string
 }
@@ -202,7 +202,7 @@ func survey(grammar *syntax.Parser, script string) (found surveyed, err error) {
 			}
 		case *syntax.DblQuoted:
 			p.quoted = true
-		case *syntax.CmdSubst: // a backslash in backquotes is not for the script in them
+		case *syntax.CmdSubst: // a backslash in backquotes is not part of the script in them
 			p.quoted, p.word, p.closed = false, false, p.closed || n.Backquotes
 		case *syntax.ParamExp, *syntax.ArithmExp, *syntax.ArithmCmd:
 			p.closed = true

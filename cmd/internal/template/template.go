@@ -1,7 +1,7 @@
-// Package template reads prompt files for agents, in which !{COMMAND} stands for
-// what a shell command says and {{args}} for what the prompt is about.
+// Package template reads prompt files for agents, in which !{COMMAND} is replaced by
+// a shell command's output and {{args}} by what the prompt is about.
 //
-// The one rule: the file is its operator's, the arguments are anybody's. In a
+// The one rule: the file is the operator's, the arguments may be anyone's. In a
 // command they are one word, quoted, and never its program; elsewhere they are
 // text; and nothing that was filled in is read again.
 //
@@ -18,9 +18,9 @@
 //
 // sh may be dash, busybox or bash. A hole is where all of them read one word of
 // a simple command: the grammars of POSIX and of bash must agree on it, and what
-// the parser and shells are known to read differently is refused beside a hole.
+// the parser and shells are known to read differently is refused next to a hole.
 // Nor may the command be one that a shell runs itself and whose words it might
-// evaluate. What a program makes of its words is its own and the file's affair.
+// evaluate. What a program does with its arguments is the template author's concern.
 package template
 
 import (
@@ -38,16 +38,16 @@ import (
 const (
 	MaxBytes = 1 << 20
 	MaxSpans = 100
-	MaxText  = 16 << 20 // bytes of text, with the arguments, and without what commands say
+	MaxText  = 16 << 20 // bytes of text, with the arguments, but without the commands' output
 )
 
 const (
 	open   = "!{"
 	hole   = "{{args}}"
-	escape = `\` // before either: it is text
+	escape = `\` // before either, to write it as text
 )
 
-// blanked is what somebody writes who knows other templates. It is refused
+// blanked is syntax of other templates. It is refused
 // rather than left as it is.
 var (
 	blanked     = regexp.MustCompile(`\{\{([ \t]+args[ \t]*|args[ \t]+)\}\}`)
@@ -57,12 +57,12 @@ var (
 // Template is a prompt file.
 type Template struct {
 	parts []part
-	args  position // of the first hole, if there is one
+	args  position // of the first hole, if any
 }
 
 // part is a piece of the file: text, a hole or a span.
 type part struct {
-	raw  string // as it stands there
+	raw  string // as written in the file
 	text string
 	hole bool
 	span *span
@@ -71,15 +71,15 @@ type part struct {
 // span is a command.
 type span struct {
 	script string
-	holes  []int // where in it arguments go
+	holes  []int // where its arguments go
 	at     position
 }
 
-// position is where something stands in the file, as editors count: from 1, and
+// position is a place in the file, as editors count: from 1, and
 // in bytes.
 type position struct{ line, column int }
 
-// Command is a span that has its arguments.
+// Command is a span with its arguments filled in.
 type Command struct {
 	Script       string
 	Line, Column int // of the span
@@ -140,7 +140,7 @@ func (t *Template) add(p part) {
 	}
 }
 
-// next is how much text comes before the next thing that is not, and that.
+// next is how much text comes before the next thing that is not text, and what that is.
 func next(text string) (int, string) {
 	for i := range len(text) {
 		for _, kind := range []string{escape + open, escape + hole, open, hole} {
@@ -161,13 +161,13 @@ func locate(text string, at int) position {
 	return position{1 + strings.Count(text[:at], "\n"), at - strings.LastIndex(text[:at], "\n")}
 }
 
-// HasArgs tells whether arguments go anywhere.
+// HasArgs reports whether the template uses the arguments.
 func (t *Template) HasArgs() bool { return t.args != position{} }
 
-// Args is where they first go, from 1.
+// Args is where they are used first, from 1.
 func (t *Template) Args() (line, column int) { return t.args.line, t.args.column }
 
-// Commands are the commands in their order. An error says why the arguments
+// Commands are the commands in order. An error says why the arguments
 // cannot be filled in, as those of Parse do.
 func (t *Template) Commands(args string) ([]Command, error) {
 	size := 0
@@ -215,8 +215,8 @@ func (s *span) fill(args string) (string, error) {
 	return b.String(), nil
 }
 
-// quote makes one word for any shell of it, whatever stands beside it:
-// syntax.Quote leaves some as they are, and refuses line ends.
+// quote makes one word for any shell, whatever is next to it:
+// syntax.Quote leaves some text unquoted, and refuses line ends.
 func quote(args string) (string, error) {
 	for i, r := range args {
 		if notUTF8(args[i:], r) {
@@ -229,12 +229,12 @@ func quote(args string) (string, error) {
 	return "'" + strings.ReplaceAll(args, "'", `'\''`) + "'", nil
 }
 
-// notUTF8 tells what is no rune from the rune that stands for that.
+// notUTF8 distinguishes invalid UTF-8 from a real replacement character.
 func notUTF8(text string, r rune) bool {
 	return r == utf8.RuneError && !strings.HasPrefix(text, "\uFFFD")
 }
 
-// Fill is the text, with an output in the place of each command.
+// Fill is the text, with an output in place of each command.
 func (t *Template) Fill(args string, outputs []string) string {
 	var b strings.Builder
 	for _, p := range t.parts {

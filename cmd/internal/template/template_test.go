@@ -331,7 +331,7 @@ func TestShellsSeeOneWord(t *testing.T) {
 }
 
 // What stands right beside a hole does not make more of it, or less.
-func TestHolesBesideText(t *testing.T) {
+func TestHolesNextToText(t *testing.T) {
 	for text, want := range map[string]string{
 		"!{printf '%s\\n' ~{{args}}}":         "~root",
 		"!{printf '%s\\n' X={{args}}}":        "X=root",
