@@ -41,14 +41,14 @@ type Answer string
 // The answers. Any other is a denial.
 const (
 	AnswerOnce   Answer = "once"
-	AnswerAlways Answer = "always" // for these programs by these rules, until the session ends
+	AnswerAlways Answer = "always" // for these programs by these rules, until the session or, without one, the Runner ends
 	AnswerDeny   Answer = "deny"
 )
 
 // Approval is an answer, and who gave it.
 type Approval struct {
 	Answer Answer `json:"answer"`
-	By     string `json:"by"` // such as "terminal", or a token's name
+	By     string `json:"by"` // such as "terminal", or a token's name; "session" and "runner" are earlier answers
 }
 
 // Asks are the commands of the script that need an approval.

@@ -62,6 +62,7 @@ type Command struct {
 	IdleTimeout   time.Duration // limits the time without output; NoIdleTimeout turns it off
 	OnOutputLimit OutputAction
 	OnTimeout     TimeoutAction // in a session
+	Rules         Rules
 
 	// TTY gives the command a terminal, whose output is all stdout; nil means
 	// none. Resize delivers new sizes of the terminal until the command ends.
@@ -253,4 +254,18 @@ type Policy interface {
 	JudgeScript(script, dir string) Verdict
 	// Hash identifies the policy: different policies have different hashes.
 	Hash() string
+}
+
+// Rules narrow the policy for one command: it runs what both allow.
+type Rules struct {
+	Allow []string // programs or their first words, such as "git status": all others are denied
+	Deny  []string // the same, denied
+	Set   string   // what a bundled set such as "readonly" allows is allowed, too: all else is denied
+}
+
+// Narrower is a Policy that Rules can narrow.
+type Narrower interface {
+	// Narrow returns the policy that allows no more than both; zero Rules narrow nothing. An error is a
+	// *Error of CauseInvalid that names the rule.
+	Narrow(by Rules) (Policy, error)
 }

@@ -16,6 +16,7 @@ type Error struct {
 	Err     error  // the underlying error, may be nil
 
 	RetryAfter time.Duration // with CauseBusy: when there may be room
+	Judgment   *Judgment     // with CauseDenied, by a policy
 }
 
 // errorJSON is an Error as JSON, with the underlying errors' texts in the message.
@@ -24,19 +25,21 @@ type errorJSON struct {
 	Message    string  `json:"message"`
 	Hint       string  `json:"hint,omitempty"`
 	RetryAfter float64 `json:"retry_after_seconds,omitempty"`
+
+	Judgment *Judgment `json:"policy,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (e *Error) MarshalJSON() ([]byte, error) {
 	flat := ErrorOf(e)
-	return JSON(errorJSON{flat.Cause, flat.Message, flat.Hint, flat.RetryAfter.Seconds()})
+	return JSON(errorJSON{flat.Cause, flat.Message, flat.Hint, flat.RetryAfter.Seconds(), flat.Judgment})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (e *Error) UnmarshalJSON(text []byte) error {
 	var j errorJSON
 	err := json.Unmarshal(text, &j)
-	*e = Error{Cause: j.Cause, Message: j.Message, Hint: j.Hint, RetryAfter: time.Duration(j.RetryAfter * float64(time.Second))}
+	*e = Error{Cause: j.Cause, Message: j.Message, Hint: j.Hint, RetryAfter: time.Duration(j.RetryAfter * float64(time.Second)), Judgment: j.Judgment}
 	return err
 }
 
@@ -48,7 +51,7 @@ func ErrorOf(err error) *Error {
 	}
 	flat := &Error{Cause: CauseEngine, Message: err.Error()}
 	if e, ok := errors.AsType[*Error](err); ok {
-		flat.Cause, flat.RetryAfter = e.Cause, e.RetryAfter
+		flat.Cause, flat.RetryAfter, flat.Judgment = e.Cause, e.RetryAfter, e.Judgment
 		if rest, ends := strings.CutSuffix(flat.Message, " ("+e.Hint+")"); ends {
 			flat.Message, flat.Hint = rest, e.Hint
 		}

@@ -34,7 +34,8 @@ type resultHead struct {
 }
 
 type resultTail struct {
-	Error *Error `json:"error,omitempty"`
+	Error  *Error    `json:"error,omitempty"`
+	Policy *Judgment `json:"policy,omitempty"`
 	streamsJSON
 	View      *Views        `json:"view,omitempty"`
 	Screen    *Shot         `json:"screen,omitempty"`
@@ -110,7 +111,7 @@ func (r Result) WriteJSON(w io.Writer) error {
 func (r Result) tail() resultTail {
 	dropped := r.Stdout.Dropped + r.Stderr.Dropped
 	return resultTail{
-		Error: r.Error,
+		Error: r.Error, Policy: r.Policy,
 		streamsJSON: streamsJSON{
 			StdoutEncoding: r.Stdout.encoding(), StderrEncoding: r.Stderr.encoding(),
 			StdoutBytes: r.Stdout.Total, StderrBytes: r.Stderr.Total, BytesTotal: r.Stdout.Total + r.Stderr.Total,

@@ -8,6 +8,7 @@ func (r *Result) Fail(err error) {
 	switch r.Cause {
 	case CauseDenied:
 		r.Status, r.Error = StatusDenied, ErrorOf(err)
+		r.Policy, r.Error.Judgment = r.Error.Judgment, nil
 	case CauseCanceled:
 		r.Status = StatusCanceled
 	case CausePidsLimit: // it ran, and this ended it
@@ -70,10 +71,11 @@ type Result struct {
 
 	Status   Status
 	Cause    Cause
-	Message  string // one line for a person, with the limit or the next step; "" on a plain exit
-	ExitCode int    // the command's own, ExitEnded or ExitNeverRan
-	Signal   string // "SIGKILL", with CauseSignaled and CauseOOMKilled
-	Error    *Error // with StatusFatal and StatusDenied: Message in parts
+	Message  string    // one line for a person, with the limit or the next step; "" on a plain exit
+	ExitCode int       // the command's own, ExitEnded or ExitNeverRan
+	Signal   string    // "SIGKILL", with CauseSignaled and CauseOOMKilled
+	Error    *Error    // with StatusFatal and StatusDenied: Message in parts
+	Policy   *Judgment // nil where none was made
 
 	// SessionLost says why the session's container is gone, with its files and
 	// processes. It is in the result of the command that lost it, and of the

@@ -52,6 +52,25 @@ type Verdict struct {
 	Withheld []string         `json:"withheld,omitempty"` // secrets that some of these rules grant, and others do not
 }
 
+// Judgment is the decision on a command and whose it was.
+type Judgment struct {
+	Decision Decision  `json:"decision"`       // allow or deny
+	By       Decider   `json:"by"`             // the last to decide
+	Rule     string    `json:"rule,omitempty"` // that decided or asked; empty is the default
+	Reason   string    `json:"reason,omitempty"`
+	Approval *Approval `json:"approval,omitempty"` // the answer, where the rule asks
+}
+
+// Decider says who decided.
+type Decider string
+
+// The deciders.
+const (
+	ByPolicy Decider = "policy"
+	ByPerson Decider = "person" // who was asked
+	ByNobody Decider = "nobody" // no one could be asked, or no one answered: that denies
+)
+
 // Who is what decided, as messages name it: `rule "x"`, or "default".
 func (v Verdict) Who() string {
 	if v.Rule == "" {

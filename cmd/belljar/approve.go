@@ -27,7 +27,7 @@ func (y byYes) Approve(_ context.Context, q sandbox.Question) (sandbox.Approval,
 
 // byTerminal asks the person at the controlling terminal, one question at a
 // time. It never reads the command's stdin, which may come from anyone.
-type byTerminal struct{}
+type byTerminal struct{ several bool } // commands may follow, also without a session
 
 // errNoTerminal says why no one is asked.
 var errNoTerminal = &sandbox.Error{Cause: sandbox.CauseDenied, Message: "no one is available to ask",
@@ -38,7 +38,7 @@ var errNoTerminal = &sandbox.Error{Cause: sandbox.CauseDenied, Message: "no one 
 const look = 100 * time.Millisecond
 
 // Approve implements sandbox.Approver.
-func (byTerminal) Approve(ctx context.Context, q sandbox.Question) (sandbox.Approval, error) {
+func (b byTerminal) Approve(ctx context.Context, q sandbox.Question) (sandbox.Approval, error) {
 	keys, err := openKeys(ctx)
 	if err != nil {
 		return sandbox.Approval{}, err
@@ -51,11 +51,12 @@ func (byTerminal) Approve(ctx context.Context, q sandbox.Question) (sandbox.Appr
 	if columns < leastColumns {
 		return sandbox.Approval{}, tooNarrow(columns)
 	}
-	_, always := always(q.Verdict, columns)
+	q.Always = q.Always && (q.Session != "" || b.several)
+	_, always := always(q, columns)
 	always = always && q.Always
 	fmt.Fprint(os.Stderr, afresh(), question(q, columns, paint(os.Stderr, policy.Ask)))
 	for {
-		typed, err := keys.ask(ctx, q.Deadline, always)
+		typed, err := keys.ask(ctx, q, always)
 		if err != nil {
 			fmt.Fprintln(os.Stderr) // after the question
 			keys.flush()            // half an answer must not become a shell command

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"belljar/policy"
 	"belljar/sandbox"
 	"belljar/view"
 
@@ -21,6 +22,7 @@ func completeRun(cmd *cobra.Command, g *globals) {
 		"on-output-limit": {"truncate", "end"},
 		"view":            {"none", "separate", "merged"},
 		"live":            {"raw", "view"},
+		"set":             policy.Sets(),
 	}
 	for flag, values := range fixed {
 		cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))

@@ -131,13 +131,16 @@ func (k *keys) flush() {
 
 // ask writes the last line of the question and reads a line. Keys typed
 // before that answer something else.
-func (k *keys) ask(ctx context.Context, deadline time.Time, always bool) (string, error) {
+func (k *keys) ask(ctx context.Context, q sandbox.Question, always bool) (string, error) {
 	k.flush()
 	choice := "[y]es, once; [N]o"
 	if always {
 		choice = "[y]es, once; [a]lways in this session; [N]o"
+		if q.Session == "" {
+			choice = "[y]es, once; [a]lways in this template; [N]o"
+		}
 	}
-	fmt.Fprintf(os.Stderr, "%sbelljar: allow it? %s (%s left): ", afresh(), choice, sandbox.FormatDuration(time.Until(deadline).Round(time.Second)))
+	fmt.Fprintf(os.Stderr, "%sbelljar: allow it? %s (%s left): ", afresh(), choice, sandbox.FormatDuration(time.Until(q.Deadline).Round(time.Second)))
 	var typed []byte
 	for len(typed) < 256 {
 		k.tty.SetReadDeadline(time.Now().Add(look))

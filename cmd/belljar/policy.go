@@ -90,7 +90,11 @@ The exit status is 0 for every decision. check has a status for each decision.`,
 	return cmd
 }
 
-type policyFlags struct{ profile, set, dir, format string }
+type policyFlags struct {
+	profile, set, dir, format string
+
+	rules sandbox.Rules
+}
 
 func (f *policyFlags) add(cmd *cobra.Command, g *globals) {
 	flags := cmd.Flags()
@@ -101,8 +105,9 @@ func (f *policyFlags) add(cmd *cobra.Command, g *globals) {
 	cmd.RegisterFlagCompletionFunc("set", cobra.FixedCompletions(policy.Sets(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// addDir adds --dir, for judging one script.
+// addDir adds the flags for judging one script.
 func (f *policyFlags) addDir(cmd *cobra.Command) {
+	addRules(cmd.Flags(), &f.rules)
 	cmd.Flags().StringVar(&f.dir, "dir", "", "where the script starts: a `DIR` in the container, absolute or relative to the profile's working directory")
 	cmd.RegisterFlagCompletionFunc("dir", cobra.NoFileCompletions) // a directory in the container
 }
@@ -144,7 +149,11 @@ func (f *policyFlags) judging(g *globals) (func(script, dir string) policy.Verdi
 		if err != nil {
 			return nil, err
 		}
-		return commands.Judge, nil
+		p, err := policy.Rules{Commands: commands}.Narrow(f.rules)
+		if err != nil {
+			return nil, err
+		}
+		return p.JudgeScript, nil
 	}
 	c, err := g.loadConfig(nil)
 	if err != nil {
@@ -154,11 +163,15 @@ func (f *policyFlags) judging(g *globals) (func(script, dir string) policy.Verdi
 	if err != nil {
 		return nil, err
 	}
+	rules, err := p.Policy.(sandbox.Narrower).Narrow(f.rules)
+	if err != nil {
+		return nil, err
+	}
 	return func(script, dir string) policy.Verdict {
 		if !path.IsAbs(dir) {
 			dir = path.Join(p.Workdir, dir)
 		}
-		return p.Policy.JudgeScript(script, dir)
+		return rules.JudgeScript(script, dir)
 	}, nil
 }
 

@@ -60,7 +60,7 @@ func question(q sandbox.Question, columns int, colour func(string) string) strin
 	}
 	p.field("session", q.Session)
 	if q.Always {
-		text, _ := always(q.Verdict, columns)
+		text, _ := always(q, columns)
 		p.field("if always", text)
 	}
 	p.WriteByte('\n')
@@ -80,9 +80,9 @@ func reason(who string, at policy.Span, why string) string {
 
 // always says what an "always" would approve, or why it
 // is not offered: no one can approve what is not fully shown.
-func always(v sandbox.Verdict, columns int) (text string, offered bool) {
+func always(q sandbox.Question, columns int) (text string, offered bool) {
 	var list []string
-	for _, c := range v.Asks() {
+	for _, c := range q.Verdict.Asks() {
 		if len(c.Program) > longestName || len(c.Rule) > longestName {
 			return fmt.Sprintf("not available: a name is longer than %d bytes", longestName), false
 		}
@@ -92,6 +92,9 @@ func always(v sandbox.Verdict, columns int) (text string, offered bool) {
 		}
 	}
 	text = strings.Join(list, ", ") + ", until the session ends"
+	if q.Session == "" {
+		text = strings.Join(list, ", ") + ", for all commands of the template"
+	}
 	if len(rows(text, nil, max(columns, leastColumns)-1-marginField)) > maxFieldRows {
 		return "not available: it would cover more than this question shows", false
 	}

@@ -240,11 +240,11 @@ func TestQuestionAlways(t *testing.T) {
 		"a long rule":    {one("git", strings.Repeat("a", 61)), "not available: a name is longer than 60 bytes", false},
 		"many":           {many, "not available: it would cover more than this question shows", false},
 	} {
-		if text, offered := always(test.v, 80); text != test.want || offered != test.offered {
+		if text, offered := always(sandbox.Question{Verdict: test.v, Session: "dev"}, 80); text != test.want || offered != test.offered {
 			t.Errorf("%s: %v, %s", name, offered, text)
 		}
 	}
-	q := sandbox.Question{Verdict: many, Always: true}
+	q := sandbox.Question{Verdict: many, Session: "dev", Always: true}
 	if got := question(q, 80, plain); !strings.Contains(got, "  if always  not available: ") || strings.Contains(got, "until the session ends") {
 		t.Error(got)
 	}

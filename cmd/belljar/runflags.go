@@ -8,9 +8,11 @@ import (
 	"path"
 	"strings"
 
+	"belljar/policy"
 	"belljar/sandbox"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -33,6 +35,7 @@ type runFlags struct {
 
 	description string
 	yes         bool // approve everything
+	rules       sandbox.Rules
 
 	template string  // a file, or -
 	args     *string // the template's arguments
@@ -85,9 +88,17 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.file, "output-file", "", "also write all output to `FILE`, unchanged")
 	flags.StringVar(&f.description, "description", "", "`TEXT` that says what the command is for; shown in approvals and in the audit log")
 	flags.BoolVar(&f.yes, "yes", false, "approve everything that the policy asks about, and say so")
+	addRules(flags, &f.rules)
+	flags.StringVar(&f.rules.Set, "set", "", "allow only what the bundled set `NAME` allows, of what the policy allows: "+strings.Join(policy.Sets(), ", "))
 	flags.StringVar(&f.template, "template", "", "fill in the template `FILE`: replace each !{COMMAND} with the command's output; - is stdin")
 	flags.Func("args", "`TEXT` for {{args}} in the template", func(text string) error { f.args = &text; return nil })
 	flags.BoolVar(&f.parallel, "parallel", false, "run at the same time as the session's other parallel commands")
+}
+
+// addRules adds the flags of rules that narrow the policy.
+func addRules(flags *pflag.FlagSet, rules *sandbox.Rules) {
+	flags.StringArrayVar(&rules.Allow, "allow", nil, "allow only commands that match `PATTERN`, such as 'git status', of those that the policy allows; can be repeated")
+	flags.StringArrayVar(&rules.Deny, "deny", nil, "deny commands that match `PATTERN`, such as 'git push'; can be repeated")
 }
 
 // keyFlag is a flag that sets a key of the configuration.
@@ -179,7 +190,7 @@ func (f *runFlags) approver(show *printer) sandbox.Approver {
 	if f.yes {
 		return byYes{show}
 	}
-	return byTerminal{}
+	return byTerminal{several: f.template != ""}
 }
 
 // output prepares where the command's output goes.
@@ -202,7 +213,7 @@ func (f *runFlags) output(ctx context.Context, show *printer) error {
 }
 
 func (f *runFlags) command(ctx context.Context, args []string) (sandbox.Command, error) {
-	c := sandbox.Command{Script: script(args), Dir: f.dir, Description: f.description, Profile: f.profile, Session: f.session, Parallel: f.parallel, Inherit: os.Environ(), Caller: caller()}
+	c := sandbox.Command{Script: script(args), Dir: f.dir, Description: f.description, Profile: f.profile, Session: f.session, Parallel: f.parallel, Inherit: os.Environ(), Caller: caller(), Rules: f.rules}
 	switch c.Live = sandbox.LiveMode(f.live); c.Live {
 	case sandbox.LiveRaw, sandbox.LiveView:
 	default:

@@ -42,29 +42,47 @@ type sessionApproval struct {
 	adds      []record.Approved // programs that this approval allows
 }
 
-// approve asks for the approval of a command that needs one.
+// approve gets the approval of a command that needs one: from an earlier answer, or
+// from a person.
 func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdict) (sandbox.Approval, sessionApproval, error) {
-	c, p := prepared.command, prepared.profile
-	asked := alwaysScope(c, p, v)
+	c := prepared.command
+	asked := alwaysScope(c, prepared.profile, v)
 	container, before, err := l.sessionApprovals(ctx, prepared)
 	if err != nil {
 		return nobody, sessionApproval{}, err // the answer no longer matters
 	}
-	if container != "" && len(asked) > 0 && !slices.ContainsFunc(asked, func(a record.Approved) bool { return !slices.Contains(before, a) }) {
-		return sandbox.Approval{Answer: sandbox.AnswerAlways, By: "session"}, sessionApproval{container: container, earlier: true}, nil
+	by := "session"
+	if c.Session == "" {
+		by, before = "runner", l.approvals.of(c.Caller)
 	}
+	if len(asked) > 0 && !slices.ContainsFunc(asked, func(a record.Approved) bool { return !slices.Contains(before, a) }) {
+		return sandbox.Approval{Answer: sandbox.AnswerAlways, By: by}, sessionApproval{container: container, earlier: c.Session != ""}, nil
+	}
+	a, err := l.ask(ctx, prepared, v, len(asked) > 0)
+	switch {
+	case err != nil || a.Answer != sandbox.AnswerAlways:
+		return a, sessionApproval{}, err
+	case c.Session == "":
+		l.approvals.add(c.Caller, asked)
+		return a, sessionApproval{}, nil
+	}
+	return a, sessionApproval{container: container, adds: asked}, nil
+}
+
+// ask asks a person, for this once or for always.
+func (l *Local) ask(ctx context.Context, prepared *prepared, v sandbox.Verdict, always bool) (sandbox.Approval, error) {
+	c, wait := prepared.command, prepared.profile.AskTimeout
 	if l.Approver == nil {
-		return nobody, sessionApproval{}, denial(c.Script, v, "policy requires approval, but no one is available to ask")
+		return nobody, denial(c.Script, v, "policy requires approval, but no one is available to ask")
 	}
-	wait := p.AskTimeout
 	q := sandbox.Question{
 		ID: c.ID, Script: c.Script, Dir: c.Dir, Env: prepared.callerEnv, Stdin: c.Stdin != nil, Description: c.Description,
 		Image: c.Image, User: c.User, Network: c.Network, Mounts: c.Mounts, Tmpfs: c.Tmpfs, Runtime: c.Runtime, Profile: c.Profile, Session: c.Session,
-		Verdict: v, Always: c.Session != "" && len(asked) > 0, Deadline: time.Now().Add(wait),
+		Verdict: v, Always: always, Deadline: time.Now().Add(wait),
 	}
 	if l.questions.Add(1) > maxQuestions {
 		l.questions.Add(-1)
-		return nobody, sessionApproval{}, &sandbox.Error{Cause: sandbox.CauseBusy, Message: fmt.Sprintf("busy: %d commands already wait for approval", maxQuestions),
+		return nobody, &sandbox.Error{Cause: sandbox.CauseBusy, Message: fmt.Sprintf("busy: %d commands already wait for approval", maxQuestions),
 			Hint: "answer them, or retry after 1m", RetryAfter: time.Minute}
 	}
 	defer l.questions.Add(-1)
@@ -73,17 +91,17 @@ func (l *Local) approve(ctx context.Context, prepared *prepared, v sandbox.Verdi
 	a, err := l.Approver.Approve(waiting, q)
 	switch {
 	case ctx.Err() != nil:
-		return nobody, sessionApproval{}, &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command was approved"}
+		return nobody, &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command was approved"}
 	case waiting.Err() != nil:
-		return nobody, sessionApproval{}, denial(c.Script, v, fmt.Sprintf("policy requires approval, but no one answered within %s", sandbox.FormatDuration(wait)))
+		return nobody, denial(c.Script, v, fmt.Sprintf("policy requires approval, but no one answered within %s", sandbox.FormatDuration(wait)))
 	case err != nil:
-		return nobody, sessionApproval{}, askFailed(c.Script, v, err)
-	case a.Answer == sandbox.AnswerAlways && q.Always:
-		return a, sessionApproval{container: container, adds: asked}, nil
+		return nobody, askFailed(c.Script, v, err)
+	case a.Answer == sandbox.AnswerAlways && always:
+		return a, nil
 	case a.Answer == sandbox.AnswerOnce || a.Answer == sandbox.AnswerAlways:
-		return sandbox.Approval{Answer: sandbox.AnswerOnce, By: a.By}, sessionApproval{}, nil
+		return sandbox.Approval{Answer: sandbox.AnswerOnce, By: a.By}, nil
 	}
-	return sandbox.Approval{Answer: sandbox.AnswerDeny, By: a.By}, sessionApproval{}, denial(c.Script, v, "not approved")
+	return sandbox.Approval{Answer: sandbox.AnswerDeny, By: a.By}, denial(c.Script, v, "not approved")
 }
 
 // askFailed is the denial of a script that needs an approval which no one could give.

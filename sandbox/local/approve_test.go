@@ -25,6 +25,11 @@ type asking struct {
 
 func (p asking) Hash() string { return p.hash }
 
+func (p asking) Narrow(sandbox.Rules) (sandbox.Policy, error) {
+	p.hash += ", narrowed"
+	return p, nil
+}
+
 func (asking) JudgeScript(script, _ string) sandbox.Verdict {
 	v := sandbox.Verdict{Decision: sandbox.Ask, Rule: "push", Reason: "it publishes", Span: sandbox.ScriptSpan{End: len(script), Line: 1, Column: 1}}
 	for program := range strings.FieldsSeq(script) {
@@ -117,10 +122,10 @@ func TestApprove(t *testing.T) {
 		took     time.Duration
 		by       sandbox.Approval
 	}{
-		"once":                             {&approver{answer: sandbox.AnswerOnce, waits: time.Minute}, 0, nil, time.Minute, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "test"}},
-		"denied":                           {&approver{answer: sandbox.AnswerDeny}, 0, denied("not approved", explain), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "test"}},
-		"nothing":                          {&approver{}, 0, denied("not approved", explain), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "test"}},
-		"always without a session is once": {&approver{answer: sandbox.AnswerAlways}, 0, nil, 0, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "test"}},
+		"once":    {&approver{answer: sandbox.AnswerOnce, waits: time.Minute}, 0, nil, time.Minute, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "test"}},
+		"denied":  {&approver{answer: sandbox.AnswerDeny}, 0, denied("not approved", explain), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "test"}},
+		"nothing": {&approver{}, 0, denied("not approved", explain), 0, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "test"}},
+		"always":  {&approver{answer: sandbox.AnswerAlways}, 0, nil, 0, sandbox.Approval{Answer: sandbox.AnswerAlways, By: "test"}},
 		"too late": {&approver{answer: sandbox.AnswerOnce, waits: time.Hour}, 0,
 			denied("policy requires approval, but no one answered within 5m", explain), 5 * time.Minute, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}},
 		"canceled": {&approver{answer: sandbox.AnswerOnce, waits: time.Hour}, time.Minute,
@@ -144,10 +149,17 @@ func TestApprove(t *testing.T) {
 					t.Errorf("error %v, want %v", err, test.want)
 				}
 				d := written.decided(t)
+				by := sandbox.ByPerson
+				if test.by.By == "nobody" {
+					by = sandbox.ByNobody
+				}
+				if e, ok := errors.AsType[*sandbox.Error](err); ok && e.Cause == sandbox.CauseDenied && (e.Judgment == nil || e.Judgment.By != by || e.Judgment.Decision != sandbox.Deny || e.Judgment.Rule != "push") {
+					t.Errorf("judgment %+v", e.Judgment)
+				}
 				if *d.Approval != test.by || (d.Decision == sandbox.Allow) != (test.want == nil) {
 					t.Errorf("written: %v, %+v", d.Decision, *d.Approval)
 				}
-				if q := test.approver.question[0]; q.Script != "git" || q.Dir != "/work" || q.Description != "why" || q.Always || !q.Deadline.Equal(began.Add(5*time.Minute)) {
+				if q := test.approver.question[0]; q.Script != "git" || q.Dir != "/work" || q.Description != "why" || !q.Always || !q.Deadline.Equal(began.Add(5*time.Minute)) {
 					t.Errorf("asked %+v", q)
 				}
 				if prepared != nil && len(s.Specs()) > 0 {
@@ -268,9 +280,49 @@ func TestAlwaysIsOffered(t *testing.T) {
 			for _, session := range []string{"", "dev"} {
 				l.Prepare(t.Context(), sandbox.Command{Script: script, Session: session})
 			}
-			if deny.question[0].Always || deny.question[1].Always != want {
+			if deny.question[0].Always != want || deny.question[1].Always != want {
 				t.Errorf("%s: %v without a session, %v in one", script, deny.question[0].Always, deny.question[1].Always)
 			}
+		})
+	}
+}
+
+// Without a session an approval lasts as long as the Runner, for the caller that it
+// was asked for.
+func TestAlwaysWithoutASession(t *testing.T) {
+	someone := sandbox.Caller{FrontEnd: "http", Token: "one"}
+	for name, test := range map[string]struct {
+		next  sandbox.Command
+		asked bool
+	}{
+		"the same":               {next: sandbox.Command{Script: "git git", Caller: someone}},
+		"another program":        {next: sandbox.Command{Script: "git curl", Caller: someone}, asked: true},
+		"another caller":         {next: sandbox.Command{Script: "git", Caller: sandbox.Caller{FrontEnd: "http", Token: "two"}}, asked: true},
+		"in a session":           {next: sandbox.Command{Script: "git", Caller: someone, Session: "dev"}, asked: true},
+		"with a variable":        {next: sandbox.Command{Script: "git", Caller: someone, Env: []string{"GIT_DIR=/tmp"}}, asked: true},
+		"with rules of its own":  {next: sandbox.Command{Script: "git", Caller: someone, Rules: sandbox.Rules{Deny: []string{"ls"}}}, asked: true},
+		"with what is not known": {next: sandbox.Command{Script: "git $X", Caller: someone}, asked: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, nil, func(t *testing.T, s *stage) {
+				l := s.runner()
+				asks(l, &approver{answer: sandbox.AnswerAlways})
+				result := succeeds(t, l, sandbox.Command{Script: "git", Caller: someone})
+				if j := result.Policy; j == nil || j.Decision != sandbox.Allow || j.By != sandbox.ByPerson || j.Rule != "push" || *j.Approval != (sandbox.Approval{Answer: sandbox.AnswerAlways, By: "test"}) {
+					t.Errorf("judgment %+v", j)
+				}
+				deny := &approver{answer: sandbox.AnswerDeny}
+				l.Approver = deny
+				p, err := l.Prepare(t.Context(), test.next)
+				if asked := len(deny.question) > 0; asked != test.asked || asked != (err != nil) {
+					t.Errorf("asked %v, error %v", asked, err)
+				}
+				if p != nil {
+					if d := l.Auditor.(*notes).decided(t); *d.Approval != (sandbox.Approval{Answer: sandbox.AnswerAlways, By: "runner"}) {
+						t.Errorf("written: %+v", *d.Approval)
+					}
+				}
+			})
 		})
 	}
 }

@@ -44,7 +44,7 @@ func start(ctx context.Context, prepared *prepared, secrets []string) *execution
 		recipient: newRecipient(),
 		kill:      kill,
 		received:  time.Now(),
-		result:    sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Description: c.Description, Profile: c.Profile, Session: c.Session},
+		result:    sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Description: c.Description, Profile: c.Profile, Session: c.Session, Policy: prepared.judgment},
 		notices:   prepared.notices,
 	}
 	if masks := x.output.masks; masks != nil { // it is in the first event

@@ -35,6 +35,7 @@ type Local struct {
 	upkeep    *upkeep
 	admission admission
 	questions atomic.Int32 // number of questions that wait for an answer
+	approvals approvals
 	sessions  sessions
 
 	mu    sync.Mutex

@@ -25,6 +25,7 @@ type prepared struct {
 	profile   sandbox.Profile
 	secrets   []sandbox.Secret
 	approval  sessionApproval
+	judgment  *sandbox.Judgment
 	notices   []string
 	callerEnv []string // of the environment: see Question.Env
 }
@@ -44,12 +45,16 @@ func (l *Local) prepare(ctx context.Context, c sandbox.Command) (*prepared, erro
 	if err != nil {
 		return nil, err
 	}
+	if p.Policy, err = narrowed(p.Policy, c.Rules); err != nil {
+		return nil, err
+	}
 	c, callerEnv, err := l.complete(c, p)
 	if err == nil {
 		return l.judge(ctx, c, callerEnv, p)
 	}
 	if sandbox.CauseOf(err) == sandbox.CauseDenied {
-		err = l.deny(c, decisionRecord(c, sandbox.Verdict{Reason: reason(err)}, nil, p), err)
+		v := sandbox.Verdict{Reason: reason(err)}
+		err = l.deny(c, decisionRecord(c, v, nil, p), judged(err, v, nil))
 	}
 	return nil, err
 }
@@ -122,8 +127,9 @@ func (l *Local) judge(ctx context.Context, c sandbox.Command, callerEnv []string
 	}
 	c = ready.command
 	if refusal != nil {
-		return nil, l.deny(c, decisionRecord(c, v, approval, p), refusal)
+		return nil, l.deny(c, decisionRecord(c, v, approval, p), judged(refusal, v, approval))
 	}
+	ready.judgment = judgment(v, approval)
 	problem, err := l.audit(c, decisionRecord(c, v, approval, p))
 	if err != nil {
 		return nil, err

@@ -47,6 +47,11 @@ func (x *execution) maskResult() {
 	for i := range x.notices {
 		hide(&x.notices[i])
 	}
+	if j := r.Policy; j != nil {
+		masked := *j
+		hide(&masked.Reason)
+		r.Policy = &masked
+	}
 	for _, text := range []*string{&r.Message, &r.SessionLost, &r.Summary, &r.Evidence.OutputError, &r.Evidence.ListError, &r.Evidence.RemoveError} {
 		hide(text)
 	}
