@@ -13,8 +13,7 @@ import (
 // EventType is the kind of an Event.
 type EventType string
 
-// The event types. A command's events end with one EventResult. Before
-// EventStart, if it started, there are only notices.
+// The event types. Only notices come before EventStart. EventResult is the last.
 const (
 	EventStart  EventType = "start"
 	EventStdout EventType = "stdout"

@@ -23,6 +23,7 @@ type LogInfo struct {
 // LogEnd is how a command ended, and its output up to then.
 type LogEnd struct {
 	Status   Status    `json:"status"`
+	Cause    Cause     `json:"cause"`
 	ExitCode int       `json:"exit_code"`
 	Stdout   LogStream `json:"stdout"`
 	Stderr   LogStream `json:"stderr"`

@@ -28,9 +28,7 @@ in order of arrival. On a terminal, control characters are made visible: pipe th
 output into cat to get the original bytes. If a command wrote more than
 limits.output, a message on stderr says which bytes are missing.
 
---offset counts the bytes of the chosen stream, or of both streams together.
-
-The first 8 characters of an ID are enough, or more if several IDs begin with them.`
+--offset counts the bytes of the chosen stream, or of both streams together.`
 
 const logsExamples = `  belljar logs
   belljar logs 01KAJ2M4T5R7ZQ --stderr
@@ -47,7 +45,7 @@ func logsCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "logs [ID]",
 		Short:   "Print a command's output, or list the commands whose output is kept",
-		Long:    logsHelp,
+		Long:    logsHelp + shortIDs,
 		Example: logsExamples,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,9 +67,7 @@ func logsCmd(g *globals) *cobra.Command {
 			}
 			return f.print(ctx, logs, id, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return completeLogs(g, args), cobra.ShellCompDirectiveNoFileComp
-		},
+		ValidArgsFunction: completeIDs(g, 1, func(sandbox.LogInfo) bool { return true }),
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.stdout, "stdout", false, "print stdout only")
@@ -84,7 +80,7 @@ func logsCmd(g *globals) *cobra.Command {
 }
 
 // newLogs needs no engine: outputs are on this host.
-func newLogs(g *globals) (sandbox.Logs, error) {
+func newLogs(g *globals) (*local.Local, error) {
 	c, err := g.loadConfig(nil)
 	if err != nil {
 		return nil, err
@@ -127,16 +123,13 @@ func wholeID(ctx context.Context, logs sandbox.Logs, given string) (string, erro
 	return "", &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("several command IDs begin with %q", given), Hint: "write more characters, to choose one of " + strings.Join(found, ", ")}
 }
 
-func completeLogs(g *globals, args []string) (ids []string) {
-	logs, err := newLogs(g)
-	if err != nil || len(args) > 0 {
-		return nil
+// completedID is an ID with what a shell says of it.
+func completedID(l sandbox.LogInfo) string {
+	about := l.Command
+	if l.Description != "" {
+		about = l.Description
 	}
-	list, _ := logs.Logs(context.Background())
-	for _, l := range list {
-		ids = append(ids, view.SafeLine(l.ID)+"\t"+cut(l.Command, 60))
-	}
-	return ids
+	return view.SafeLine(l.ID) + "\t" + cut(about, 60)
 }
 
 func listLogs(cmd *cobra.Command, logs sandbox.Logs, f *logsFlags) error {

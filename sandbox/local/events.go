@@ -22,6 +22,7 @@ type eventQueue struct {
 	ending  chan struct{} // closed when we end the command: output no longer waits for the reader
 	ended   bool          // nothing waits for the command any more: events wait for the reader
 	dropped int64         // bytes that were not read while we ended the command
+	noticed []string      // so far, for those who come later
 }
 
 func newEventQueue(a *activity) *eventQueue {
@@ -62,7 +63,9 @@ func (q *eventQueue) offer(e sandbox.Event) bool {
 }
 
 func (q *eventQueue) notice(format string, args ...any) {
-	q.emit(sandbox.Event{Type: sandbox.EventNotice, Data: fmt.Appendf(nil, format, args...)})
+	text := fmt.Sprintf(format, args...)
+	q.noticed = append(q.noticed, text)
+	q.emit(sandbox.Event{Type: sandbox.EventNotice, Data: []byte(text)})
 }
 
 // close sends the last events.

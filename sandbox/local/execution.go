@@ -74,7 +74,10 @@ func (x *execution) Wait() (sandbox.Result, error) {
 // run takes the command from its image to its result. Cancelling ctx ends the
 // command; cancelling patient, a context that outlives ctx, hurries that end.
 func (x *execution) run(ctx, patient context.Context) {
-	err := x.runInTurn(ctx, patient)
+	err := x.openSpool()
+	if err == nil {
+		err = x.runInTurn(ctx, patient)
+	}
 	x.recipient.close()
 	x.local.admission.release()
 	if err != nil && ctx.Err() != nil && sandbox.CauseOf(err) != sandbox.CauseEngineLost {
@@ -97,6 +100,9 @@ func (x *execution) run(ctx, patient context.Context) {
 	x.maskResult()
 	if e := x.result.Evidence.RemoveError; e != "" {
 		x.notice("%s", e)
+	}
+	if err := x.keep(ctx); err != nil {
+		x.local.upkeep.log.Warn("removing old output failed", "command", x.result.ID, "error", err)
 	}
 	events := x.output.events
 	events.ended = true
@@ -154,9 +160,6 @@ func (x *execution) runInContainer(ctx, patient context.Context, session *sessio
 	}
 	x.placing = time.Now()
 	x.result.Timing.Queued = x.placing.Sub(x.received)
-	if err := x.openSpool(); err != nil {
-		return err
-	}
 	place, err := x.place(ctx, image, session)
 	if err != nil {
 		return err

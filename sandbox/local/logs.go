@@ -33,7 +33,7 @@ func (x *execution) openSpool() error {
 // shortens the slow parts.
 func (x *execution) collect(ctx context.Context) {
 	s, r := x.output.recorder.spool, &x.result
-	if err := s.End(r.Status, r.ExitCode, x.local.Spool.Age); err != nil {
+	if err := s.End(sandbox.LogEnd{Status: r.Status, Cause: r.Cause, ExitCode: r.ExitCode}, x.local.Spool.Age); err != nil {
 		x.local.upkeep.log.Warn("recording how a command ended failed", "command", r.ID, "error", err)
 	}
 	outputs, err := s.Outputs()
@@ -49,9 +49,6 @@ func (x *execution) collect(ctx context.Context) {
 			x.notice("summarizing the output failed: %v", err)
 		}
 	}
-	if err := x.closeSpool(ctx); err != nil {
-		x.local.upkeep.log.Warn("removing old output failed", "command", r.ID, "error", err)
-	}
 }
 
 // summarize waits for a free slot: these programs run on our host.
@@ -65,12 +62,16 @@ func (x *execution) summarize(ctx context.Context) (string, error) {
 	return runSummary(ctx, x.profile.Summarize, from)
 }
 
-// closeSpool leaves the output to later readers, if it may be kept.
-func (x *execution) closeSpool(ctx context.Context) error {
+// keep leaves output and result to others, if they may be kept. The result is
+// complete: those who wait for the command read it from now on.
+func (x *execution) keep(ctx context.Context) error {
 	s := x.output.recorder.spool
-	neverRan := x.result.ExitCode == sandbox.ExitNeverRan && s.Total == 0 // otherwise only its end is unknown
-	if neverRan || s.Temporary || x.local.Spool.Age == 0 {
+	if s.Temporary || x.local.Spool.Age == 0 {
 		return s.Remove()
+	}
+	err := s.Keep(spool.Ending{Result: x.result, Notices: append(x.masked(x.output.events.noticed), x.notices...)})
+	if err != nil {
+		x.notice("the result is not stored: %v", err)
 	}
 	s.Close()
 	if s.Dir == "" {
@@ -106,6 +107,20 @@ func (x *execution) views() *sandbox.Views {
 // Read implements Execution.
 func (x *execution) Read(_ context.Context, which sandbox.Stream, offset int64) (sandbox.Reader, error) {
 	return spool.NewReader(x.output.recorder.spool.LiveSource(), which, offset)
+}
+
+// Await waits until a command ended, also one of another process, and returns its result
+// and its notices. A command whose belljar died before that has CauseEngineLost. An error
+// means that nothing is kept of it, or that ctx was canceled.
+func (l *Local) Await(ctx context.Context, id string) (sandbox.Result, []string, error) {
+	if _, err := l.LogInfo(ctx, id); err != nil {
+		return sandbox.Result{}, nil, err
+	}
+	if err := l.spools().Wait(ctx, id); err != nil {
+		return sandbox.Result{}, nil, err
+	}
+	e, err := l.spools().Ending(id)
+	return e.Result, e.Notices, err
 }
 
 // Logs implements sandbox.Logs, also for the commands of other processes.

@@ -61,3 +61,14 @@ func (x *execution) maskResult() {
 		x.err = r.Error
 	}
 }
+
+// masked are texts without secrets.
+func (x *execution) masked(texts []string) (list []string) {
+	for _, text := range texts {
+		if x.output.masks != nil {
+			text, _ = x.output.masks.Text(text)
+		}
+		list = append(list, text)
+	}
+	return list
+}

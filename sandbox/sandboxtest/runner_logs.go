@@ -235,10 +235,11 @@ var runnerLogTests = map[string]func(*testing.T, *opener){
 		_, err = r.ReadLog(o.ctx, x.ID(), sandbox.Stdout, -1)
 		wantRefusal(t, "offset", err, sandbox.CauseInvalid)
 	},
-	"nothing is kept of what never ran": func(t *testing.T, o *opener) {
+	"how it ended is kept of what never ran, too": func(t *testing.T, o *opener) {
 		r := o.runner(t, func(b *Behind) { b.Fault = CreateFails })
-		r.run(t, scriptMarker)
-		if list, err := r.Logs(o.ctx); err != nil || len(list) != 0 {
+		want := r.run(t, scriptMarker)
+		list, err := r.Logs(o.ctx)
+		if err != nil || len(list) != 1 || list[0].ID != want.ID || list[0].LogEnd == nil || list[0].Status != want.Status || list[0].Cause != want.Cause || list[0].ExitCode != want.ExitCode {
 			t.Errorf("%+v, error %v", list, err)
 		}
 	},

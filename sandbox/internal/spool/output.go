@@ -62,11 +62,15 @@ func (s *Spool) output(which Stream, room int64) (o sandbox.Output, end int64, e
 
 // bytes reads a part of a stream that is kept as a whole.
 func (s *Spool) bytes(which Stream, from, to int64) ([]byte, error) {
+	return readBytes(s.storedSource(), which, from, to)
+}
+
+func readBytes(src Source, which Stream, from, to int64) ([]byte, error) {
 	p := make([]byte, 0, to-from)
 	if to == from {
 		return p, nil
 	}
-	r, err := NewReader(s.storedSource(), which.Name(), from)
+	r, err := NewReader(src, which.Name(), from)
 	if err != nil {
 		return p, err
 	}

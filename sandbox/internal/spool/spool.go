@@ -29,14 +29,15 @@ type Spool struct {
 	headRoom int64 // bytes left for beginnings
 	tailRoom int64 // bytes that both ends have together, and each a segment more
 
-	mu        sync.Mutex
-	Temporary bool // the directory goes with the command
-	note      *note
-	streams   [2]streamState
-	Total     int64 // bytes of both
-	failed    error // why nothing is kept any more
-	ended     bool
-	changed   chan struct{} // closed and replaced at each change; nil while nobody waits
+	mu         sync.Mutex
+	Temporary  bool // the directory goes with the command
+	note       *note
+	streams    [2]streamState
+	Total      int64 // bytes of both
+	failed     error // why nothing is kept any more
+	ended      bool
+	resultSize int64         // of its file
+	changed    chan struct{} // closed and replaced at each change; nil while nobody waits
 }
 
 // streamState is one stream's part of a spool.
@@ -173,7 +174,7 @@ func (s *Spool) wake() {
 
 // End says that nothing more comes, and writes down what there was. It is kept
 // for that long.
-func (s *Spool) End(status sandbox.Status, exitCode int, age time.Duration) error {
+func (s *Spool) End(end sandbox.LogEnd, age time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
@@ -184,7 +185,8 @@ func (s *Spool) End(status sandbox.Status, exitCode int, age time.Duration) erro
 	return s.note.change(func(info *sandbox.LogInfo) {
 		info.Ended = time.Now()
 		info.Expires = info.Ended.Add(age)
-		info.LogEnd = &sandbox.LogEnd{Status: status, ExitCode: exitCode, Stdout: s.streams[Stdout].log(), Stderr: s.streams[Stderr].log()}
+		end.Stdout, end.Stderr = s.streams[Stdout].log(), s.streams[Stderr].log()
+		info.LogEnd = &end
 	})
 }
 
@@ -204,6 +206,7 @@ func (s *Spool) Close() {
 
 // Size is how much of the disk it takes.
 func (s *Spool) Size() (size int64) {
+	size = s.resultSize
 	for _, k := range s.streams {
 		for _, seg := range k.segments {
 			size += seg.disk

@@ -85,7 +85,7 @@ func chunks(content *rapid.Generator[byte]) *rapid.Generator[[]byte] {
 func TestSpoolKeepsBeginningAndEnd(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s, all, limit, action := spooling(t, r, chunks(rapid.Byte()))
-		s.End(sandbox.StatusSuccess, 0, time.Hour)
+		s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
 		total := int64(len(all.merged))
 		outputs, err := s.Outputs()
 		if err != nil {
@@ -142,7 +142,7 @@ func TestSpoolCutsBetweenRunes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		text := rapid.Map(rapid.StringN(0, 30, -1), func(s string) []byte { return []byte(strings.ReplaceAll(s, "\x00", "")) })
 		s, all, _, _ := spooling(t, r, text)
-		s.End(sandbox.StatusSuccess, 0, time.Hour)
+		s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
 		outputs, err := s.Outputs()
 		if err != nil {
 			r.Fatal(err)
@@ -176,7 +176,7 @@ func TestFloodLeavesTheOthersLastWords(t *testing.T) {
 		}
 		s.Write(Stdout, line)
 	}
-	s.End(sandbox.StatusSuccess, 0, time.Hour)
+	s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
 	outputs, err := s.Outputs()
 	if err != nil || string(outputs[Stderr].Bytes()) != "the error\n" {
 		t.Errorf("%q, %v", outputs[Stderr].Bytes(), err)
@@ -234,7 +234,7 @@ func TestReadFromAnyOffset(t *testing.T) {
 			}
 			all.write(which, p)
 		}
-		s.End(sandbox.StatusSuccess, 0, time.Hour)
+		s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
 		open()
 		going.Wait()
 		for _, x := range readings {
@@ -285,7 +285,7 @@ func TestReaderWaits(t *testing.T) {
 	if c, err := r.Next(t.Context()); err != nil || string(c.Data) != "late" || c.Stream != sandbox.Stderr {
 		t.Errorf("%+v, %v", c, err)
 	}
-	go s.End(sandbox.StatusSuccess, 0, time.Hour)
+	go s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
 	if _, err := r.Next(t.Context()); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
@@ -310,7 +310,7 @@ func TestSpoolGone(t *testing.T) {
 			failures++
 		}
 	}
-	s.End(sandbox.StatusSuccess, 0, time.Hour)
+	s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
 	outputs, err := s.Outputs()
 	if failures != 1 || err == nil || !strings.Contains(err.Error(), "bytes of stdout could not be stored") {
 		t.Errorf("%d failures, %v", failures, err)
@@ -357,7 +357,7 @@ func TestSweep(t *testing.T) {
 	}
 	ended := func(id string, age time.Duration, size int) {
 		s := begin(id, age, size)
-		s.End(sandbox.StatusSuccess, 0, time.Hour-age)
+		s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour-age)
 		s.Close()
 	}
 	running := begin("running", 3*time.Hour, 30<<10)
@@ -391,7 +391,7 @@ func TestSpoolOfTheSameID(t *testing.T) {
 		t.Error("it is used twice")
 	}
 	second.Remove()
-	s.End(sandbox.StatusSuccess, 0, time.Hour)
+	s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
 	s.Close()
 	third := New(100, sandbox.OutputTruncate)
 	if err := third.Open(dir, sandbox.LogInfo{ID: "ID"}); err != nil {
@@ -408,7 +408,7 @@ func TestStrangersInTheSpool(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Write(Stdout, []byte("mine"))
-	s.End(sandbox.StatusSuccess, 0, -time.Hour)
+	s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, -time.Hour)
 	s.Close()
 	for name, text := range map[string]string{"docs/letter": "x", ".hidden/stdout.0": "x", "not an id/stdout.0": "x", "file": "x"} {
 		os.MkdirAll(filepath.Dir(filepath.Join(store.Dir, name)), 0o700)
@@ -433,7 +433,7 @@ func TestDamagedSpool(t *testing.T) {
 	os.WriteFile(s.Dir+"/stdout.5", []byte("x"), 0o600)
 	os.Symlink("/nonexistent", s.Dir+"/stdout.0000000000000004")
 	os.WriteFile(s.Dir+"/stderr.0000000000000000", bytes.Repeat([]byte{0xff}, 100), 0o600)
-	s.End(sandbox.StatusSuccess, 0, time.Hour)
+	s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
 	others := Store{Dir: filepath.Dir(s.Dir)}
 	for which, want := range map[sandbox.Stream]error{sandbox.Stdout: io.EOF, sandbox.Stderr: errDamaged} {
 		r, err := NewReader(others.FileSource("ID"), which, 0)
@@ -503,7 +503,7 @@ func TestNoteFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Write(Stdout, []byte("x"))
-	if err := s.End(sandbox.StatusCanceled, -2, 720*time.Hour); err != nil {
+	if err := s.End(sandbox.LogEnd{Status: sandbox.StatusCanceled, Cause: sandbox.CauseCanceled, ExitCode: -2}, 720*time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()

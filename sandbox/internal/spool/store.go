@@ -26,8 +26,9 @@ const (
 	maxCommand, maxCommandJSON         = 512, 2048
 	maxDescription, maxDescriptionJSON = 256, 1024
 
-	noteName  = "command.json"
-	sweptName = ".swept" // no ID begins with a dot
+	noteName   = "command.json"
+	socketName = "control.sock" // see Control
+	sweptName  = ".swept"       // no ID begins with a dot
 
 	// SweepPause is how often spools are looked through: by all processes
 	// together, since each command line would do it otherwise.
@@ -37,6 +38,9 @@ const (
 	// take that much.
 	minSize = 8 << 10
 )
+
+// ownNames are a spool's files, apart from segments.
+var ownNames = []string{noteName, resultName, newResult}
 
 // note is a spool's note, which its writer holds locked: where nobody does
 // nothing more comes.
@@ -155,8 +159,11 @@ func (s Store) All() ([]Entry, error) {
 func IsSpool(dir string) bool {
 	files, err := os.ReadDir(dir)
 	return err == nil && !slices.ContainsFunc(files, func(f fs.DirEntry) bool {
+		if f.Name() == socketName {
+			return f.Type() != fs.ModeSocket
+		}
 		stream, _, _ := strings.Cut(f.Name(), ".")
-		return f.Name() != noteName && stream != string(sandbox.Stdout) && stream != string(sandbox.Stderr) || !f.Type().IsRegular()
+		return !slices.Contains(ownNames, f.Name()) && stream != string(sandbox.Stdout) && stream != string(sandbox.Stderr) || !f.Type().IsRegular()
 	})
 }
 
