@@ -55,6 +55,7 @@ var rooms = map[string][]string{
 	"sandbox/internal/spool":  {"sandbox", "internal/ownfile", "internal/names"},
 	"sandbox/docker":          {"sandbox"},
 	"sandbox/client":          {"sandbox"},
+	"sandbox/report":          {"sandbox", "view", "internal/sniff"},
 	"sandbox/sandboxtest":     {"sandbox"},
 	"internal/enginetest":     nil,
 	"internal/hostprog":       nil,

@@ -17,7 +17,7 @@ import (
 // completeRun completes the values of run's flags.
 func completeRun(cmd *cobra.Command, g *globals) {
 	fixed := map[string][]string{
-		"format":          {"text", "json", "ndjson"},
+		"format":          {"text", "json", "ndjson", "report", "report-brief"},
 		"pull":            {"always", "missing", "never"},
 		"on-output-limit": {"truncate", "end"},
 		"view":            {"none", "separate", "merged"},

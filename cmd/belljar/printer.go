@@ -24,18 +24,19 @@ type printer struct {
 	terminal bool         // err is a terminal
 	file     *outputFile  // gets all output unchanged; nil for none
 	result   *sandbox.Result
+	report   reporter
 	broken   error // the first failure to write
 }
 
 func newPrinter(format string) (*printer, error) {
 	switch format {
-	case "text", "json", "ndjson":
+	case "text", "json", "ndjson", "report", "report-brief":
 		return &printer{
 			format: format, out: os.Stdout, err: os.Stderr, streams: [2]io.Writer{os.Stdout, os.Stderr},
-			terminal: term.IsTerminal(int(os.Stderr.Fd())),
+			terminal: term.IsTerminal(int(os.Stderr.Fd())), report: reporter{brief: format == "report-brief"},
 		}, nil
 	}
-	return nil, usagef("--format %q is unknown: use text, json or ndjson", format)
+	return nil, usagef("--format %q is unknown: use text, json, ndjson, report or report-brief", format)
 }
 
 // event shows one event. After an error, further output is
@@ -59,6 +60,8 @@ func (p *printer) event(e sandbox.Event) error {
 		}
 	case "ndjson":
 		p.broken = p.line(e)
+	default:
+		p.broken = p.report.event(p.out, e)
 	}
 	return p.broken
 }
@@ -179,6 +182,8 @@ func (p *printer) refused(c sandbox.Command, err error) error {
 		p.broken = p.line(r)
 	case "ndjson":
 		p.broken = p.line(sandbox.Event{Type: sandbox.EventResult, Seq: 1, Time: time.Now(), Result: &r})
+	case "report", "report-brief":
+		p.broken = p.report.write(p.out, r)
 	}
 	return exitError(exitStatus(r))
 }

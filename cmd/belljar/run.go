@@ -26,6 +26,10 @@ The exit status is the command's own, or
        failed, or a usage error  130  canceled
                                  137  killed: SIGKILL, memory, output limit
 
+--format report prints a text for a language model instead: what happened, why, what
+usually helps, and a bounded view of the output. report-brief leaves out what the
+caller knows. What comes first in it is belljar's, the output is at the end.
+
 With --format json or ndjson, stdout always has exactly one result with a cause,
 even if belljar fails. A wrong flag, value or sandbox.yaml has the cause
 invalid_command.
@@ -125,6 +129,9 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 	}
 	if os.Getenv("BELLJAR_HOST") != "" {
 		return errSidecar
+	}
+	if isReport(f.format) {
+		show.report.prepare(command, c, f.profile)
 	}
 	if p, ok := c.Profiles[f.profile]; ok && f.format == "text" && (!show.terminal || fill != nil) {
 		p.Summarize = sandbox.Summarize{} // no one would see the summary

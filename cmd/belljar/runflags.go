@@ -82,7 +82,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.mounts, "mount", nil, "the same, as `type=bind,source=S,target=T[,readonly]`")
 	flags.BoolVarP(&f.stdin, "interactive", "i", false, "pass stdin to the command")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i, yours")
-	flags.StringVar(&f.format, "format", "text", "output `FORMAT`: text (the command's output), json (one result) or ndjson (events)")
+	flags.StringVar(&f.format, "format", "text", "output `FORMAT`: text (the command's output), json (one result), ndjson (events), report or report-brief (for a model)")
 	flags.StringVar(&f.live, "live", string(sandbox.LiveRaw), "what events contain, by `MODE`: raw (all output) or view (the end of it, from time to time)")
 	flags.BoolVar(&f.safe, "safe", false, "make control characters in the command's output visible")
 	flags.StringVar(&f.file, "output-file", "", "also write all output to `FILE`, unchanged")

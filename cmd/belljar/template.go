@@ -22,6 +22,8 @@ func (f *runFlags) checkTemplate() error {
 		return usagef("--template writes its text to stdout: leave out --output-file")
 	case f.live != string(sandbox.LiveRaw) || f.format == "ndjson":
 		return usagef("--template prints nothing before the whole text: leave out --live and --format ndjson")
+	case isReport(f.format):
+		return usagef("--template and --format %s exclude each other: leave out one", f.format)
 	case viewed:
 		return usagef("--template always uses merged views: leave out --view")
 	}
