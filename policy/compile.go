@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"belljar/internal/limits"
 )
 
 // CommandPolicy judges scripts by compiled rules. It is safe for concurrent
@@ -125,7 +127,7 @@ func (r CommandRule) Check() (wrong []error) {
 	if strings.ContainsFunc(r.Reason, isControl) {
 		bad("reason: write one line")
 	}
-	for _, err := range r.Grant.Check() {
+	for _, err := range limits.CheckGrant(r.Grant) {
 		bad("grant.%w", err)
 	}
 	for i, name := range r.Grant.Secrets {

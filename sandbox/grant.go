@@ -3,34 +3,8 @@ package sandbox
 import (
 	"encoding/json"
 	"fmt"
-	"time"
+	"strconv"
 )
-
-// Check returns everything that is wrong with a grant, each error with its field. It
-// does not check whether the secrets exist.
-func (g Grant) Check() (wrong []error) {
-	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
-	for _, t := range []struct {
-		name string
-		d    time.Duration
-	}{{"timeout", g.Timeout}, {"idle_timeout", g.IdleTimeout}} {
-		if t.d != 0 && t.d < MinTimeout {
-			bad("%s: %v is too short: write %v or more", t.name, t.d, MinTimeout)
-		}
-	}
-	for _, l := range g.Limits.each() {
-		if l.value != 0 && l.tooLow() {
-			bad("limits.%s: %s is below the minimum of %s", l.name, l.format(l.value), l.format(l.least))
-		}
-	}
-	if g.Network != "" && g.Network != "none" {
-		bad("network: %q: a rule can only remove the network: write none", g.Network)
-	}
-	if g.Mounts != "" && g.Mounts != NoMounts && g.Mounts != ReadOnlyMounts {
-		bad("mounts: %q: write ro or none", g.Mounts)
-	}
-	return wrong
-}
 
 // Narrows describes the limits of the grant for people.
 func (g Grant) Narrows() (words []string) {
@@ -43,7 +17,7 @@ func (g Grant) Narrows() (words []string) {
 	add(g.IdleTimeout > 0, "idle timeout %s", FormatDuration(g.IdleTimeout))
 	l := g.Limits
 	add(l.Memory > 0, "memory %s", FormatSize(l.Memory))
-	add(l.CPUs > 0, "cpus %s", decimal(l.CPUs))
+	add(l.CPUs > 0, "cpus %s", strconv.FormatFloat(l.CPUs, 'f', -1, 64))
 	add(l.Pids > 0, "pids %d", l.Pids)
 	add(l.Output > 0, "output %s", FormatSize(l.Output))
 	add(l.Tmp > 0, "tmp %s", FormatSize(l.Tmp))
@@ -52,6 +26,12 @@ func (g Grant) Narrows() (words []string) {
 	add(g.Mounts == ReadOnlyMounts, "mounts read-only")
 	add(g.Mounts == NoMounts, "no mounts")
 	return words
+}
+
+// OfContainer returns the limits that apply to a container.
+func (l Limits) OfContainer() Limits {
+	l.Output = 0
+	return l
 }
 
 // Container returns the limits that apply to a container: the rest is per command.

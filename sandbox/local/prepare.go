@@ -13,6 +13,7 @@ import (
 
 	"belljar/internal/names"
 	"belljar/internal/target"
+	"belljar/internal/limits"
 	"belljar/sandbox"
 )
 
@@ -164,7 +165,7 @@ func (p *prepared) grant(v sandbox.Verdict) (err error) {
 	if len(v.Withheld) > 0 {
 		p.notice("policy withholds %s: not every command in the script has a rule that grants it", strings.Join(v.Withheld, ", "))
 	}
-	if err := p.command.Limits.Check(); err != nil {
+	if err := limits.Check(p.command.Limits); err != nil {
 		return err
 	}
 	if len(v.Commands) > 0 {

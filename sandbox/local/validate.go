@@ -10,6 +10,7 @@ import (
 
 	"belljar/internal/names"
 	"belljar/internal/target"
+	"belljar/internal/limits"
 	"belljar/sandbox"
 )
 
@@ -17,7 +18,7 @@ import (
 // before anything is made. The engine would blame the command for both.
 func validate(c sandbox.Command, p sandbox.Profile) error {
 	checks := []func() error{
-		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return names.CheckUser(c.User) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, c.Limits.Check, func() error { return checkInSession(c) }, func() error { return checkView(c) },
+		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return names.CheckUser(c.User) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, func() error { return limits.Check(c.Limits) }, func() error { return checkInSession(c) }, func() error { return checkView(c) },
 		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
 		func() error {
 			if c.IdleTimeout == sandbox.NoIdleTimeout {
