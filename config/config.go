@@ -80,7 +80,7 @@ func (c *Config) Profile(name string) (sandbox.Profile, error) {
 	p, ok := c.Profiles[name]
 	if !ok {
 		known := strings.Join(slices.Sorted(maps.Keys(c.Profiles)), ", ")
-		return p, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no profile %q", name), Hint: "known: " + known}
+		return p, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no profile %q", name), Hint: "use one of: " + known}
 	}
 	return p, nil
 }

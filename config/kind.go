@@ -47,7 +47,7 @@ func durationTo(least, most time.Duration, mostText string) kind {
 		schema: map[string]any{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, "examples": []string{"30s", "10m", "1h30m"}},
 		tags:   []string{tagString, tagInt, tagFloat},
 		scalar: func(text, _ string) (any, *Problem) {
-			if bareNumber.MatchString(text) {
+			if bareNumber.MatchString(text) && (text != "0" || least <= 0) {
 				return nil, wrong("write "+text+"s", "%s has no unit", text)
 			}
 			d, err := time.ParseDuration(text)
@@ -96,7 +96,7 @@ func sizeTo(least int64, leastText string, most int64, mostText string) kind {
 		schema: map[string]any{"type": "string", "pattern": sizePattern.String(), "examples": []string{"64KiB", "512MiB", "2GiB"}},
 		tags:   []string{tagString, tagInt, tagFloat},
 		scalar: func(text, _ string) (any, *Problem) {
-			if bareNumber.MatchString(text) {
+			if bareNumber.MatchString(text) && (text != "0" || least <= 0) {
 				return nil, wrong("write "+withUnit(text), "%s has no unit", text)
 			}
 			if !sizePattern.MatchString(text) {

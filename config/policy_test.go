@@ -89,7 +89,7 @@ func TestBadPolicy(t *testing.T) {
 		"[{name: a, commands: [b], decision: allow, grant: {timeot: 1m}}]":                      "[0].grant.timeot: unknown key (did you mean timeout?)",
 		"[{name: a, commands: [b], decision: allow, grant: {limits.pids: 5}}]":                  "[0].grant.\"limits.pids\": unknown key (did you mean limits.pids?)",
 		"[{name: a, commands: [b], decision: allow, grant: {timeout: 30}}]":                     "[0].grant.timeout: 30 has no unit (write 30s)",
-		"[{name: a, commands: [b], decision: allow, grant: {idle_timeout: 0}}]":                 "[0].grant.idle_timeout: 0 has no unit (write 0s)",
+		"[{name: a, commands: [b], decision: allow, grant: {idle_timeout: 0}}]":                 "[0].grant.idle_timeout: 0 is too short (at least 1s)",
 		"[{name: a, commands: [b], decision: allow, grant: {timeout: 1ms}}]":                    "[0].grant.timeout: 1ms is too short (at least 1s)",
 		"[{name: a, commands: [b], decision: allow, grant: {limits: {memory: 1MiB}}}]":          "[0].grant.limits.memory: 1MiB is too small (at least 6MiB)",
 		"[{name: a, commands: [b], decision: allow, grant: {limits: {pids: a}}}]":               "[0].grant.limits.pids: must be a number, not a string (write one such as 32)",

@@ -68,7 +68,7 @@ func TestBadFiles(t *testing.T) {
 		{"no user", "user: a b", `1: user: the value is neither UID:GID nor names (write UID:GID in numbers, such as 65534:65534, or names of the image, such as nobody or nobody:staff)`},
 		{"user of too many parts", "user: a:b:c", `1: user: the value is neither UID:GID nor names (write UID:GID in numbers, such as 65534:65534, or names of the image, such as nobody or nobody:staff)`},
 		{"relative workdir", "workdir: work", `1: workdir: the value is not absolute (write a path in the container, such as /work)`},
-		{"workdir of the kernel", "workdir: /work/../proc/self/fd/8", `1: workdir: the value is in a file system of the kernel (choose one such as /work)`},
+		{"workdir of the kernel", "workdir: /work/../proc/self/fd/8", `1: workdir: the value is in a file system of the kernel (choose a directory such as /work)`},
 		{"host network", "network: host", `1: network: the value shares the namespace of the host or of a container (use none, bridge or a network of the engine)`},
 		{"container's network", "network: container:x", `1: network: the value shares the namespace of the host or of a container (use none, bridge or a network of the engine)`},
 		{"variable without a value", "env:\n  set: [A=1, B]", `2: env.set[1]: the value is not NAME=value (write NAME=value, where NAME is letters, digits and _)`},

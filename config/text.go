@@ -58,7 +58,7 @@ var workdir = kind{
 		}
 		inKernel := func(dir string) bool { return policy.Within(dir, text) }
 		if slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, inKernel) {
-			return nil, wrong("choose one such as /work", "%s is in a file system of the kernel", said(text))
+			return nil, wrong("choose a directory such as /work", "%s is in a file system of the kernel", said(text))
 		}
 		return path.Clean(text), nil
 	},

@@ -44,7 +44,7 @@ func upTo[T cmp.Ordered](most T, text string) bound {
 // noNetwork: a network reaches the host's neighbours, and a cloud's credentials.
 func noNetwork(data any, _ string) (item, what string) {
 	if data != "none" {
-		return "", "is a network"
+		return "", "gives access to a network"
 	}
 	return "", ""
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/distribution/reference"
@@ -33,6 +34,8 @@ func (s *Store) Import(ctx context.Context, file, tag string) ([]sandbox.Image, 
 	}
 	info, err := os.Stat(file)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, refuse(quoted{err}, "name a file or directory that exists", "reading %q", file)
 	case err != nil:
 		return nil, refuse(quoted{err}, importHint, "reading %q", file)
 	case info.IsDir():

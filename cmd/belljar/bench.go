@@ -102,7 +102,7 @@ func benchCmd(g *globals) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&f.count, "count", "n", 20, "measure each side this `NUMBER` of times")
-	cmd.Flags().StringVar(&f.runtime, "runtime", "", "OCI runtime of both sides, such as runsc: its `NAME`")
+	cmd.Flags().StringVar(&f.runtime, "runtime", "", "`NAME` of the OCI runtime of both sides, such as runsc")
 	formatFlag(cmd, &f.format)
 	return cmd
 }
@@ -120,7 +120,7 @@ func selectTests(asked []string) ([]benchTest, error) {
 	names := benchNames(benchTests)
 	for _, name := range asked {
 		if name != "throughput" && !slices.Contains(names, name) {
-			return nil, usagef("bench has no row %q: there are %s, and throughput for those of that name", name, strings.Join(names, ", "))
+			return nil, usagef("bench has no row %q: use %s, or throughput for all of its rows", name, strings.Join(names, ", "))
 		}
 	}
 	if len(asked) == 0 {

@@ -70,7 +70,7 @@ func TestSelectTests(t *testing.T) {
 // What is wrong with the command line is said before an engine is asked.
 func TestBenchUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"nope":              `no row "nope": there are cold, warm, session, session_burst, kill, output, throughput_1,`,
+		"nope":              `no row "nope": use cold, warm, session, session_burst, kill, output, throughput_1,`,
 		"cold throughput_3": `no row "throughput_3"`,
 		"-n 0":              "-n 0 is less than 1",
 		"cold -n -1":        "-n -1 is less than 1",

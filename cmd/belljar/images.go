@@ -16,7 +16,7 @@ func imagesCmd(g *globals) *cobra.Command {
 		Short: "List, pull, build and import images",
 		Long: `List, pull, build and import the images that commands run in.
 
-Images are stored in the engine, together with those of docker. Images whose names
+Images are stored in the engine, where docker sees them, too. Images whose names
 begin with belljar/ are built on this machine and never pulled. belljar/base, the
 default, is built when it is first needed.`,
 		Args: cobra.NoArgs,
@@ -32,7 +32,8 @@ func imagesPullCmd(g *globals) *cobra.Command {
 		Short: "Pull an image from its registry",
 		Long: `Pull an image from its registry, even if an older one is present.
 
-The engine contacts the registry without a login. For a private image use` + "`docker pull`" + `, which uses docker's login, and then run with --pull missing.`,
+The engine contacts the registry without a login. For a private image use
+` + "`docker pull`" + `, which uses docker's login, and then run with --pull missing.`,
 		Example: `  belljar images pull python:3.13-slim
   belljar images pull registry.example/tools@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`,
 		Args: cobra.ExactArgs(1),

@@ -143,4 +143,9 @@ func TestMessagesAreOneLine(t *testing.T) {
 	if to.String() != "belljar: unknown command \"rn\" for \"belljar\" (did you mean run or ps?)\n" {
 		t.Errorf("%q", &to)
 	}
+	to.Reset()
+	tellError(&to, errors.New(`unknown command "x" for "belljar images ls"`))
+	if to.String() != "belljar: unknown command \"x\" for \"belljar images ls\" (see: belljar images ls --help)\n" {
+		t.Errorf("%q", &to)
+	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"belljar/config"
 	"belljar/policy"
+	"belljar/sandbox"
 	"belljar/view"
 
 	"github.com/spf13/cobra"
@@ -87,7 +88,7 @@ func (f *policyFlags) tests(ctx context.Context, g *globals, name string) (polic
 	results := policyResults{Tests: []policyResult{}}
 	data, err := readInput(ctx, name, maxPolicyTable)
 	if err != nil {
-		return results, fmt.Errorf("reading the tests: %w", err)
+		return results, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "reading the tests", Hint: "name a readable file", Err: err}
 	}
 	tests, err := config.ReadPolicyTests(name, data)
 	if err != nil {

@@ -111,7 +111,7 @@ func TestPolicyCheck(t *testing.T) {
 		{"--set readonly -- rm x", 126, "deny: default at 1:1: no rule matches \"rm\", and the default is deny\n"},
 		{"--set all ls", 125, `--set "all" is unknown: use readonly, git-readonly, build (see --help)`},
 		{"--set build --profile strict ls", 125, "--set and --profile exclude each other: leave out one (see --help)"},
-		{"--profile none ls", 125, `no profile "none" (known: default, granting, placed, strict)`},
+		{"--profile none ls", 125, `no profile "none" (use one of: default, granting, placed, strict)`},
 		{"--format xml ls", 125, `--format "xml" is unknown (use text or json)`},
 		{"", 125, "give a script, such as: belljar policy check 'git status' (see --help)"},
 	} {

@@ -168,6 +168,8 @@ func tellError(w io.Writer, err error) {
 	text, names, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n\t")
 	if names != "" {
 		text += " (did you mean " + strings.ReplaceAll(strings.TrimSpace(names), "\n\t", " or ") + "?)"
+	} else if of := strings.LastIndex(text, `" for "belljar`); of > 0 && strings.HasPrefix(text, "unknown command ") {
+		text += " (see: " + strings.Trim(text[of+len(`" for `):], `"`) + " --help)"
 	}
 	tell(w, text)
 }

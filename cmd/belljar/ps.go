@@ -24,10 +24,10 @@ const psHelp = `List the containers on this engine that belljar created, and the
   FOR    the ID of the container's command, or its session, or the profile whose
          pool keeps it warm
   USER   the user that its commands run as; in a session, that of the first command
-  ENDS   when any belljar may remove the container
+  ENDS   when any belljar process may remove the container
   OWNER  the process ID of the belljar that created it, or
          gone:    that belljar has ended; the next belljar run removes the container
-         "-":     a session's container, which needs no belljar
+         "-":     a session's container, which stays when belljar exits
          foreign: the container has belljar's labels but no valid signature of this
                   user; belljar runs nothing in it and does not remove it
   RUNS   the commands' processes; "-" means none, "?" means unknown

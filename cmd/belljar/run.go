@@ -34,7 +34,8 @@ With --format json or ndjson, stdout always has exactly one result with a cause,
 even if belljar fails. A wrong flag, value or sandbox.yaml has the cause
 invalid_command.
 
-Ctrl-C cancels the command. A second Ctrl-C kills it at once.
+Ctrl-C cancels the command: belljar lists its processes and kills them. A second
+Ctrl-C kills them without the list.
 
 If the command policy says ask, belljar asks for your approval at the terminal: once
 for each command or, if you answer "always" in a session, once for its programs
@@ -48,7 +49,8 @@ TERM is the same as yours and PAGER is cat, unless -e sets them. The idle timeou
 applies, too: --idle-timeout 0 turns it off.
 
 With --session NAME the container is kept: files and background processes stay for
-the next command, and nothing else does. Commands in a session run one at a time.
+the next command, but not variables or the directory. Commands in a session run one
+at a time.
 Redirect the output of background processes: server >log 2>&1 &. A timeout or Ctrl-C
 ends the session's container, unless you add --on-timeout command. The next command
 reports that, and gets a new container.`
@@ -86,7 +88,8 @@ With --template FILE there is no COMMAND. FILE is a text in which belljar replac
 each !{COMMAND} with the output of that command and its exit status, and {{args}}
 with --args: as one quoted word in a command, as text elsewhere. The policy judges
 all commands before the first one runs; if one is denied, none runs. belljar prints
-the text when all commands have ended, or when one cannot run after others ran.`
+the text when all commands have ended. If a later command cannot run, belljar stops
+there and prints the text so far.`
 
 // runRun shows why a command did not run, in the requested format.
 func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {

@@ -53,16 +53,16 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	for _, k := range []struct{ name, short, key, value, usage string }{
 		{"timeout", "", "timeout", "DURATION", "end the command after this long, such as 10m"},
 		{"idle-timeout", "", "idle_timeout", "DURATION", "end the command after this long without output; 0 means never"},
-		{"max-output", "", "limits.output", "SIZE", "keep this much of its output for the result, such as 16MiB"},
-		{"on-timeout", "", "on_timeout", "WHAT", "what a timeout ends in a session: its container, or only the command"},
-		{"on-output-limit", "", "on_output_limit", "ACTION", "beyond --max-output: truncate the kept output, or end the command"},
+		{"max-output", "", "limits.output", "SIZE", "keep this much of the output, such as 16MiB"},
+		{"on-timeout", "", "on_timeout", "WHAT", "what a timeout ends in a session: container (everything in it) or command"},
+		{"on-output-limit", "", "on_output_limit", "ACTION", "if there is more output than --max-output: truncate it, or end the command"},
 		{"memory", "m", "limits.memory", "SIZE", "memory and swap together, such as 512MiB"},
 		{"cpus", "", "limits.cpus", "NUMBER", "CPUs that the command can use, such as 0.5"},
 		{"pids-limit", "", "limits.pids", "NUMBER", "limit on processes and threads"},
 		{"network", "", "network", "NAME", "none, bridge or another network of the engine"},
 		{"runtime", "", "engine.runtime", "NAME", "OCI runtime, such as runsc"},
 		{"image", "", "image", "REFERENCE", "image to run in"},
-		{"pull", "", "pull", "WHEN", "pull the image: always, missing or never"},
+		{"pull", "", "pull", "WHEN", "when to pull the image: always, missing or never"},
 		{"user", "u", "user", "USER", "user to run as, never root: UID:GID, or NAME or NAME:GROUP of the image"},
 		{"view", "", "view.mode", "MODE", "views of the output in the result: none, separate or merged"},
 		{"view-bytes", "", "view.bytes", "SIZE", "limit on the text of a view, such as 32KiB: half for the beginning, half for the end"},
@@ -74,20 +74,20 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		flags.VarP(&keyFlag{f.keys, k.key, k.value}, k.name, k.short, k.usage)
 	}
 	flags.Var(&listFlag{f.keys, "tmpfs", nil}, "tmpfs", "mount a writable tmpfs at `DIR`, in addition to /tmp and /work; limits.tmp is its size")
-	flags.VarP((*workdirFlag)(f), "workdir", "w", "working directory in the container; a relative one, such as sub, is in workdir")
+	flags.VarP((*workdirFlag)(f), "workdir", "w", "working directory in the container; a relative one, such as sub, is below workdir of sandbox.yaml")
 	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "use this `PROFILE` of sandbox.yaml")
 	flags.StringArrayVarP(&f.env, "env", "e", nil, "set `K=V`, or pass K from your environment if env.allow lists it")
 	flags.StringArrayVar(&f.envFile, "env-file", nil, "set the variables in `FILE`")
-	flags.StringArrayVarP(&f.volumes, "volume", "v", nil, "mount `SOURCE:TARGET[:ro]` if mounts.allow permits it")
-	flags.StringArrayVar(&f.mounts, "mount", nil, "the same, as `type=bind,source=S,target=T[,readonly]`")
+	flags.StringArrayVarP(&f.volumes, "volume", "v", nil, "mount the host's SOURCE at TARGET, as `SOURCE:TARGET[:ro]`, if mounts.allow permits it")
+	flags.StringArrayVar(&f.mounts, "mount", nil, "the same as -v, as `type=bind,source=S,target=T[,readonly]`")
 	flags.BoolVarP(&f.stdin, "interactive", "i", false, "pass stdin to the command")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i, yours")
 	flags.StringVar(&f.format, "format", "text", "output `FORMAT`: text (the command's output), json (one result), ndjson (events), report or report-brief (for a model)")
-	flags.StringVar(&f.live, "live", string(sandbox.LiveRaw), "what events contain, by `MODE`: raw (all output) or view (the end of it, from time to time)")
+	flags.StringVar(&f.live, "live", string(sandbox.LiveRaw), "`MODE` of the events of --format ndjson: raw (all output) or view (the end of it, from time to time)")
 	flags.BoolVar(&f.safe, "safe", false, "make control characters in the command's output visible")
 	flags.StringVar(&f.file, "output-file", "", "also write all output to `FILE`, unchanged")
 	flags.StringVar(&f.description, "description", "", "`TEXT` that says what the command is for; shown in approvals and in the audit log")
-	flags.BoolVar(&f.yes, "yes", false, "approve everything that the policy asks about, and say so")
+	flags.BoolVar(&f.yes, "yes", false, "approve everything that the policy asks about; belljar reports each approval")
 	addRules(flags, &f.rules)
 	flags.StringVar(&f.rules.Set, "set", "", "allow only what the bundled set `NAME` allows, of what the policy allows: "+strings.Join(policy.Sets(), ", "))
 	flags.StringVar(&f.template, "template", "", "fill in the template `FILE`: replace each !{COMMAND} with the command's output; - is stdin")

@@ -16,8 +16,8 @@ import (
 )
 
 const sessionHelp = `A session is a container that is kept for later commands: files and background
-processes stay, and nothing else does. belljar run --session NAME creates it.
-session.idle and session.max in sandbox.yaml limit how long it lives. It keeps
+processes stay; variables and the directory do not. belljar run --session NAME creates it.
+session.idle and session.max in sandbox.yaml limit how long it is kept. It keeps
 running when belljar exits.`
 
 func sessionCmd(g *globals) *cobra.Command {

@@ -167,7 +167,7 @@ func (l *Local) profile(name string) (sandbox.Profile, error) {
 	p, ok := l.known(name)
 	if !ok {
 		known := strings.Join(slices.Sorted(maps.Keys(l.Profiles)), ", ")
-		return p, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no profile %q", name), Hint: "known: " + known}
+		return p, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no profile %q", name), Hint: "use one of: " + known}
 	}
 	return p, nil
 }

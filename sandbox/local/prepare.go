@@ -66,7 +66,7 @@ func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Comman
 	relative := c.Dir != "" && !path.IsAbs(c.Dir)
 	if relative {
 		if !filepath.IsLocal(c.Dir) {
-			return c, nil, sandbox.Invalid("name one in the workspace, such as sub/dir", "working directory %q leaves the workspace", c.Dir)
+			return c, nil, sandbox.Invalid("name a directory below it, such as sub/dir", "working directory %q is outside workdir", c.Dir)
 		}
 		c.Dir = path.Join(p.Workdir, c.Dir)
 	}
@@ -252,7 +252,7 @@ func checkWorkspace(c sandbox.Command) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return sandbox.Invalid("use an existing directory", "working directory %q does not exist in %q", c.Dir, over.Source)
 	case err != nil:
-		return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("working directory %q", c.Dir), Err: err, Hint: "it must stay in the workspace, also through links"}
+		return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("working directory %q", c.Dir), Err: err, Hint: "it must stay in workdir, also through links"}
 	case !info.IsDir():
 		return sandbox.Invalid("name a directory", "working directory %q is a file", c.Dir)
 	}

@@ -85,7 +85,7 @@ func (l *Local) RemoveSession(ctx context.Context, name string) error {
 		return err
 	}
 	if r, err := store.Read(); err == nil && r.Session == "" && !found {
-		return sandbox.Invalid("see: belljar session ls; belljar ps lists containers that are not this user's", "no session %q", name)
+		return sandbox.Invalid("see: belljar session ls; belljar ps also lists containers of other users", "no session %q", name)
 	}
 	return store.Write(&record.Record{})
 }

@@ -92,7 +92,7 @@ func TestDeadlineDuringACommand(t *testing.T) {
 func TestRemoveSession(t *testing.T) {
 	t.Run("that is not there", func(t *testing.T) {
 		bubble(t, nil, func(t *testing.T, s *stage) {
-			for name, want := range map[string]string{"dev": `no session "dev" (see: belljar session ls; belljar ps lists`, "../x": "session name", "": "session name"} {
+			for name, want := range map[string]string{"dev": `no session "dev" (see: belljar session ls; belljar ps also lists`, "../x": "session name", "": "session name"} {
 				if err := s.runner().RemoveSession(t.Context(), name); sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.HasPrefix(err.Error(), want) {
 					t.Errorf("%q: %v", name, err)
 				}

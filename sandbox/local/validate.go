@@ -77,7 +77,7 @@ func checkDir(c sandbox.Command) error {
 	// Through /proc a working directory can be a leaked descriptor of the
 	// runtime's, and so the host's file system (CVE-2024-21626).
 	if slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool { return target.Within(dir, path.Clean(c.Dir)) }) {
-		return sandbox.Invalid("choose one such as /work", "working directory %q is in a file system of the kernel", c.Dir)
+		return sandbox.Invalid("choose a directory such as /work", "working directory %q is in a file system of the kernel", c.Dir)
 	}
 	return nil
 }
