@@ -94,6 +94,7 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 		IdleTimeout:   v.IdleTimeout,
 		MaxTimeout:    v.MaxTimeout,
 		Workdir:       v.Workdir,
+		Shell:         v.Shell,
 		Tmpfs:         v.Tmpfs,
 		User:          v.User,
 		Env:           v.Env.Set,

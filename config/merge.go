@@ -114,6 +114,7 @@ type values struct {
 	Pull          sandbox.PullPolicy
 	OnOutputLimit sandbox.OutputAction `mapstructure:"on_output_limit"`
 	Workdir       string
+	Shell         string
 	Tmpfs         []string
 	User          sandbox.User
 	Env           struct{ Set, Allow []string }

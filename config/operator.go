@@ -29,7 +29,7 @@ var judging = []string{"policy.default", "policy.set", "policy.shell", "policy.r
 
 // diverting are the keys that decide which program a rule's command is, and where that
 // program can send its secrets. mounts.allow does too: see checkTargets.
-var diverting = []string{"image", "pull", "network", "user", "workdir", "tmpfs", "env.set", "env.allow"}
+var diverting = []string{"image", "pull", "network", "user", "workdir", "shell", "tmpfs", "env.set", "env.allow"}
 
 // restrictions are the keys that only the operator can set if the file is untrusted:
 // those of the host, the policy if the operator has one, and the keys that decide what

@@ -244,7 +244,7 @@ func TestUntrustedFileLoosensNoPolicy(t *testing.T) {
 			continue
 		}
 		for _, profile := range []string{"default", "a"} {
-			if v := rulesOf(t, c, profile).JudgeScript("rm x", ""); v.Decision != test.want {
+			if v := rulesOf(t, c, profile).JudgeScript("rm x", "", "sh"); v.Decision != test.want {
 				t.Errorf("%s: %s: %+v", test.name, profile, v)
 			}
 		}

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"belljar/policy"
+	"belljar/sandbox"
 )
 
 // commandPolicy has the keys policy.* of one profile.
 type commandPolicy struct {
 	Default string // "allow", "ask" or "deny"
 	Set     string // a bundled set's name, or ""
-	Shell   string // which shell sh is
+	Shell   string // which shell's language scripts are judged in; "" is the command's
 	Rules   []commandRule
 
 	AskTimeout time.Duration `mapstructure:"ask_timeout"`
@@ -49,6 +50,9 @@ func (s settings) checkPolicy() Problems {
 	}
 	if name != "" && s.value("policy.default").data == policy.Allow.String() {
 		report(set, "set policy.default to deny or ask", "%s lists what is allowed, but policy.default allows everything else", name)
+	}
+	if judged := s.value("policy.shell"); judged.data == policy.ShellBash && s.value("shell").data == sandbox.ShellSh {
+		report(judged, "add shell: bash, or leave out policy.shell", "scripts run in sh, and sh may be another shell than bash")
 	}
 	rules := s.value("policy.rules")
 	own, _ := rules.data.([]commandRule)

@@ -36,9 +36,13 @@ func TestPolicy(t *testing.T) {
 		{"policy: {default: deny, rules: [{name: e, commands: [echo], decision: allow, writes: [/work/**]}]}", "echo > /etc/x", "deny", ""},
 		{"policy: {default: deny, rules: [{name: e, commands: [mk], decision: ask, allow: [runs]}]}", "mk x", "ask", "e"},
 		{"policy: {default: deny, set: readonly}", "cat $'x'", "deny", ""},
-		{"policy: {default: deny, set: readonly, shell: bash}", "cat $'x'", "allow", "read-files"},
+		{"shell: bash\npolicy: {default: deny, set: readonly, shell: bash}", "cat $'x'", "allow", "read-files"},
+		{"shell: bash\npolicy: {default: deny, set: readonly}", "cat $'x'", "allow", "read-files"},
+		{"shell: bash\npolicy: {default: deny, set: readonly, shell: posix}", "cat $'x'", "deny", ""},
+		{"shell: auto\npolicy: {default: deny, set: readonly}", "cat $'x'", "deny", ""}, // until it is known
 	} {
-		v := rulesOf(t, mustLoad(t, test.file, Options{}), "default").JudgeScript(test.script, "")
+		c := mustLoad(t, test.file, Options{})
+		v := rulesOf(t, c, "default").JudgeScript(test.script, "", c.Profiles["default"].Shell)
 		if v.Decision.String() != test.decision || v.Rule != test.rule && test.decision != "deny" {
 			t.Errorf("%s\n%s: %v by %q: %s", test.file, test.script, v.Decision, v.Rule, v.Reason)
 		}
@@ -54,7 +58,7 @@ profiles:
   free: {policy: {default: allow, set: ""}}
 `, Options{})
 	for profile, want := range map[string]policy.Decision{"default": policy.Deny, "same": policy.Deny, "more": policy.Allow, "free": policy.Allow} {
-		if v := rulesOf(t, c, profile).JudgeScript("cat x", ""); v.Decision != want {
+		if v := rulesOf(t, c, profile).JudgeScript("cat x", "", "sh"); v.Decision != want {
 			t.Errorf("%s: %+v", profile, v)
 		}
 	}
@@ -160,11 +164,11 @@ policy:
 		Limits:  sandbox.Limits{Memory: 256 << 20, CPUs: 0.5, Pids: 32, Output: 1 << 20, Tmp: 16 << 20, Files: 64},
 		Secrets: []string{"API_KEY", "OTHER"},
 	}
-	if v := rulesOf(t, c, "default").JudgeScript("make", ""); !cmp.Equal(v.Grant, want) {
+	if v := rulesOf(t, c, "default").JudgeScript("make", "", "sh"); !cmp.Equal(v.Grant, want) {
 		t.Error(cmp.Diff(want, v.Grant))
 	}
 	want.Mounts, want.Secrets = sandbox.NoMounts, []string{"API_KEY"}
-	if v := rulesOf(t, c, "default").JudgeScript("make && deploy", ""); !cmp.Equal(v.Grant, want) {
+	if v := rulesOf(t, c, "default").JudgeScript("make && deploy", "", "sh"); !cmp.Equal(v.Grant, want) {
 		t.Error(cmp.Diff(want, v.Grant))
 	}
 }

@@ -56,6 +56,8 @@ func TestBadFiles(t *testing.T) {
 		{"list at the top", "- a", "1: must be a mapping, not a list (`belljar config schema` describes it)"},
 		{"another tag", "timeout: !me 3s", `1: timeout: must be a string, not a value with a tag (write one such as 10m)`},
 
+		{"policy's language", "policy: {default: deny, shell: bash}", "1: policy.shell: scripts run in sh, and sh may be another shell than bash (add shell: bash, or leave out policy.shell)"},
+		{"shell", "shell: zsh", "1: shell: the value is not valid (write one of sh, bash, auto)"},
 		{"version", "version: 2", "1: version: 2 is out of range (write 1)"},
 		{"pull policy", "pull: allways", `1: pull: the value is not valid (write one of always, missing, never)`},
 		{"least memory", "limits: {memory: 5MiB}", "1: limits.memory: 5MiB is too small (at least 6MiB)"},

@@ -9,11 +9,11 @@ import (
 
 // JudgeScript implements sandbox.Policy. Without Commands a script is allowed:
 // not judged.
-func (r Rules) JudgeScript(script, dir string) Verdict {
+func (r Rules) JudgeScript(script, dir, shell string) Verdict {
 	if r.Commands == nil {
 		return Verdict{Decision: Allow, Reason: "there is no command policy, so every script is allowed"}
 	}
-	return r.Commands.Judge(script, dir)
+	return r.Commands.JudgeIn(shell, script, dir)
 }
 
 // Hash implements sandbox.Policy: rules that say the same have the same, and

@@ -39,6 +39,19 @@ func (p *CommandPolicy) Judge(text, dir string) Verdict {
 	return j.verdict()
 }
 
+// JudgeIn is Judge of a script that this shell runs: bash, or whatever sh is.
+func (p *CommandPolicy) JudgeIn(shell, text, dir string) Verdict {
+	switch isBash := shell == ShellBash; {
+	case p.rules.Shell == ShellBash && !isBash:
+		return p.refuse(text, 0, "policy.shell is bash, but the command runs in "+shell+": set shell to bash, or leave out policy.shell")
+	case p.rules.Shell == "" && isBash:
+		bash := *p
+		bash.rules.Shell = ShellBash
+		return bash.Judge(text, dir)
+	}
+	return p.Judge(text, dir)
+}
+
 // dialects are the grammars a script must pass. What sh is depends on the
 // image: some read `a &> b` as one redirection and some as two commands.
 func (p *CommandPolicy) dialects() []syntax.LangVariant {

@@ -86,12 +86,12 @@ func ownRule(what, command string, i int, all []string, d Decision) CommandRule 
 }
 
 // JudgeScript implements sandbox.Policy.
-func (n narrowed) JudgeScript(script, dir string) Verdict {
-	v := n.Rules.JudgeScript(script, dir)
+func (n narrowed) JudgeScript(script, dir, shell string) Verdict {
+	v := n.Rules.JudgeScript(script, dir, shell)
 	if v.Decision == Deny {
 		return v
 	}
-	own := n.own.Judge(script, dir)
+	own := n.own.JudgeIn(shell, script, dir)
 	if own.Decision == Deny && own.Rule == "" {
 		own.Rule, own.Reason = ownRules, strings.TrimSuffix(own.Reason, ", and the default is deny")
 	}

@@ -44,7 +44,7 @@ func TestNarrow(t *testing.T) {
 		"what cannot be known":               {Rules{}, sandbox.Rules{Allow: []string{"ls"}}, `ls; "$X"`, Deny, ownRules},
 		"a file that no rule lets write":     {Rules{}, sandbox.Rules{Allow: []string{"echo"}}, "echo x > /work/y", Deny, "allow echo"},
 	} {
-		v := mustNarrow(t, test.base, test.by).JudgeScript(test.script, "/work")
+		v := mustNarrow(t, test.base, test.by).JudgeScript(test.script, "/work", "sh")
 		if v.Decision != test.want || v.Rule != test.rule {
 			t.Errorf("%s: %v by %q (%s), want %v by %q", name, v.Decision, v.Rule, v.Reason, test.want, test.rule)
 		}
@@ -82,7 +82,7 @@ func TestNarrowNeverWidens(t *testing.T) {
 		by := sandbox.Rules{Allow: pattern.Draw(t, "allow"), Deny: pattern.Draw(t, "deny"), Set: rapid.SampledFrom([]string{"", "readonly", "build", "git-readonly"}).Draw(t, "set")}
 		script := strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 1, 4).Draw(t, "script"), " ; ")
 		p := mustNarrow(t, base, by)
-		before, after := base.JudgeScript(script, "/work"), p.JudgeScript(script, "/work")
+		before, after := base.JudgeScript(script, "/work", "sh"), p.JudgeScript(script, "/work", "sh")
 		if after.Decision > before.Decision {
 			t.Fatalf("%q: %v, without them %v", script, after.Decision, before.Decision)
 		}

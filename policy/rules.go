@@ -69,7 +69,7 @@ const (
 	// ShellPOSIX is whatever the image has as sh: dash, busybox or bash. What
 	// they would not all read alike is denied.
 	ShellPOSIX = "posix"
-	// ShellBash is bash and nothing else.
+	// ShellBash is bash and nothing else, and what sandbox.Command.Shell calls it.
 	ShellBash = "bash"
 )
 
@@ -84,7 +84,7 @@ const (
 // its strictest command. Zero CommandRules deny everything.
 type CommandRules struct {
 	Default Decision      `json:"default"`          // where no rule matches
-	Shell   string        `json:"shell,omitempty"`  // ShellPOSIX, also if empty, or ShellBash
+	Shell   string        `json:"shell,omitempty"`  // ShellPOSIX or ShellBash; empty is the shell that runs the script
 	Writes  []string      `json:"writes,omitempty"` // files that any command may write, such as "/work/**"
 	Env     []string      `json:"env,omitempty"`    // variables that scripts may set for any command
 	Rules   []CommandRule `json:"rules,omitempty"`  // the first that matches decides

@@ -245,3 +245,27 @@ func TestReadingsOfAScriptWithin(t *testing.T) {
 		t.Errorf("%+v", v.Grant)
 	}
 }
+
+// A script is judged in the shell that runs it, or in a stricter language, and never
+// in another.
+func TestJudgeIn(t *testing.T) {
+	for _, test := range []struct {
+		rules, shell string
+		script       string
+		want         Decision
+	}{
+		{"", "sh", "cat $'x'", Deny}, {"", "bash", "cat $'x'", Allow}, {"", "auto", "cat $'x'", Deny}, {"", "", "cat $'x'", Deny},
+		{ShellPOSIX, "sh", "cat $'x'", Deny}, {ShellPOSIX, "bash", "cat $'x'", Deny},
+		{ShellBash, "bash", "cat $'x'", Allow}, {ShellBash, "sh", "ls", Deny}, {ShellBash, "auto", "ls", Deny}, {ShellBash, "", "ls", Deny},
+		{"", "sh", "ls", Allow}, {"", "bash", "ls", Allow}, {ShellPOSIX, "bash", "ls", Allow},
+		{"", "bash", "sh -c \"cat $'x'\"; ls", Deny}, // which is sh again
+	} {
+		p := bundled(t, "readonly", test.rules)
+		if v := p.JudgeIn(test.shell, test.script, ""); v.Decision != test.want {
+			t.Errorf("policy.shell %q, in %q: %s is %+v", test.rules, test.shell, test.script, v)
+		}
+		if test.rules == "" && p.rules.Shell != "" {
+			t.Fatal("the policy changed")
+		}
+	}
+}

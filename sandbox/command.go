@@ -19,6 +19,7 @@ type Admission struct {
 type Command struct {
 	ID     string // names the command in events, labels and results; chosen when empty
 	Script string // passed to `sh -c` unchanged; at most MaxScript bytes, without NUL
+	Shell  string // what runs it instead of sh: see ShellBash
 
 	// Dir is inside the container: absolute, or relative to the profile's
 	// working directory, which it must not leave.
@@ -89,34 +90,31 @@ const (
 	LiveView LiveMode = "view" // the end of the output, from time to time: see EventView
 )
 
+// The names and bounds of commands.
 const (
 	// DefaultProfile is the profile of a command that names none.
 	DefaultProfile = "default"
-
+	// ShellAuto is bash if the image has it, else sh.
+	ShellAuto = "auto"
+	ShellBash = "bash"
+	ShellSh   = "sh"
 	// MaxArgument is the longest argument or variable, in bytes: Linux takes none
 	// of 32 pages or more with its closing NUL (MAX_ARG_STRLEN, execve(2)).
 	MaxArgument = 32*4096 - 1
-
 	// MaxScript is the longest script, in bytes, less what the environment takes.
 	// The kernel gives arguments and environment together 2 MiB, a quarter of an
 	// 8 MiB stack (execve(2)); the rest is for what the engine adds.
 	MaxScript = 2<<20 - 64<<10
-
 	// MaxDescription is the longest description, in bytes.
 	MaxDescription = 1000
-
 	// MaxEnviron bounds a command's environment as a whole, in bytes.
 	MaxEnviron = 1 << 20
-
 	// MinTimeout is the shortest timeout of either kind.
 	MinTimeout = time.Second
-
 	// NoIdleTimeout is the idle timeout that never passes.
 	NoIdleTimeout = time.Duration(-1)
-
 	// NoQueue is the Admission.MaxQueued with which no command waits for others.
 	NoQueue = -1
-
 	// NoPool is the PoolSize.Max that turns a pool off.
 	NoPool = -1
 )
@@ -193,6 +191,7 @@ type Profile struct {
 	IdleTimeout   time.Duration // NoIdleTimeout: none
 	MaxTimeout    time.Duration
 	Workdir       string
+	Shell         string
 	Tmpfs         []string // directories in memory, in addition to /tmp and /work
 	User          User
 	Env           []string // "NAME=value", set for every command; empty, not nil, is none
@@ -250,8 +249,8 @@ type Policy interface {
 	// Writable says whether a mount could let commands write to that
 	// directory of the host.
 	Writable(dir string) bool
-	// JudgeScript decides about a script that starts in dir, and says why.
-	JudgeScript(script, dir string) Verdict
+	// JudgeScript decides about a script that a shell runs in dir, and says why.
+	JudgeScript(script, dir, shell string) Verdict
 	// Hash identifies the policy: different policies have different hashes.
 	Hash() string
 }

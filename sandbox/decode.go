@@ -21,7 +21,7 @@ func (r *Result) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	*r = Result{
-		ID: j.ID, Command: j.Command, Dir: j.Dir, Description: j.Description, Profile: j.Profile, Session: j.Session, User: User{Name: j.UserName}, SessionLost: j.Lost,
+		ID: j.ID, Command: j.Command, Dir: j.Dir, Shell: j.Shell, Description: j.Description, Profile: j.Profile, Session: j.Session, User: User{Name: j.UserName}, SessionLost: j.Lost,
 		Status: j.Status, Cause: j.Cause, Message: j.Message, ExitCode: j.ExitCode, Signal: j.Signal, Error: j.Error, Policy: j.Policy,
 		Stdout: Output{Total: j.StdoutBytes, Lines: j.StdoutLines, SHA256: j.StdoutSHA256},
 		Stderr: Output{Total: j.StderrBytes, Lines: j.StderrLines, SHA256: j.StderrSHA256},

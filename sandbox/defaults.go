@@ -23,6 +23,7 @@ func Defaults() Settings {
 			IdleTimeout:   3 * time.Minute,
 			MaxTimeout:    time.Hour,
 			Workdir:       "/work",
+			Shell:         ShellSh,
 			User:          User{UID: 65534, GID: 65534},
 			Env:           []string{"LANG=C.UTF-8"},
 			Limits:        Limits{Memory: 512 << 20, CPUs: 1, Pids: 128, Output: 16 << 20, Tmp: 64 << 20, Files: 1024},

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"slices"
 	"time"
 )
@@ -25,6 +26,8 @@ type Engine interface {
 	// within the image. Nothing of the image runs. What is not a regular file, or is
 	// larger than most, is a *Error of CauseImage.
 	Files(ctx context.Context, image Image, names []string, most int64) ([][]byte, error)
+	// Modes are those of an image's files, or ModeIrregular; of links, with ModeSymlink.
+	Modes(ctx context.Context, image Image, names []string) ([]fs.FileMode, error)
 }
 
 // Container is one container and what runs in it.
@@ -78,6 +81,7 @@ type Running interface {
 // Exec is a process to start: `sh -c Script`, see ShellArgs.
 type Exec struct {
 	Script string
+	Shell  string // "" is ShellSh
 	Dir    string
 	Env    []string // "NAME=value", complete
 	User   User

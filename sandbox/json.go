@@ -20,6 +20,7 @@ type resultHead struct {
 	ID          string `json:"id"`
 	Command     string `json:"command"`
 	Dir         string `json:"dir"`
+	Shell       string `json:"shell"`
 	Description string `json:"description,omitempty"`
 	Profile     string `json:"profile"`
 	Session     string `json:"session"`
@@ -90,7 +91,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 // that is valid UTF-8 without NULs is a string, any other is base64.
 func (r Result) WriteJSON(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	head, err := JSON(resultHead{r.ID, r.Command, r.Dir, r.Description, r.Profile, r.Session, r.User.Numbers(), r.User.Name, r.SessionLost, r.Status, r.Cause, r.Message, r.ExitCode, r.Signal})
+	head, err := JSON(resultHead{r.ID, r.Command, r.Dir, r.Shell, r.Description, r.Profile, r.Session, r.User.Numbers(), r.User.Name, r.SessionLost, r.Status, r.Cause, r.Message, r.ExitCode, r.Signal})
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // full is a result with every field set, the optional ones included.
 func full() sandbox.Result {
 	return sandbox.Result{
-		ID: "01JTEST", Command: "make <test> && echo \"done\"", Dir: "/work", Description: "build <all>", Profile: "default",
+		ID: "01JTEST", Command: "make <test> && echo \"done\"", Dir: "/work", Shell: "bash", Description: "build <all>", Profile: "default",
 		Session: "build", User: sandbox.User{UID: 1000, GID: 50, Name: "dev:staff"}, SessionLost: "command 01JLAST: still running after 1m0s (timeout)",
 		Status: sandbox.StatusError, Cause: sandbox.CauseOOMKilled, Message: "killed for want of memory", ExitCode: 137, Signal: "SIGKILL",
 		Error:  &sandbox.Error{Cause: sandbox.CauseBusy, Message: "busy: <many>", Hint: "retry after 1.5s", RetryAfter: 1500 * time.Millisecond},
@@ -86,7 +86,7 @@ func TestJSONGolden(t *testing.T) {
 
 // contract are the keys of the result that callers rely on, in their order.
 // Beside them there may only be the optional ones.
-const contract = `id command dir profile session user status cause message exit_code signal
+const contract = `id command dir shell profile session user status cause message exit_code signal
 stdout stderr stdout_encoding stderr_encoding stdout_bytes stderr_bytes bytes_total stdout_sha256 stderr_sha256
 stdout_lines stderr_lines truncated dropped_bytes binary
 lingering evidence resources timing container`

@@ -64,6 +64,7 @@ type Result struct {
 	ID          string
 	Command     string
 	Dir         string
+	Shell       string // that ran it: ShellSh or ShellBash
 	Description string
 	Profile     string
 	Session     string

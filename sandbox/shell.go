@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// ShellArgs are what follows `sh -c` to run a script: the script itself. A script
-// longer than one argument may be is split, after a script that joins the parts
-// and leaves no other trace: $0 is sh, and there is no $1.
-func ShellArgs(script string) []string { return shellArgs(script, MaxArgument) }
+// ShellArgs are what follows `sh -c` to run a script: the script itself. A script longer
+// than one argument may be is split, after a script that joins the parts and leaves no trace.
+func ShellArgs(shell, script string) []string { return shellArgs(shell, script, MaxArgument) }
 
-func shellArgs(script string, most int) []string {
+func shellArgs(shell, script string, most int) []string {
 	if len(script) <= most {
 		return []string{script}
 	}
 	var join strings.Builder
-	args := []string{"", "sh"}
+	args := []string{"", shell}
 	for i := 1; script != ""; i++ {
 		n := cut(script, most)
 		fmt.Fprintf(&join, "${%d}", i)

@@ -24,7 +24,7 @@ func TestShellArgs(t *testing.T) {
 		{strings.Repeat("ü", 8), 3, 10},
 		{strings.Repeat("\x80", 16), 4, 6},
 	} {
-		args := shellArgs(c.script, c.most)
+		args := shellArgs("sh", c.script, c.most)
 		if len(args) != c.want {
 			t.Errorf("%d bytes by %d: %d arguments", len(c.script), c.most, len(args))
 		}
@@ -39,7 +39,14 @@ func TestShellArgs(t *testing.T) {
 	}
 	about := []string{`echo "$0 $# $* $- $PWD $?"; `, "set -e; false; echo not reached\n", "trap 'echo bye' EXIT; exit 7\n", "#\n", "\n\n", "cat\n", "false; ", "set | while read -r l; do :; done; ",
 		"f() { echo f $# $1; }; f a b\n", "cat <<'X'\nin a document\nX\n", `echo "${IFS}"; `, "return 3\n", "read -r l; echo \"$l\"\n", "kill -TERM $$\n", "\\\n", "'\n", "$(", ") ", "}\n"}
-	for _, s := range shelltest.Shells(t) {
+	shells := shelltest.Shells(t)
+	for _, s := range shells {
+		if s.Name == ShellBash { // and by its own name
+			s.Bin = ""
+			shells = append(shells, s)
+		}
+	}
+	for _, s := range shells {
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 150 {
 			var script strings.Builder
@@ -63,8 +70,12 @@ func TestShellArgs(t *testing.T) {
 // runIn is what a script says and exits with, in pieces of at most that many bytes.
 func runIn(t *testing.T, s shelltest.Shell, script string, most int) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), s.Path, slices.Concat([]string{"-c"}, shellArgs(script, most))...)
-	cmd.Args[0], cmd.Dir, cmd.Env = "sh", "/", []string{"PATH=" + s.Bin + ":/usr/bin:/bin"}
+	name := ShellSh
+	if s.Bin == "" {
+		name = ShellBash
+	}
+	cmd := exec.CommandContext(t.Context(), s.Path, slices.Concat([]string{"-c"}, shellArgs(name, script, most))...)
+	cmd.Args[0], cmd.Dir, cmd.Env = name, "/", []string{"PATH=" + s.Bin + ":/usr/bin:/bin"}
 	cmd.Stdin = strings.NewReader("some\ninput\n")
 	out, err := cmd.Output()
 	if cmd.ProcessState == nil {

@@ -153,7 +153,7 @@ func (f *policyFlags) judging(g *globals) (func(script, dir string) policy.Verdi
 		if err != nil {
 			return nil, err
 		}
-		return p.JudgeScript, nil
+		return func(script, dir string) policy.Verdict { return p.JudgeScript(script, dir, sandbox.ShellSh) }, nil
 	}
 	c, err := g.loadConfig(nil)
 	if err != nil {
@@ -171,7 +171,7 @@ func (f *policyFlags) judging(g *globals) (func(script, dir string) policy.Verdi
 		if !path.IsAbs(dir) {
 			dir = path.Join(p.Workdir, dir)
 		}
-		return rules.JudgeScript(script, dir)
+		return rules.JudgeScript(script, dir, p.Shell)
 	}, nil
 }
 

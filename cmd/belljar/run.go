@@ -13,7 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const runHelp = `Run one command as "sh -c" in a new, locked-down container.
+const runHelp = `Run one command as "sh -c" in a new, locked-down container; --shell bash or auto
+chooses another shell.
 
 A single argument is a shell script. Several arguments are a program and its
 arguments: belljar quotes and joins them. Script and environment can have 1.9 MiB
@@ -45,7 +46,7 @@ denied.
 
 With -t the command gets a terminal, and its stdout and stderr are one stream. With
 -it it is your terminal: keys such as Ctrl-C, Ctrl-Z and Ctrl-D go to the command.
-TERM is the same as yours and PAGER is cat, unless -e sets them. The idle timeout
+TERM is the same as yours and pagers are cat, unless -e sets them. The idle timeout
 applies, too: --idle-timeout 0 turns it off.
 
 With --session NAME the container is kept: files and background processes stay for

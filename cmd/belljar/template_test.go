@@ -27,7 +27,7 @@ func (alwaysAsks) AllowEnv(string) bool           { return true }
 func (alwaysAsks) CheckMount(sandbox.Mount) error { return nil }
 func (alwaysAsks) Writable(string) bool           { return false }
 
-func (alwaysAsks) JudgeScript(_, _ string) sandbox.Verdict {
+func (alwaysAsks) JudgeScript(_, _, _ string) sandbox.Verdict {
 	return sandbox.Verdict{
 		Decision: sandbox.Ask, Rule: "all", Reason: "it asks",
 		Commands: []sandbox.CommandVerdict{{Decision: sandbox.Ask, Rule: "all", Program: "x"}},

@@ -183,6 +183,9 @@ func (r *running) copy(ctx context.Context, x sandbox.Exec) {
 		if strings.Contains(text.String(), `exec: "sh": `) || r.box.noShell(context.Background(), r.foundNothing()) {
 			r.start = noShellError(nil, r.box.spec)
 		}
+		if strings.Contains(text.String(), `exec: "bash": `) {
+			r.start = engineError(nil, "bash is not on the command's PATH").as(sandbox.CauseInvalid).hint("leave PATH out of the variables, or use --shell sh")
+		}
 		return
 	}
 	if x.TTY != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -17,14 +18,68 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// Files implements sandbox.Engine. The engine reads them from a container that
-// is never started, and is removed afterwards.
+// Files implements sandbox.Engine.
 func (e *Engine) Files(ctx context.Context, image sandbox.Image, names []string, most int64) (files [][]byte, err error) {
+	err = e.inImage(ctx, image, func(ctx context.Context, id string) error {
+		for _, name := range names {
+			text, err := e.readFile(ctx, id, name, most)
+			if err != nil {
+				return engineError(err, "reading %s of image %q", name, image.Reference).as(sandbox.CauseImage).hint("write UID:GID in numbers")
+			}
+			files = append(files, text)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return files, nil
+}
+
+// Modes implements sandbox.Engine.
+func (e *Engine) Modes(ctx context.Context, image sandbox.Image, names []string) (modes []fs.FileMode, err error) {
+	err = e.inImage(ctx, image, func(ctx context.Context, id string) error {
+		for _, name := range names {
+			mode, err := e.mode(ctx, id, name)
+			if err != nil {
+				return engineError(err, "looking for %q in image %q", name, image.Reference).as(sandbox.CauseImage).hint("see: belljar doctor")
+			}
+			modes = append(modes, mode)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return modes, nil
+}
+
+// mode is that of a file of a container. What a link leads to, and all links in the way,
+// are the engine's to follow, within the container. An endless link, and a path through
+// a file, are an internal error to it.
+func (e *Engine) mode(ctx context.Context, id, name string) (mode fs.FileMode, err error) {
+	about, err := e.client.ContainerStatPath(ctx, id, name)
+	if err == nil && about.Mode&fs.ModeSymlink != 0 {
+		mode = fs.ModeSymlink
+		about, err = e.client.ContainerStatPath(ctx, id, about.LinkTarget)
+	}
+	switch {
+	case errdefs.IsNotFound(err):
+		return mode | fs.ModeIrregular, nil
+	case errdefs.IsInternal(err):
+		return fs.ModeSymlink | fs.ModeIrregular, nil
+	}
+	return mode | about.Mode, err
+}
+
+// inImage calls look with a container of the image that is never started: it is made for
+// that, and removed.
+func (e *Engine) inImage(ctx context.Context, image sandbox.Image, look func(ctx context.Context, id string) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout)
 	defer cancel()
 	about, err := e.client.ImageInspect(ctx, image.ID)
 	if err != nil {
-		return nil, engineError(err, "inspecting image %q", image.Reference).as(sandbox.CauseImage).hint("run the command again")
+		return engineError(err, "inspecting image %q", image.Reference).as(sandbox.CauseImage).hint("run the command again")
 	}
 	if about.Config != nil { // otherwise the engine would copy them to its disk
 		image.Volumes = slices.Sorted(maps.Keys(about.Config.Volumes))
@@ -36,13 +91,13 @@ func (e *Engine) Files(ctx context.Context, image sandbox.Image, names []string,
 	}
 	host, err := hostConfig(spec)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	patient, end := outlive(ctx, grace)
 	defer end()
 	id, unguard, err := e.createContainer(ctx, patient, spec, host)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() {
 		failed := e.forceRemove(ctx, id)
@@ -51,14 +106,7 @@ func (e *Engine) Files(ctx context.Context, image sandbox.Image, names []string,
 		}
 		err = errors.Join(err, failed)
 	}()
-	for _, name := range names {
-		text, err := e.readFile(ctx, id, name, most)
-		if err != nil {
-			return nil, engineError(err, "reading %s of image %q", name, image.Reference).as(sandbox.CauseImage).hint("write UID:GID in numbers")
-		}
-		files = append(files, text)
-	}
-	return files, nil
+	return look(ctx, id)
 }
 
 // readFile reads a file of a container, nil where there is none. The engine resolves

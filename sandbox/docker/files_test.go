@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
+
+const link0, none = fs.ModeSymlink, fs.ModeIrregular
 
 // An image's files can be anything. Only what is a bounded regular file
 // of the image is read.
@@ -69,6 +72,14 @@ func TestFilesAreHostile(t *testing.T) {
 		files, err := engine.Files(t.Context(), image, []string{name}, 1<<10)
 		if sandbox.CauseOf(err) != sandbox.CauseImage || files != nil || !strings.Contains(fmt.Sprint(err), want) || !strings.Contains(fmt.Sprint(err), "write UID:GID in numbers") {
 			t.Errorf("%s is %q, error %v", name, files, err)
+		}
+	}
+	names := []string{"/etc/plain", "/etc/dir", "/etc/fifo", "/etc/zero", "/etc/link", "/etc/chain", "/etc/up", "/way/out", "/way", "/etc/todir", "/etc/host", "/etc/proc", "/etc/loop", "/etc/plain/x", "/etc/none/x", "/../etc/plain", "/", "/etc/a\nb"}
+	types := []fs.FileMode{0, fs.ModeDir, fs.ModeNamedPipe, fs.ModeDevice | fs.ModeCharDevice, link0, link0, link0, link0, fs.ModeDir | link0, fs.ModeDir | link0, none | link0, none | link0, none | link0, none | link0, none, 0, fs.ModeDir, none}
+	for i, name := range names {
+		modes, err := engine.Modes(t.Context(), image, []string{name})
+		if err != nil || len(modes) != 1 || modes[0].Type() != types[i] {
+			t.Errorf("%q is %v, want %v, error %v", name, modes, types[i], err)
 		}
 	}
 	// All of it again, as of a session whose image is known by its ID alone.

@@ -81,9 +81,12 @@ func containerConfig(spec sandbox.Spec, labels map[string]string) *container.Con
 // environ unsets the image's variables: a name without a value does that. PATH, which
 // nearly every image sets, gets the engine's default back: without one the
 // runtime finds no sh. HOME is where every command may write: the image's HOME may
-// be missing, or on its read-only root.
+// be missing, or on its read-only root. The others keep programs from drawing, paging
+// and asking where no one sees it; a command's own variables replace them. They are set
+// on the container so that no gate has to read them with each command.
 func environ(image sandbox.Image) []string {
-	return append(slices.Clone(image.EnvNames), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp")
+	return append(slices.Clone(image.EnvNames), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp",
+		"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GH_PAGER=cat", "MANPAGER=cat", "SYSTEMD_PAGER=cat", "GIT_TERMINAL_PROMPT=0")
 }
 
 // hostConfig is the lock-down. Every line of it has a test that looks from

@@ -280,7 +280,7 @@ func TestLockdownOverridesTheImage(t *testing.T) {
 		name   string
 		checks []check
 	}{
-		{"ENV", []check{{"env | sort | grep -v -e ^HOSTNAME= -e ^SHLVL= -e ^OLDPWD=", "HOME=/tmp\nPATH=/bin\nPWD=/work\nSECRET=s3cret-value"}}},
+		{"ENV", []check{{"env | sort | grep -v -e ^HOSTNAME= -e ^SHLVL= -e ^OLDPWD=", "GH_PAGER=cat\nGIT_PAGER=cat\nGIT_TERMINAL_PROMPT=0\nHOME=/tmp\nMANPAGER=cat\nPAGER=cat\nPATH=/bin\nPWD=/work\nSECRET=s3cret-value\nSYSTEMD_PAGER=cat\nTERM=dumb"}}},
 		{"ENV of the keeper", []check{{"id -u", "65534"}}},
 		{"USER, and users named as numbers", []check{{"id -u; id -g", "65534\n65534"}}},
 		{"set-user-ID programs", []check{{"ls -l /bin/suid/busybox | cut -c1-10; /bin/suid/busybox id -u", "-rwsr-xr-x\n65534"}}},

@@ -34,7 +34,7 @@ import (
 func nastyImage(t *testing.T, engine *docker.Engine) sandbox.Image {
 	t.Helper()
 	return loadImage(t, engine, nastyTree(t), v1.Config{
-		Env:  []string{"EVIL=1", "PATH=/evil", "LD_PRELOAD=/evil.so", "ENV=/evil.sh", "HOME=/evil", "HOSTNAME=evil"},
+		Env:  []string{"EVIL=1", "PATH=/evil", "LD_PRELOAD=/evil.so", "ENV=/evil.sh", "HOME=/evil", "TERM=evil", "PAGER=/evil", "GIT_PAGER=/evil", "HOSTNAME=evil"},
 		User: "0:0", Entrypoint: []string{"/evil"}, Cmd: []string{"evil"}, WorkingDir: "/evil", StopSignal: "SIGWINCH",
 		Healthcheck:  &v1.HealthConfig{Test: []string{"CMD", "/bin/touch", "/tmp/healthy"}, Interval: time.Second},
 		Volumes:      map[string]struct{}{"/data": {}, "/work/volume/": {}},

@@ -3,6 +3,7 @@ package docker
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -19,7 +20,7 @@ import (
 // the size only while the process runs: too late for a short command, and for others'
 // first look at it (moby#35407; API 1.42 takes the size at the start, 1.41 does not).
 // It needs nothing but sh.
-const terminalScript = `echo ` + terminalReady + `; read -r _ || exit 1; echo ` + terminalSet + `; exec sh -c "$@"`
+const terminalScript = `echo ` + terminalReady + `; read -r _ || exit 1; echo ` + terminalSet + `; exec "$0" -c "$@"`
 
 const (
 	terminalReady = "belljar: ready"
@@ -36,8 +37,10 @@ const (
 
 // execOptions are those of a command.
 func execOptions(x sandbox.Exec) container.ExecOptions {
+	shell := cmp.Or(x.Shell, sandbox.ShellSh)
+	args := sandbox.ShellArgs(shell, x.Script)
 	options := container.ExecOptions{
-		Cmd:          append([]string{"sh", "-c"}, sandbox.ShellArgs(x.Script)...),
+		Cmd:          append([]string{shell, "-c"}, args...),
 		User:         fmt.Sprintf("%d:%d", x.User.UID, x.User.GID),
 		WorkingDir:   x.Dir,
 		Env:          x.Env,
@@ -47,7 +50,7 @@ func execOptions(x sandbox.Exec) container.ExecOptions {
 	}
 	if x.TTY != nil {
 		options.Tty, options.AttachStdin = true, true
-		options.Cmd = append([]string{"sh", "-c", terminalScript, "sh"}, sandbox.ShellArgs(x.Script)...)
+		options.Cmd = append([]string{"sh", "-c", terminalScript, shell}, args...)
 		options.DetachKeys = noDetachKeys()
 	}
 	return options

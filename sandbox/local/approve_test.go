@@ -30,7 +30,7 @@ func (p asking) Narrow(sandbox.Rules) (sandbox.Policy, error) {
 	return p, nil
 }
 
-func (asking) JudgeScript(script, _ string) sandbox.Verdict {
+func (asking) JudgeScript(script, _, _ string) sandbox.Verdict {
 	v := sandbox.Verdict{Decision: sandbox.Ask, Rule: "push", Reason: "it publishes", Span: sandbox.ScriptSpan{End: len(script), Line: 1, Column: 1}}
 	for program := range strings.FieldsSeq(script) {
 		c := sandbox.CommandVerdict{Decision: sandbox.Ask, Rule: "push", Program: program}

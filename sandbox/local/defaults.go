@@ -37,6 +37,7 @@ func profileDefaults(p sandbox.Profile) sandbox.Profile {
 	setDefault(&p.Timeout, min(d.Timeout, p.MaxTimeout))
 	setDefault(&p.IdleTimeout, min(d.IdleTimeout, p.MaxTimeout))
 	setDefault(&p.Workdir, d.Workdir)
+	setDefault(&p.Shell, d.Shell)
 	setDefault(&p.User, d.User)
 	if p.Env == nil {
 		p.Env = d.Env

@@ -10,7 +10,7 @@ import (
 	"belljar/sandbox"
 )
 
-// environ is the command's whole environment: what a terminal sets, the profile's
+// environ is the command's environment beyond the container's: what a terminal sets, the profile's
 // variables, then the caller's that the policy allows, then those that the command sets.
 // callerEnv lists the variables that the caller asked for: as "NAME=value",
 // or as "NAME" where the value was taken from the caller's environment.
@@ -28,7 +28,7 @@ func environ(c sandbox.Command, p sandbox.Profile) (all, callerEnv []string, err
 
 	env, callers := map[string]string{}, map[string]string{}
 	if c.TTY != nil {
-		env["TERM"], env["PAGER"] = terminalName(inherited["TERM"]), "cat"
+		env["TERM"], env["PAGER"], env["GIT_TERMINAL_PROMPT"] = terminalName(inherited["TERM"]), "cat", "1"
 	}
 	for _, kv := range p.Env {
 		name, value, _ := strings.Cut(kv, "=")

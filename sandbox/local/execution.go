@@ -26,8 +26,9 @@ type execution struct {
 	output    *output
 	recipient *recipient
 	kill      context.CancelFunc
-	received  time.Time // when the runner took the command
-	placing   time.Time // when the search for its container began
+	received  time.Time     // when the runner took the command
+	placing   time.Time     // when the search for its container began
+	image     sandbox.Image // of its container or session
 	result    sandbox.Result
 	notices   []string // to be sent before the result
 	err       error
@@ -44,7 +45,7 @@ func start(ctx context.Context, prepared *prepared, secrets []string) *execution
 		recipient: newRecipient(),
 		kill:      kill,
 		received:  time.Now(),
-		result:    sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Description: c.Description, Profile: c.Profile, Session: c.Session, Policy: prepared.judgment},
+		result:    sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Shell: c.Shell, Description: c.Description, Profile: c.Profile, Session: c.Session, Policy: prepared.judgment},
 		notices:   prepared.notices,
 	}
 	if masks := x.output.masks; masks != nil { // it is in the first event
@@ -154,6 +155,10 @@ func (x *execution) runInContainer(ctx, patient context.Context, session *sessio
 		return err
 	}
 	if session == nil {
+		x.image = image
+		if err := x.local.upkeep.checkShell(ctx, x.command, image); err != nil {
+			return err
+		}
 		if err := x.resolveUser(ctx, image); err != nil {
 			return err
 		}
@@ -167,6 +172,9 @@ func (x *execution) runInContainer(ctx, patient context.Context, session *sessio
 	x.result.Container = place.Info()
 	err = x.runInPlace(ctx, patient, place)
 	x.recipient.close()
+	if err == nil {
+		x.explainNoBash(ctx)
+	}
 	x.apply(place.Leave(patient, x.result, err))
 	return err
 }
@@ -182,7 +190,7 @@ func (x *execution) place(ctx context.Context, image sandbox.Image, session *ses
 		return x.cold(ctx, spec)
 	}
 	p, found, err := session.open(ctx, image)
-	x.result.User = found.user
+	x.result.User, x.image = found.user, found.image
 	if found.lost != "" {
 		x.result.SessionLost = found.lost
 		x.output.events.notice("session %q was lost, including its files and processes: %s; creating a new container", x.command.Session, found.lost)

@@ -186,6 +186,7 @@ func commandDefaults(c sandbox.Command, p sandbox.Profile) sandbox.Command {
 	setDefault(&c.ID, newID())
 	setDefault(&c.Profile, sandbox.DefaultProfile)
 	setDefault(&c.Dir, p.Workdir)
+	setDefault(&c.Shell, p.Shell)
 	setDefault(&c.Image, p.Image)
 	setDefault(&c.Pull, p.Pull)
 	setDefault(&c.User, p.User)

@@ -69,7 +69,7 @@ func (b *base) Start(ctx, patient context.Context, stdout, stderr io.Writer) (pr
 	defer cancel()
 	c := b.command
 	running, err := b.box.Exec(execCtx, sandbox.Exec{
-		Script: c.Script, Dir: c.Dir, Env: c.Env, User: c.User, Stdin: c.Stdin, TTY: c.TTY,
+		Script: c.Script, Shell: c.Shell, Dir: c.Dir, Env: c.Env, User: c.User, Stdin: c.Stdin, TTY: c.TTY,
 		Stdout: stdout, Stderr: stderr,
 	})
 	if err != nil {

@@ -51,6 +51,9 @@ func (l *Local) prepare(ctx context.Context, c sandbox.Command) (*prepared, erro
 	}
 	c, callerEnv, err := l.complete(c, p)
 	if err == nil {
+		c, err = l.chooseShell(ctx, c)
+	}
+	if err == nil {
 		return l.judge(ctx, c, callerEnv, p)
 	}
 	if sandbox.CauseOf(err) == sandbox.CauseDenied {
@@ -151,7 +154,7 @@ func (l *Local) verdict(c sandbox.Command, p sandbox.Profile) (sandbox.Verdict, 
 	if p.Policy == nil {
 		return sandbox.Verdict{Decision: sandbox.Allow, Reason: "the profile has no policy"}, nil
 	}
-	return p.Policy.JudgeScript(c.Script, c.Dir), nil
+	return p.Policy.JudgeScript(c.Script, c.Dir, c.Shell), nil
 }
 
 // grant reduces the command to what the policy allows, or refuses what is impossible

@@ -155,7 +155,7 @@ func (p policy) CheckMount(sandbox.Mount) error { return nil }
 
 func (p policy) Hash() string { return "hash" }
 
-func (p policy) JudgeScript(script, _ string) sandbox.Verdict {
+func (p policy) JudgeScript(script, _, _ string) sandbox.Verdict {
 	switch script {
 	case p.denied:
 		return sandbox.Verdict{Rule: "no"}

@@ -10,8 +10,9 @@ import (
 
 // opened is what opening a session found, also if it failed.
 type opened struct {
-	user sandbox.User // the command's, with its numbers; zero where they are unknown
-	lost string       // why the session's previous container is gone
+	user  sandbox.User  // the command's, with its numbers; zero where they are unknown
+	image sandbox.Image // the container's
+	lost  string        // why the session's previous container is gone
 }
 
 // open gives the command its place in the session's container, with a gate.
@@ -98,7 +99,10 @@ func (t *sessionTurn) findOrCreate(ctx context.Context, r *record.Record, image 
 	} else if r.Container != "" {
 		found.lost = r.LostReason(time.Now())
 	}
-	p.command = t.command
+	p.command, found.image = t.command, image
+	if err = t.local.upkeep.checkShell(ctx, t.command, image); err != nil {
+		return found, err
+	}
 	if p.command.User, err = t.local.upkeep.user(ctx, image, t.command.User); err != nil {
 		return found, err
 	}

@@ -98,7 +98,7 @@ func (permissive) Writable(string) bool { return false }
 
 func (permissive) Hash() string { return "" }
 
-func (permissive) JudgeScript(string, string) sandbox.Verdict {
+func (permissive) JudgeScript(string, string, string) sandbox.Verdict {
 	return sandbox.Verdict{Decision: sandbox.Allow}
 }
 

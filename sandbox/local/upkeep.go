@@ -25,6 +25,7 @@ type upkeep struct {
 	engine    sandbox.Engine
 	images    *imageCache
 	users     users
+	files     imageModes
 	log       *slog.Logger
 	makers    chan struct{}   // one slot for each warm container that is being made
 	summaries chan struct{}   // one slot for each program on this host that summarizes an output

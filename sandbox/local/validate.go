@@ -18,7 +18,7 @@ import (
 // before anything is made. The engine would blame the command for both.
 func validate(c sandbox.Command, p sandbox.Profile) error {
 	checks := []func() error{
-		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return names.CheckUser(c.User) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, func() error { return limits.Check(c.Limits) }, func() error { return checkInSession(c) }, func() error { return checkView(c) },
+		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return checkShell(c) }, func() error { return names.CheckUser(c.User) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, func() error { return limits.Check(c.Limits) }, func() error { return checkInSession(c) }, func() error { return checkView(c) },
 		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
 		func() error {
 			if c.IdleTimeout == sandbox.NoIdleTimeout {
@@ -43,6 +43,13 @@ func checkScript(c sandbox.Command) error {
 		return sandbox.Invalid("a shell script cannot contain one; use printf '\\000' to output one", "command has a NUL byte at offset %d", strings.IndexByte(c.Script, 0))
 	case len(c.Script) > sandbox.MaxScript:
 		return sandbox.Invalid(hintFile, "command is %d bytes long, over the limit of %d", len(c.Script), sandbox.MaxScript)
+	}
+	return nil
+}
+
+func checkShell(c sandbox.Command) error {
+	if !slices.Contains([]string{sandbox.ShellSh, sandbox.ShellBash, sandbox.ShellAuto}, c.Shell) {
+		return sandbox.Invalid("use sh, bash or auto", "shell %.80q is unknown", c.Shell)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (verdict) Writable(string) bool { return false }
 
 func (verdict) Hash() string { return "hash" }
 
-func (v verdict) JudgeScript(string, string) sandbox.Verdict { return sandbox.Verdict(v) }
+func (v verdict) JudgeScript(string, string, string) sandbox.Verdict { return sandbox.Verdict(v) }
 
 // Under rules that allow ls, a caller's PATH of its own made `ls` another program.
 func TestJudgedCommandsAreNotSteered(t *testing.T) {

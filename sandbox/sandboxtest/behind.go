@@ -88,7 +88,7 @@ func (Judge) Writable(string) bool { return false }
 func (Judge) Hash() string { return "judge" }
 
 // JudgeScript implements sandbox.Policy.
-func (Judge) JudgeScript(script, _ string) sandbox.Verdict {
+func (Judge) JudgeScript(script, _, _ string) sandbox.Verdict {
 	v := sandbox.Verdict{Decision: sandbox.Allow, Span: sandbox.ScriptSpan{End: len(script), Line: 1, Column: 1}}
 	switch {
 	case strings.HasPrefix(script, scriptDenied):

@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -55,7 +56,7 @@ func (c *Container) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, 
 		play = func(*Proc) int { return 126 }
 	}
 	in := stdinOf(x)
-	p, err := c.start("sh -c "+x.Script, 0, x, newPipe(x), in, play)
+	p, err := c.start(cmp.Or(x.Shell, sandbox.ShellSh)+" -c "+x.Script, 0, x, newPipe(x), in, play)
 	if err != nil {
 		in.stop()
 		return nil, err

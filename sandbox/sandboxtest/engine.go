@@ -23,6 +23,8 @@ package sandboxtest
 import (
 	"context"
 	"fmt"
+	"io/fs"
+	"path"
 	"slices"
 	"sync"
 	"time"
@@ -57,10 +59,11 @@ type Engine struct {
 	Gate func(p *Proc) int
 
 	// Etc are the files of every image, by their paths; nil has those of
-	// belljar/base.
+	// belljar/base. Those in a bin directory are programs. Their directories are all
+	// that there are.
 	Etc map[string]string
 
-	OnCreate, OnExec, OnProcesses, OnCounters, OnSignal, OnRemove, OnSessions, OnAdopt, OnResize, OnFiles Fault
+	OnCreate, OnExec, OnProcesses, OnCounters, OnSignal, OnRemove, OnSessions, OnAdopt, OnResize, OnFiles, OnModes Fault
 	// OnAnswer strikes where a gate is asked whether it is there. It says
 	// nothing any more where that fails.
 	OnAnswer Fault
@@ -128,10 +131,7 @@ func (e *Engine) Files(ctx context.Context, _ sandbox.Image, names []string, _ i
 	if err := e.OnFiles.strike(ctx); err != nil {
 		return nil, err
 	}
-	etc := e.Etc
-	if etc == nil {
-		etc = map[string]string{"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/work:/bin/sh\n", "/etc/group": "root:x:0:\nnogroup:x:65534:\n"}
-	}
+	etc := e.etc()
 	files := make([][]byte, len(names))
 	for i, name := range names {
 		if text, ok := etc[name]; ok {
@@ -139,6 +139,38 @@ func (e *Engine) Files(ctx context.Context, _ sandbox.Image, names []string, _ i
 		}
 	}
 	return files, nil
+}
+
+func (e *Engine) etc() map[string]string {
+	if e.Etc != nil {
+		return e.Etc
+	}
+	return map[string]string{"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/work:/bin/sh\n", "/etc/group": "root:x:0:\nnogroup:x:65534:\n", "/bin/sh": ""}
+}
+
+// Modes implements sandbox.Engine.
+func (e *Engine) Modes(ctx context.Context, _ sandbox.Image, names []string) ([]fs.FileMode, error) {
+	if err := e.OnModes.strike(ctx); err != nil {
+		return nil, err
+	}
+	known := map[string]fs.FileMode{"/": fs.ModeDir | 0o755}
+	for name := range e.etc() {
+		known[name] = 0o644
+		if path.Base(path.Dir(name)) == "bin" {
+			known[name] = 0o755
+		}
+		for dir := path.Dir(name); dir != "/"; dir = path.Dir(dir) {
+			known[dir] = fs.ModeDir | 0o755
+		}
+	}
+	modes := make([]fs.FileMode, len(names))
+	for i, name := range names {
+		modes[i] = fs.ModeIrregular
+		if mode, ok := known[path.Clean(name)]; ok {
+			modes[i] = mode
+		}
+	}
+	return modes, nil
 }
 
 // strike is the fault's turn. A call whose context has ended fails anyway.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+
+	"belljar/sandbox"
 )
 
 // isGate tells whether a script is not a command, but waits for one.
@@ -55,13 +57,19 @@ func (e *Engine) obey(p *Proc, line string) int {
 			p.Env = append(p.Env, told.word())
 		}
 	}
-	if told.has(";x ") {
+	p.Shell = sandbox.ShellSh
+	switch {
+	case told.has(";x "):
 		p.Stdin = strings.NewReader("")
-	} else {
+	case told.has(";y "):
+		p.Shell, p.Stdin = sandbox.ShellBash, strings.NewReader("")
+	case told.has(";j "):
+		p.Shell = sandbox.ShellBash
+	default:
 		told.skip(";i ")
 	}
 	p.Script = told.word()
-	if told.has(" 'sh' ") { // see sandbox.ShellArgs
+	if told.has(" '" + p.Shell + "' ") { // see sandbox.ShellArgs
 		for p.Script = told.word(); told.has(" "); {
 			p.Script += told.word()
 		}
@@ -75,7 +83,7 @@ func (e *Engine) obey(p *Proc, line string) int {
 	}
 	p.Dir = dir
 	p.box.mu.Lock()
-	p.command = "sh -c " + p.Script
+	p.command = p.Shell + " -c " + p.Script
 	p.box.mu.Unlock()
 	fmt.Fprintln(p.Stdout)
 	return e.play(p.Script)(p)

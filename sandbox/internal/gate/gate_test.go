@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,13 +22,36 @@ import (
 )
 
 // shell is one that gates are tried with.
-type shell struct{ shelltest.Shell }
+type shell struct {
+	shelltest.Shell
+	bash string // what the command is run by instead, or ""
+}
 
 func shells(t testing.TB) (list []shell) {
+	bash := shelltest.Commands(t)["bash"]
 	for _, s := range shelltest.Shells(t) {
-		list = append(list, shell{s})
+		list = append(list, shell{s, ""})
+		if bash == nil {
+			continue
+		}
+		with := s
+		with.Bin = t.TempDir()
+		for name, path := range map[string]string{"sh": s.Path, "bash": bash[0]} {
+			if err := os.Symlink(path, filepath.Join(with.Bin, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list = append(list, shell{with, bash[0]})
 	}
 	return list
+}
+
+// runs is the command's shell.
+func (s shell) runs() string {
+	if s.bash != "" {
+		return sandbox.ShellBash
+	}
+	return sandbox.ShellSh
 }
 
 // tells is the beginning of a script that says what it has become, and never
@@ -53,11 +77,16 @@ type ran struct {
 // start runs `sh -c script` as an engine does.
 func (s shell) start(t *testing.T, script, dir string, env []string, stdin string) ran {
 	t.Helper()
+	return s.startAs(t, s.Path, sandbox.ShellSh, script, dir, env, stdin)
+}
+
+func (s shell) startAs(t *testing.T, path, name, script, dir string, env []string, stdin string) ran {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	c := exec.CommandContext(ctx, s.Path)
-	c.Args, c.Dir, c.Env = []string{"sh", "-c", script}, dir, env
+	c := exec.CommandContext(ctx, path)
+	c.Args, c.Dir, c.Env = []string{name, "-c", script}, dir, env
 	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(stdin), &stdout, &stderr
 	err := c.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
@@ -74,7 +103,7 @@ func (s shell) cold(t *testing.T, c sandbox.Command, base []string, stdin string
 		name, _, _ := strings.Cut(kv, "=")
 		env[name] = kv
 	}
-	return s.start(t, c.Script, c.Dir, slices.Collect(maps.Values(env)), stdin).parsed(s)
+	return s.startAs(t, cmp.Or(s.bash, s.Path), s.runs(), c.Script, c.Dir, slices.Collect(maps.Values(env)), stdin).parsed(s)
 }
 
 var gateWords = regexp.MustCompile(`\A[0-9]+\n\n\n`)
@@ -115,7 +144,7 @@ func (r ran) parsed(s shell) ran {
 		}
 		// bash tells everything that it execs where that is, and how deep. The
 		// bash that the command is makes both anew: 0 is as good as unset.
-		if s.Name != "bash" || kv != "_="+s.Bin+"/sh" && kv != "SHLVL=0" {
+		if s.Name != "bash" || kv != "_="+s.Bin+"/"+s.runs() && kv != "SHLVL=0" {
 			r.Env = append(r.Env, kv)
 		}
 	}

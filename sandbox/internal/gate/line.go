@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -46,12 +47,18 @@ func Line(c sandbox.Command, most int) (string, bool) {
 	if len(c.Env) > 0 {
 		b.WriteString(" 2>&3")
 	}
-	if c.Stdin == nil {
-		b.WriteString(";x ")
-	} else {
-		b.WriteString(";i ")
+	become := "xi"
+	if c.Shell == sandbox.ShellBash {
+		become = "yj"
 	}
-	for i, arg := range sandbox.ShellArgs(c.Script) {
+	b.WriteByte(';')
+	if c.Stdin == nil {
+		b.WriteByte(become[0])
+	} else {
+		b.WriteByte(become[1])
+	}
+	b.WriteByte(' ')
+	for i, arg := range sandbox.ShellArgs(cmp.Or(c.Shell, sandbox.ShellSh), c.Script) {
 		if i > 0 {
 			b.WriteByte(' ')
 		}

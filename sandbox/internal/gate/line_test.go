@@ -97,7 +97,7 @@ func FuzzDelivery(f *testing.F) {
 		defer os.RemoveAll(root + "/d")
 		for _, s := range all {
 			base := []string{"PATH=" + s.Bin, "HOSTNAME=box"}
-			c := sandbox.Command{Dir: dir, Script: s.tells() + script}
+			c := sandbox.Command{Dir: dir, Script: s.tells() + script, Shell: s.runs()}
 			for _, kv := range [][2]string{{name, value}, {other, second}} {
 				if kv[0] == "PATH" { // which must lead to the shell
 					kv[1] = s.Bin + ":" + kv[1]
@@ -119,7 +119,7 @@ func FuzzDelivery(f *testing.F) {
 			}
 			want, got := s.cold(t, c, base, in), s.warm(t, text, base, in)
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s, cold and warm: %s", s.Name, diff)
+				t.Errorf("%s in %s, cold and warm: %s", s.runs(), s.Name, diff)
 			}
 			if got.Status != 3 || len(got.Args) != 3 || got.Args[2] != c.Script {
 				t.Errorf("%s ran something else: %+v", s.Name, got)
