@@ -35,7 +35,7 @@ Then:        belljar run 'echo hello'`,
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.Version = version
 	cmd.SetVersionTemplate(versionLine())
-	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), waitCmd(g), policyCmd(g), auditCmd(g), versionCmd())
+	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), waitCmd(g), killCmd(g), policyCmd(g), auditCmd(g), versionCmd())
 	return cmd
 }
 

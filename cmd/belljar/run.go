@@ -148,7 +148,7 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 	}
 	defer engine.Close()
 	runner := newRunner(c, engine)
-	runner.Approver = f.approver(show)
+	runner.Approver, runner.Control = f.approver(show), true
 	defer runner.Close()
 	defer sweep(ctx, engine, runner, show)()
 	if f.existing {

@@ -25,6 +25,7 @@ type execution struct {
 	local     *Local
 	output    *output
 	recipient *recipient
+	cancel    context.CancelFunc
 	kill      context.CancelFunc
 	received  time.Time     // when the runner took the command
 	placing   time.Time     // when the search for its container began
@@ -52,6 +53,7 @@ func start(ctx context.Context, prepared *prepared, secrets []string) *execution
 		x.result.Description, x.result.Masked = masks.Text(c.Description)
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	x.cancel = cancel
 	context.AfterFunc(patient, cancel) // a kill is a cancellation too
 	go func() {
 		defer kill()
@@ -76,6 +78,7 @@ func (x *execution) Wait() (sandbox.Result, error) {
 // command; cancelling patient, a context that outlives ctx, hurries that end.
 func (x *execution) run(ctx, patient context.Context) {
 	err := x.openSpool()
+	uncontrol := x.control()
 	if err == nil {
 		err = x.runInTurn(ctx, patient)
 	}
@@ -102,6 +105,7 @@ func (x *execution) run(ctx, patient context.Context) {
 	if e := x.result.Evidence.RemoveError; e != "" {
 		x.notice("%s", e)
 	}
+	uncontrol()
 	if err := x.keep(ctx); err != nil {
 		x.local.upkeep.log.Warn("removing old output failed", "command", x.result.ID, "error", err)
 	}

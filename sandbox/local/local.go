@@ -29,6 +29,7 @@ type Local struct {
 	Auditor   sandbox.Auditor  // nil: nothing is written down
 	Log       *slog.Logger     // events other than the commands'; nil logs nothing
 
+	Control      bool // other processes of this user may end and signal the commands: see End
 	AuditOnError sandbox.AuditAction
 
 	once      sync.Once
@@ -39,8 +40,7 @@ type Local struct {
 	sessions  sessions
 
 	mu    sync.Mutex
-	warm  bool
-	pools map[string]*pool
+	pools map[string]*pool // nil until Warm
 }
 
 // Warm keeps containers ready from now on, as the profiles configure: for the default
@@ -49,8 +49,10 @@ type Local struct {
 func (l *Local) Warm() {
 	l.open()
 	l.mu.Lock()
-	already := l.warm
-	l.warm = true
+	already := l.pools != nil
+	if !already {
+		l.pools = map[string]*pool{}
+	}
 	l.mu.Unlock()
 	if already {
 		return
@@ -73,7 +75,7 @@ func (l *Local) Close() {
 func (l *Local) isWarm() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.warm
+	return l.pools != nil
 }
 
 func (l *Local) open() {
@@ -89,13 +91,10 @@ func (l *Local) pool(name string) *pool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p, _ := l.known(name)
-	if !l.warm || p.Pool.Max <= 0 {
+	if l.pools == nil || p.Pool.Max <= 0 {
 		return nil
 	}
 	if l.pools[name] == nil {
-		if l.pools == nil {
-			l.pools = map[string]*pool{}
-		}
 		l.pools[name] = l.upkeep.startPool(l.upkeep.ctx, name, p)
 	}
 	return l.pools[name]

@@ -15,6 +15,7 @@ import (
 	"belljar/internal/names"
 	"belljar/internal/ownfile"
 	"belljar/sandbox"
+	"belljar/sandbox/internal/control"
 )
 
 // Expired tells whether an output's time is over.
@@ -26,9 +27,8 @@ const (
 	maxCommand, maxCommandJSON         = 512, 2048
 	maxDescription, maxDescriptionJSON = 256, 1024
 
-	noteName   = "command.json"
-	socketName = "control.sock" // see Control
-	sweptName  = ".swept"       // no ID begins with a dot
+	noteName  = "command.json"
+	sweptName = ".swept" // no ID begins with a dot
 
 	// SweepPause is how often spools are looked through: by all processes
 	// together, since each command line would do it otherwise.
@@ -159,7 +159,7 @@ func (s Store) All() ([]Entry, error) {
 func IsSpool(dir string) bool {
 	files, err := os.ReadDir(dir)
 	return err == nil && !slices.ContainsFunc(files, func(f fs.DirEntry) bool {
-		if f.Name() == socketName {
+		if f.Name() == control.SocketName {
 			return f.Type() != fs.ModeSocket
 		}
 		stream, _, _ := strings.Cut(f.Name(), ".")
