@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkRecord beside an append of the same line, which no chain, lock or
+// BenchmarkRecord compared with an append of the same line, which no chain, lock or
 // head goes with.
 func BenchmarkRecord(b *testing.B) {
 	r := entry("01M7ZDPADGCCGJ7DYFP70GJS4C")

@@ -83,7 +83,7 @@ func readHead(file string, f *os.File) (*head, error) {
 	return h, nil
 }
 
-// read reads the head. An empty one, which nobody has written yet, is not known,
+// read reads the head. An empty one, which no one has written yet, is not known,
 // nor is one of NULs, which is how a power cut leaves it then.
 func (h *head) read() (known bool, err error) {
 	h.ending, h.First = ending{SHA256: none}, 1
@@ -124,7 +124,7 @@ func (h *head) close() {
 
 func (h *head) next() place { return place{h.Seq + 1, h.SHA256} }
 
-// rebooted tells whether the machine stopped since the head was written. What
+// rebooted reports whether the machine stopped since the head was written. What
 // was written last before may not have reached the disk.
 func (h *head) rebooted() bool { return h.Boot != bootID() }
 
@@ -133,7 +133,7 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(text))
 })
 
-// isIn tells whether the file's first Length bytes end with that record.
+// isIn reports whether the file's first Length bytes end with that record.
 func (e ending) isIn(f io.ReaderAt) bool {
 	if e.Seq == 0 {
 		return true

@@ -142,7 +142,7 @@ type chain struct {
 
 func newChain() chain { return chain{sum: none} }
 
-// follows takes a record that goes on with the chain. Any other it leaves alone.
+// follows takes a record that continues with the chain. Any other it leaves alone.
 func (c *chain) follows(m mark, line []byte) bool {
 	if m.Prev != c.sum || m.Seq != c.seq+1+m.Lost || !c.torn.is(m) {
 		return false
@@ -163,7 +163,7 @@ type torn struct {
 }
 
 // add adds a line that the record with that hash is before. A kill leaves the
-// beginning of a record, and one in the middle of mending that, its end.
+// beginning of a record, and one in the middle of repairing that, its end.
 func (t *torn) add(line []byte, ended bool, sum string) {
 	t.ended = ended
 	t.foreign = t.foreign || ended && !begins(line, sum)
@@ -177,7 +177,7 @@ func (t *torn) add(line []byte, ended bool, sum string) {
 	t.bytes += int64(len(line))
 }
 
-// begins tells whether a line is the beginning of a record after the one with that
+// begins reports whether a line is the beginning of a record after the one with that
 // hash. What did not reach the disk is NULs.
 func begins(line []byte, sum string) bool {
 	const first = `{"seq":`
@@ -200,7 +200,7 @@ func (t *torn) sum() string {
 	return hex.EncodeToString(t.hash.Sum(nil))
 }
 
-// is tells whether m is the mark of these bytes, or an ordinary record where
+// is reports whether m is the mark of these bytes, or an ordinary record where
 // there are no tests.
 func (t *torn) is(m mark) bool { return m.TornBytes == t.bytes && m.TornSHA256 == t.sum() }
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The lock is on the first byte of the head. Whoever wants it takes a ticket: a
+// The lock is on the first byte of the head. Anyone who wants it takes a ticket: a
 // lock on a byte of their own, far behind the file's end, where locks can be, too.
 // They wait until that on the byte before is gone, so all have their turn in the
 // order in which they came, and those who are killed or give up are no hole. Who
@@ -44,7 +44,7 @@ func lock(f *os.File, kind int16, file string, deadline time.Time) error {
 	return err
 }
 
-// unlock lets go of the lock and of the ticket. So does closing the file.
+// unlock releases the lock and of the ticket. So does closing the file.
 func unlock(f *os.File) {
 	ownfile.Unlock(f)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // open opens the file at the end of its chain. What a process that was killed
-// left is seen to; what nobody of us would leave is an error.
+// left is seen to; what no belljar would leave is an error.
 func (l *Log) open(h *head) error {
 	if h.Boot == "" { // there was none: it comes before the file, or its loss would not show
 		if err := h.write(); err != nil {
@@ -56,7 +56,7 @@ func (l *Log) open(h *head) error {
 	return nil
 }
 
-// wasRotated tells whether the file that the head is of is the newest of the
+// wasRotated reports whether the file that the head is of is the newest of the
 // rotated ones: who rotated it was killed before it wrote another record.
 func (l *Log) wasRotated(h *head) (bool, error) {
 	if h.Seq == 0 {
@@ -74,7 +74,7 @@ func (l *Log) wasRotated(h *head) (bool, error) {
 }
 
 // adopt takes what the head does not know of: a record that was written before
-// the head could be, or the beginning of one. As nobody writes before that is
+// the head could be, or the beginning of one. As no one writes before that is
 // settled, it is not more; unless the machine stopped, and the head was not
 // written to its disk.
 func (l *Log) adopt(h *head, size int64) error {
@@ -89,9 +89,9 @@ func (l *Log) adopt(h *head, size int64) error {
 	return l.settle(h, c, found, size)
 }
 
-// salvage goes on after a stop of the machine that left less of the file than
+// salvage continues after a stop of the machine that left less of the file than
 // the head says: nothing, a part, or NULs where the rest was. How much is lost is
-// written down, so that whoever took it away hides nothing.
+// written down, so that anyone who took it away hides nothing.
 func (l *Log) salvage(h *head, size int64) error {
 	size, err := withoutNULs(h.log, size)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // openOwn opens a file that is this user's alone. One to write has no other name:
-// through that, it could be written or kept where nobody looks for it.
+// through that, it could be written or kept where no one looks for it.
 func openOwn(name string, flags int) (f *os.File, size int64, err error) {
 	f, err = os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	switch {
@@ -59,7 +59,7 @@ func unsafe(name, what, hint string) error {
 }
 
 // makeDir makes the directory of the file, and all above it that are missing.
-// Whoever may write one of them could put another in its place, with an audit of
+// Anyone who may write one of them could put another in its place, with an audit of
 // their own. So each is looked at, link by link.
 func makeDir(file string) error {
 	at, err := ownfile.Walk(filepath.Dir(file), func(name string) (fs.FileInfo, error) {
@@ -99,7 +99,7 @@ func makeOne(name string) (fs.FileInfo, error) {
 }
 
 // checkParent looks at what the way to the file goes through. In a sticky
-// directory, as /tmp is, nobody else can take away what is this user's.
+// directory, as /tmp is, no one else can take away what is this user's.
 func checkParent(name string, about fs.FileInfo) error {
 	owner, ok := about.Sys().(*syscall.Stat_t)
 	switch {

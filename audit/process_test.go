@@ -107,7 +107,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// Whoever is killed, and whenever, the chain is whole, and goes on.
+// After any process is killed, at any moment, the chain is whole, and continues.
 func TestKilledProcesses(t *testing.T) {
 	l := newLog(t)
 	l.MaxSize, l.Keep = 20_000, 1000

@@ -69,7 +69,7 @@ func TestNotedHead(t *testing.T) {
 	if check(last.Head) != 0 || check(noted.Head) != 1 || check("") != 1 {
 		t.Error("a head that is missing")
 	}
-	// All made anew, by one who may write all of it.
+	// Everything rewritten, by someone who may write all of it.
 	os.Remove(l.File)
 	add(t, l, "x", "y")
 	if check("") != 0 || check(noted.Head) != 1 {

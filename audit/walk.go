@@ -119,7 +119,7 @@ func (v *verifier) explain(m mark, line []byte, at Finding) {
 	v.bad(at)
 }
 
-// unsettled reports lines that are no records, and that no mark tells of.
+// unsettled reports lines that are no records, and that no mark covers.
 func (v *verifier) unsettled() {
 	if !v.chain.torn.any() {
 		return
@@ -150,7 +150,7 @@ func (v *verifier) end() {
 	case !v.known && v.noted != "" && v.chain.sum == v.noted:
 	case !v.known:
 		v.bad(Finding{File: filepath.Base(headName(v.file)), Text: "it is missing, so belljar cannot tell whether the last records are missing"})
-	case h.SHA256 == "": // told already
+	case h.SHA256 == "": // reported already
 	case h.Seq == last && h.SHA256 == v.chain.sum:
 	case h.Seq == last:
 		at.Text = "it was changed: its SHA-256 does not match the head"
