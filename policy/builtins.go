@@ -267,7 +267,7 @@ func testCommand(c *call) {
 	}
 }
 
-// plainTest tells whether the words are one of POSIX's forms of up to four
+// plainTest reports whether the words are one of POSIX's forms of up to four
 // words, whose operators are known.
 func (c *call) plainTest() bool {
 	words := c.words[1:]

@@ -11,14 +11,14 @@ import (
 // connections: bash's redirections, and gawk's files, also where it only reads.
 var connections = []string{"/dev/tcp/", "/dev/udp/", "/inet"}
 
-// mayConnect tells whether a name that begins with the text may be one of them.
+// mayConnect reports whether a name that begins with the text may be one of them.
 func mayConnect(start string) bool {
 	return slices.ContainsFunc(connections, func(name string) bool {
 		return strings.HasPrefix(start, name) || strings.HasPrefix(name, start)
 	})
 }
 
-// connects tells whether one of the word's fields may be the name of a connection.
+// connects reports whether one of the word's fields may be the name of a connection.
 func (w word) connects() bool {
 	switch {
 	case w.static:
@@ -29,7 +29,7 @@ func (w word) connects() bool {
 	return !w.away && !w.number && !w.path && mayConnect(w.text)
 }
 
-// keepsAway tells whether the word, if it is one field, is surely none.
+// keepsAway reports whether the word, if it is one field, is surely none.
 func (s *script) keepsAway(w *syntax.Word) bool {
 	return w != nil && keepAway(w.Parts, func(name string) bool {
 		v := s.variables()
@@ -37,7 +37,7 @@ func (s *script) keepsAway(w *syntax.Word) bool {
 	})
 }
 
-// isAway tells whether a variable of that value is none, nor the start of one.
+// isAway reports whether a variable of that value is none, nor the start of one.
 func isAway(w *syntax.Word) bool {
 	return w == nil || keepAway(w.Parts, func(string) bool { return false })
 }
@@ -80,7 +80,7 @@ func keepAway(parts []syntax.WordPart, away func(name string) bool) bool {
 	return known == ""
 }
 
-// isPlain tells of $x and ${x}.
+// isPlain matches $x and ${x}.
 func isPlain(p *syntax.ParamExp) bool {
 	return p.Slice == nil && p.Repl == nil && p.Exp == nil && p.Index == nil && !p.Excl && !p.Length
 }

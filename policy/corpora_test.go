@@ -138,7 +138,7 @@ func init() { // these do nothing else, whatever their words are
 	}
 }
 
-// onlyPrints tells whether the script is nothing but plain readers, with no
+// onlyPrints reports whether the script is nothing but plain readers, with no
 // file to write to.
 func onlyPrints(script string) bool {
 	file, err := parse(script, langBash)
@@ -198,7 +198,7 @@ func plainCall(args []*syntax.Word) bool {
 	return true
 }
 
-// reads tells whether a snippet that is allowed may be: it is there to read a
+// reads reports whether a snippet that is allowed may be: it is there to read a
 // file, and does nothing else.
 func (s snippet) reads() bool {
 	switch {

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// steering variables decide which code runs, or whom it talks to.
+// steering variables decide which code runs, or which servers it talks to.
 var steering = []string{
 	// what the loader, the shell and the interpreters run or load
 	"PATH", "LD_*", "GLIBC_TUNABLES", "GCONV_PATH",
 	"ENV", "BASH_ENV", "IFS", "PROMPT_COMMAND", "PS4", "SHELLOPTS", "BASHOPTS", "CDPATH",
 	"PYTHON*", "PERL*", "RUBY*", "NODE_*", "LUA_*", "CLASSPATH", "*JAVA*OPTIONS",
-	// what programs run or whom they talk to
+	// what programs run or which servers they talk to
 	"GIT_*", "DOCKER_*", "SSH_*", "BELLJAR_*",
 }
 
 // dangerous variables steer, or hold what should not leak. No glob lets them
-// through, since whoever wrote the glob had others in mind.
+// through, since anyone who wrote the glob had others in mind.
 var dangerous = append(steering[:len(steering):len(steering)],
 	"AWS_*", "*TOKEN*", "*KEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*")
 
@@ -50,7 +50,7 @@ func Dangerous(name string) bool {
 
 func isDangerous(name string) bool { return matchAny(dangerous, strings.ToUpper(name)) }
 
-// isName tells whether a shell could set the variable. It keeps out functions
+// isName reports whether a shell could set the variable. It keeps out functions
 // that bash exports, such as "BASH_FUNC_ls%%".
 func isName(name string) bool {
 	for i, c := range []byte(name) {
@@ -66,7 +66,7 @@ func matchAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(glob string) bool { return match(glob, name) })
 }
 
-// match tells whether name is like glob, in which "*" stands for any bytes.
+// match reports whether name is like glob, in which "*" stands for any bytes.
 func match(glob, name string) bool {
 	first, rest, isGlob := strings.Cut(glob, "*")
 	if !isGlob {

@@ -100,7 +100,7 @@ func (f *findReader) value(w word) {
 	f.lacks = f.lacks || w.globs
 }
 
-// harmlessGlob tells of patterns such as *.go that no action of find's is like
+// harmlessGlob matches patterns such as *.go that no action of find's is like
 // them: none has a dot or a slash.
 func harmlessGlob(w word) bool { return w.globs && !w.splits && w.dotted }
 

@@ -40,7 +40,7 @@ func seeds(t testing.TB) (scripts []string) {
 
 // FuzzJudge: no input panics, nothing is allowed that no rule names, a denial
 // in front of the rules never allows more, and the decision is the one on the
-// script printed anew.
+// script printed again.
 func FuzzJudge(f *testing.F) {
 	for _, script := range seeds(f) {
 		if len(script) < 1000 {
@@ -159,7 +159,7 @@ func (set fuzzSet) holdsAround(t *testing.T, script string, decision Decision) {
 	}
 }
 
-// reprint prints the script anew, if all dialects read what is printed as they
+// reprint prints the script again, if all dialects read what is printed as they
 // read the script.
 func reprint(script, shell string) (string, bool) {
 	langs := (&CommandPolicy{rules: CommandRules{Shell: shell}}).dialects()

@@ -116,7 +116,7 @@ func git(c *call) {
 	}
 }
 
-// gitList tells whether the words only list. If not, their options are no
+// gitList reports whether the words only list. If not, their options are no
 // matter: all of the command is.
 func (c *call) gitList(words []word, g *grammar, operands string) bool {
 	before := len(c.uses)

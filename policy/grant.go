@@ -90,7 +90,7 @@ func (c *call) grants(rules []*ruleMatch) {
 	}
 }
 
-// narrows tells whether the rule takes anything away from what it matches.
+// narrows reports whether the rule takes anything away from what it matches.
 func (m *ruleMatch) narrows() bool {
 	g := m.Grant
 	return len(m.Deny) > 0 || g.Timeout != 0 || g.IdleTimeout != 0 || g.Limits != sandbox.Limits{} || g.Network != "" || g.Mounts != ""

@@ -38,7 +38,7 @@ const (
 	namedClasses                      // [:alpha:] in it has a bracket of its own
 )
 
-// open tells whether a bracket is still open at the end.
+// open reports whether a bracket is still open at the end.
 func (b brackets) open(regex string) bool {
 	for i := 0; i < len(regex); i++ {
 		switch regex[i] {

@@ -15,7 +15,7 @@ const (
 	yes
 )
 
-// match tells whether the rule is on the call.
+// match reports whether the rule is on the call.
 func (m *ruleMatch) match(c *call) likely {
 	best, length := no, 0
 	for _, pattern := range m.candidates(c.subject[0]) {
@@ -118,7 +118,7 @@ func (m *ruleMatch) denies(c *call) string {
 	return ""
 }
 
-// isFlag tells whether a word could be the option: itself, with a value, as an
+// isFlag reports whether a word could be the option: itself, with a value, as an
 // abbreviation, or in a cluster. It errs on the strict side.
 func isFlag(text, flag string) bool {
 	name, _, _ := strings.Cut(text, "=")

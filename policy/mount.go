@@ -37,7 +37,7 @@ func (r Rules) Writable(dir string) bool {
 	}) || slices.ContainsFunc(r.Written, func(written string) bool { return Within(written, dir) })
 }
 
-// Within tells whether p is dir or below it, comparing whole components. Both
+// Within reports whether p is dir or below it, comparing whole components. Both
 // must be absolute; otherwise it is not.
 func Within(dir, p string) bool {
 	if !path.IsAbs(dir) || !path.IsAbs(p) {

@@ -132,7 +132,7 @@ func (c *call) parse(words []word, g *grammar) *parsed {
 	return p
 }
 
-// knownOption tells of a word such as --include="$x" that its option is known.
+// knownOption matches a word such as --include="$x" whose option is known.
 func knownOption(w word) bool {
 	return !w.splits && !w.globs && strings.HasPrefix(w.text, "--") && strings.Contains(w.text, "=")
 }

@@ -2,7 +2,7 @@
 //
 // The one rule: it decides, and looks at nothing. The same question has the
 // same answer on every machine, so a decision can be tested, and explained
-// afterwards. Whoever asks resolves paths first.
+// afterwards. Anyone who asks resolves paths first.
 //
 //	rules := policy.Rules{
 //		Env:    []string{"CI", "LC_*"},

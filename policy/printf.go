@@ -32,7 +32,7 @@ func printf(c *call) {
 	}
 }
 
-// mayCount tells whether the format may hold a %n.
+// mayCount reports whether the format may hold a %n.
 func mayCount(format word) bool {
 	if format.static {
 		return countFormat.MatchString(format.text)

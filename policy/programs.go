@@ -174,7 +174,7 @@ func (row optionRow) judge(c *call, g *grammar) {
 	}
 }
 
-// prints tells whether the program does no more, of those that change the
+// prints reports whether the program does no more, of those that change the
 // system or run others when they are asked in another way.
 func (row optionRow) prints(c *call, p *parsed) bool {
 	switch row.operands {
@@ -202,7 +202,7 @@ func (c *call) first(g *grammar) *parsed {
 	return probe.parse(c.words[1:min(2, len(c.words))], g)
 }
 
-// printed tells whether a compressor only prints.
+// printed reports whether a compressor only prints.
 func (p *parsed) printed() bool { return p.has("to-stdout") || p.has("list") || p.has("test") }
 
 // copiesGit sees `cp -r x/.git .`, which writes settings that git runs.
@@ -241,7 +241,7 @@ func (row optionRow) archive(c *call, p *parsed, words []word) {
 	}
 }
 
-// dashed writes tar's old style anew: the first word is letters, whose values
+// dashed writes tar's old style again: the first word is letters, whose values
 // are the words after it, in turn.
 func dashed(words []word, g *grammar) []word {
 	g.once.Do(g.read)
@@ -267,7 +267,7 @@ func dashed(words []word, g *grammar) []word {
 	return append(out, values...)
 }
 
-// mayBeElsewhere tells whether a colon is, or may be, before the first slash.
+// mayBeElsewhere reports whether a colon is, or may be, before the first slash.
 func mayBeElsewhere(archive word) bool {
 	i := strings.IndexAny(archive.text, ":/")
 	return i >= 0 && archive.text[i] == ':' || i < 0 && !archive.static && !archive.path && !archive.number

@@ -99,7 +99,7 @@ func askingReadonly(t testing.TB, shell string) *CommandPolicy {
 	return compile(t, rules)
 }
 
-// writeReadonly writes the decisions anew, and keeps all else.
+// writeReadonly writes the decisions again, and keeps all else.
 func writeReadonly(t *testing.T, rows []readonlyRow) {
 	data, err := os.ReadFile(readonlyTable)
 	if err != nil {

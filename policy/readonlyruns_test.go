@@ -62,7 +62,7 @@ func TestReadonlyRuns(t *testing.T) {
 	}
 }
 
-// isSlow tells of programs that take seconds to start. They run in CI, and for
+// isSlow matches programs that take seconds to start. They run in CI, and for
 // POLICY_SOUP.
 func isSlow(program string) bool {
 	all := os.Getenv("CI") != "" || os.Getenv("POLICY_SOUP") != ""

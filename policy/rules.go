@@ -36,7 +36,7 @@
 // bash, and denied where bash's reading needs what POSIX has not: a shell
 // between the two could see a third. Where the parser itself differs from the
 // shells (found by TestShellsAgree) the text is denied. So it is with awk and sed,
-// of which each implementation must read a program alike (TestLanguagesAgree).
+// of which each implementation must read a program the same way (TestLanguagesAgree).
 package policy
 
 import "belljar/sandbox"
@@ -67,7 +67,7 @@ const (
 // The shells whose grammar a script is judged by.
 const (
 	// ShellPOSIX is whatever the image has as sh: dash, busybox or bash. What
-	// they would not all read alike is denied.
+	// they would not all read the same way is denied.
 	ShellPOSIX = "posix"
 	// ShellBash is bash and nothing else, and what sandbox.Command.Shell calls it.
 	ShellBash = "bash"

@@ -67,7 +67,7 @@ func (c *call) sedScript(script word) {
 	}
 }
 
-// editInPlace is sed -i: it writes its files, and with a suffix others beside
+// editInPlace is sed -i: it writes its files, and with a suffix others next to
 // them, or elsewhere. What links lead to it writes only where it is to follow them.
 func (c *call) editInPlace(p *parsed, files []word) {
 	if !p.has("in-place") {

@@ -4,7 +4,7 @@ import "strings"
 
 // sedReader reads a script as GNU sed 4.9, busybox 1.35 and POSIX do, and says
 // where they do not read the same. It goes by lines, of which one that ends in
-// an odd number of backslashes goes on in the next: to busybox in every command,
+// an odd number of backslashes continues in the next: to busybox in every command,
 // to others in text and replacements, and elsewhere it is refused here. So what
 // is text to one and a command to another is judged as a command.
 type sedReader struct {
@@ -37,7 +37,7 @@ func (r *sedReader) read(script string) {
 	}
 }
 
-// sedLines are the lines of a script, each with those that it goes on in.
+// sedLines are the lines of a script, each with those that it continues in.
 func sedLines(script string) (lines []string) {
 	start := 0
 	for i := range len(script) {
@@ -52,7 +52,7 @@ func trailingBackslashes(text string) int {
 	return len(text) - len(strings.TrimRight(text, "\\"))
 }
 
-// more passes what may stand between commands, and tells whether there is one.
+// more passes what may stand between commands, and reports whether there is one.
 func (r *sedReader) more() bool {
 	r.skip(" \t;")
 	return r.what == "" && r.at < len(r.text)
@@ -176,8 +176,8 @@ func (r *sedReader) fileName() string {
 	return name
 }
 
-// addedText reads the text of a, i and c, which goes on to the end of the line
-// and of those that it goes on in: after a backslash and a newline, or in the
+// addedText reads the text of a, i and c, which continues to the end of the line
+// and of those that it continues in: after a backslash and a newline, or in the
 // same line.
 func (r *sedReader) addedText() {
 	r.skip(" \t")

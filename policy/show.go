@@ -27,7 +27,7 @@ func init() {
 	programs["batcat"] = programs["bat"]
 }
 
-// asksHost tells whether lsof -i looks up the host after the @.
+// asksHost reports whether lsof -i looks up the host after the @.
 func asksHost(text string) bool {
 	_, host, has := strings.Cut(text, "@")
 	return has && !isAddress(strings.Split(host, ":")[0]) && !strings.HasPrefix(host, "[")
@@ -46,7 +46,7 @@ func getent(c *call) bool {
 	return true
 }
 
-// isAddress tells of what is an address or a port, which needs no server.
+// isAddress matches what is an address or a port, which needs no server.
 func isAddress(text string) bool {
 	return strings.HasPrefix(text, ":") || strings.Trim(text, "0123456789.:/*[]") == ""
 }
@@ -54,7 +54,7 @@ func isAddress(text string) bool {
 const ssWords = `state exclude excl dst src dport sport = == != eq ne neq ge geq le leq gt lt >= <= > < ( ) and or not ! & && | || autobound
 	established syn-sent syn-recv fin-wait-1 fin-wait-2 time-wait closed close-wait last-ack listening listen closing connected synchronized bucket big all`
 
-// asksNobody tells whether ss filters by addresses only.
+// asksNobody reports whether ss filters by addresses only.
 func (c *call) asksNobody(words []word) bool {
 	return !slices.ContainsFunc(words, func(w word) bool {
 		return !w.static && !w.number || slices.ContainsFunc(strings.Fields(strings.NewReplacer("(", " ", ")", " ", "=", " ", "!", " ").Replace(w.text)), func(text string) bool {
@@ -145,7 +145,7 @@ func batPrints(c *call) bool {
 	return c.piped || len(p.options) > 0 && never(p.options[len(p.options)-1])
 }
 
-// pipedOut tells whether a command's output surely goes where its pipe does.
+// pipedOut reports whether a command's output surely goes where its pipe does.
 func pipedOut(redirs []*syntax.Redirect) bool {
 	return !slices.ContainsFunc(redirs, func(r *syntax.Redirect) bool {
 		return (r.N == nil || r.N.Value != "2") && r.Op != syntax.RdrIn && r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc && r.Op != syntax.WordHdoc

@@ -22,7 +22,7 @@ type snare struct {
 	bin, work, mark string
 	listener        *net.TCPListener
 	port            string
-	user            *syscall.Credential // nobody, so that a hole found as root does no harm
+	user            *syscall.Credential // no one, so that a hole found as root does no harm
 	programs        map[string][]string
 }
 
@@ -32,7 +32,7 @@ var snareFiles = map[string]string{"f": "a b /c/ \"d\"\n1 2 3\nevil\n", "g": "x\
 // newSnare finds the programs, all of which CI has.
 func newSnare(t testing.TB, programs map[string][]string) *snare {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "trap") // nobody does not get into t.TempDir's
+	dir, err := os.MkdirTemp("", "trap") // no one does not get into t.TempDir's
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // these. So that it is read as POSIX as well, something plain of the same length
 // stands in for each, and what was within is judged by itself.
 
-// maxStandIns bounds them, for each is parsed anew.
+// maxStandIns bounds them, for each is parsed again.
 const maxStandIns = 100
 
 // standIn replaces text[from:to], and may hold a script of its own.
@@ -131,7 +131,7 @@ func changesCase(op syntax.ParExpOperator) bool {
 	return false
 }
 
-// sameInAll tells whether all shells find the end of such text at the same place,
+// sameInAll reports whether all shells find the end of such text at the same place,
 // and expand nothing in it.
 func sameInAll(text string) bool { return !strings.ContainsAny(text, "$`'\"\\(){}\n") }
 

@@ -10,7 +10,7 @@ import (
 // A word is no option if what it starts with is known to be no dash. Of a
 // variable that is known where the script itself set it.
 
-// isUndashed tells whether the variable, where it is read at that offset, was
+// isUndashed reports whether the variable, where it is read at that offset, was
 // surely set by the script before, and only ever to what starts with no dash.
 func (s *script) isUndashed(name string, at int) bool {
 	v := s.variables()
@@ -31,7 +31,7 @@ func (v *variables) surely(stmt *syntax.Stmt, end int) {
 	}
 }
 
-// isUndashed tells whether the word is empty or starts with what is no dash,
+// isUndashed reports whether the word is empty or starts with what is no dash,
 // whenever it is expanded, as one field or, in a list, as several.
 func isUndashed(w *syntax.Word, fields bool) bool {
 	if w == nil || len(w.Parts) == 0 {
@@ -60,7 +60,7 @@ func isLit(part syntax.WordPart) bool {
 	return ok
 }
 
-// isQuoted tells whether no part of the word can make several fields of it, but
+// isQuoted reports whether no part of the word can make several fields of it, but
 // for a pattern, all of whose fields start as it does.
 func isQuoted(parts []syntax.WordPart) bool {
 	return !slices.ContainsFunc(parts, func(part syntax.WordPart) bool {

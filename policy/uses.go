@@ -33,13 +33,13 @@ var harmlessValues = map[string]string{
 	"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "TERM": "dumb", "DEBIAN_FRONTEND": "noninteractive",
 }
 
-// maySet tells whether the variable may be set for commands: for any, or for
+// maySet reports whether the variable may be set for commands: for any, or for
 // those that the rule is on.
 func (p *CommandPolicy) maySet(name string, rule *ruleMatch) bool {
 	return slices.Contains(harmlessEnv, name) || Rules{Env: p.rules.Env}.AllowEnv(name) || rule != nil && Rules{Env: rule.Env}.AllowEnv(name)
 }
 
-// changesCommands tells whether the variable may change what commands are.
+// changesCommands reports whether the variable may change what commands are.
 func changesCommands(name string) bool { return isDangerous(name) || matchAny(shellVariables, name) }
 
 func (c *call) askEnv(m *ruleMatch, v *CommandVerdict) {
@@ -49,7 +49,7 @@ func (c *call) askEnv(m *ruleMatch, v *CommandVerdict) {
 			continue
 		}
 		d := Deny
-		if m == nil { // nobody said which variables the default allows
+		if m == nil { // no one said which variables the default allows
 			d = p.rules.Default
 			if changesCommands(name) {
 				d = p.worst
@@ -115,7 +115,7 @@ func (c *call) askUse(m *ruleMatch, u use, base Decision) (Decision, string) {
 	return d, fmt.Sprintf("%s %s, which rule %q does not allow (add %s)", program, u.what, m.Name, add)
 }
 
-// leavesToAsk tells whether the rule is on nothing but reading, so that a person
+// leavesToAsk reports whether the rule is on nothing but reading, so that a person
 // is asked about the rest, as about what no rule is on.
 func (m *ruleMatch) leavesToAsk(p *CommandPolicy) bool {
 	return m != nil && m.Decision == Allow && slices.Contains(m.Allow, Reads) && p.rules.Default == Ask

@@ -163,7 +163,7 @@ func hasOptions(d *syntax.DeclClause) bool {
 	return false
 }
 
-// isNumeric tells whether the word is a number whenever it is expanded.
+// isNumeric reports whether the word is a number whenever it is expanded.
 func isNumeric(w *syntax.Word) bool {
 	if w == nil || len(w.Parts) != 1 {
 		return false
@@ -216,7 +216,7 @@ func isTameText(w *syntax.Word) bool {
 	return true
 }
 
-// printsOnly tells whether none of the redirections adds to what is printed, as
+// printsOnly reports whether none of the redirections adds to what is printed, as
 // 2>&1 adds the program's complaints.
 func printsOnly(redirs []*syntax.Redirect) bool {
 	return !slices.ContainsFunc(redirs, func(r *syntax.Redirect) bool {

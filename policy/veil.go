@@ -10,7 +10,7 @@ import (
 )
 
 // veil stands for each byte that shells, parsers and people would not all see
-// alike: of what is not UTF-8, of control characters but line ends and tabs, and
+// the same way: of what is not UTF-8, of control characters but line ends and tabs, and
 // of those that turn text around. In single quotes every shell takes all bytes as
 // they are, so there they may stand; the word is then one that only the run
 // reveals. Anywhere else they are denied.
@@ -119,13 +119,13 @@ func outsideQuotes(file *syntax.File, text, mark string) int {
 	return strings.Index(string(left), mark)
 }
 
-// unread tells whether a text in single quotes is not looked into: it holds what
+// unread reports whether a text in single quotes is not looked into: it holds what
 // readers would take differently, or no program could be given it.
 func unread(text string) bool {
 	return len(text) > maxScript || strings.IndexByte(text, veil) >= 0
 }
 
-// wordsOnly tells whether a text is nothing but words of plain characters and
+// wordsOnly reports whether a text is nothing but words of plain characters and
 // single quotes, as `belljar run -- PROGRAM ARG...` makes it: such a one is cheap to
 // parse, however long it is.
 func wordsOnly(text string) bool {

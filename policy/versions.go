@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// versionWords are the words with which a program tells its version, or its
+// versionWords are the words with which a program prints its version, or its
 // options, and does nothing else, where nothing follows. They are each program's
 // own: with `ruby -v x` and `perl -v x` more is done. Left out are programs that
 // run what the working directory holds before they look at the word: yarn, pnpm,
@@ -70,7 +70,7 @@ func versionCommands() (commands []string) {
 	return commands
 }
 
-// tellsVersion tells whether the words do nothing but that. Where they begin
+// tellsVersion reports whether the words do nothing but that. Where they begin
 // so, what follows may be run all the same.
 func (c *call) tellsVersion() bool {
 	phrases := versionWords[c.words[0].text]

@@ -19,7 +19,7 @@ func (s *script) stmts(list []*syntax.Stmt, in where, top bool) where {
 	return in
 }
 
-// hasOwnBody tells whether the function is declared in this shell: of
+// hasOwnBody reports whether the function is declared in this shell: of
 // `f() { ls; } | cat` the parser makes a body with a pipe, where shells make a
 // pipe with a declaration, which is lost with its end.
 func hasOwnBody(f *syntax.FuncDecl) bool {
@@ -248,7 +248,7 @@ func (s *script) loopIn(in where, lists ...[]*syntax.Stmt) where {
 	return in
 }
 
-// moves tells whether the statement may change the shell's own directory.
+// moves reports whether the statement may change the shell's own directory.
 func moves(stmt *syntax.Stmt) (yes bool) {
 	syntax.Walk(stmt, func(n syntax.Node) bool {
 		switch n := n.(type) {

@@ -24,7 +24,7 @@ func startIn(dir string) where {
 	return where{dirs: []string{path.Clean(dir)}}
 }
 
-// is tells whether the shell is surely in that directory.
+// is reports whether the shell is surely in that directory.
 func (w where) is(dir string) bool { return !w.lost && len(w.dirs) == 1 && w.dirs[0] == dir }
 
 // or is the places of both.
@@ -88,7 +88,7 @@ func (c *call) goElsewhere() {
 	c.s, c.in = &there, lostWhere
 }
 
-// mayWrite tells whether path rules let the file be written from there.
+// mayWrite reports whether path rules let the file be written from there.
 func (s *script) mayWrite(w where, name word, rule *ruleMatch) bool {
 	p := s.j.policy
 	globs := p.rules.Writes

@@ -32,7 +32,7 @@ func (w word) show() string {
 	return "a name that is known only when it runs"
 }
 
-// mayBeOption tells whether one of the fields may start with a dash.
+// mayBeOption reports whether one of the fields may start with a dash.
 func (w word) mayBeOption() bool {
 	switch {
 	case w.static:
@@ -85,7 +85,7 @@ func (s *script) verbatim(w *syntax.Word, out word) int {
 	return -1
 }
 
-// bracesIn tells whether bash would expand braces in the word. It may say so
+// bracesIn reports whether bash would expand braces in the word. It may say so
 // of some that bash would not.
 func bracesIn(w *syntax.Word) bool {
 	for i, part := range w.Parts {

@@ -92,7 +92,7 @@ func init() {
 	programs["script"] = scriptCommand
 }
 
-// isCount tells whether the operand is surely what timeout, taskset and chrt
+// isCount reports whether the operand is surely what timeout, taskset and chrt
 // take before the command: newer ones of chrt take it for the command if not.
 func isCount(w word) bool {
 	return w.number || w.text != "" && (isDigits(w.text[:1]) || w.text[0] == '.')
@@ -137,7 +137,7 @@ func flock(c *call) {
 
 var watchOptions = newGrammar("n,interval: d,differences? b,beep c,color C,no-color e,errexit g,chgexit p,precise q,equexit: r,no-rerun t,no-title w,no-wrap x,exec h,help v,version @ordered")
 
-// watch joins its words and has sh run them, unless it is told not to.
+// watch joins its words and has sh run them, unless an option says not to.
 func watch(c *call) {
 	p := c.parse(c.words[1:], watchOptions)
 	if len(p.operands) == 0 {
