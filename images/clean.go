@@ -141,7 +141,7 @@ func hasXattrs(h *tar.Header) bool {
 	return false
 }
 
-// sparse reports whether a file is larger than its data in the tar. Whoever
+// sparse reports whether a file is larger than its data in the tar. Anyone who
 // unpacks it pays for it.
 func sparse(h *tar.Header) bool {
 	if h.Typeflag == tar.TypeGNUSparse {

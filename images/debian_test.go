@@ -57,7 +57,7 @@ func TestBuildDebianSaysWhatTheToolSaid(t *testing.T) {
 	}
 }
 
-// What mmdebstrap and debootstrap say is told in a sentence, with what to do.
+// What mmdebstrap and debootstrap say becomes one sentence, with what to do.
 func TestBuildDebianNamesWhatTheArchiveLacks(t *testing.T) {
 	for _, c := range []struct {
 		say  string // the tool's

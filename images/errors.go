@@ -21,7 +21,7 @@ func refuse(err error, hint, format string, args ...any) error {
 	return &sandbox.Error{Cause: sandbox.CauseImage, Message: fmt.Sprintf(format, args...), Hint: hint, Err: err}
 }
 
-// answered tells what the engine said from the lack of an answer, which is no
+// answered distinguishes an answer of the engine from the lack of one, which is no
 // image's fault: http.Client wraps all failures of its own in a *url.Error.
 func answered(err error) bool {
 	_, transport := errors.AsType[*url.Error](err)

@@ -11,7 +11,7 @@
 // # Design
 //
 // Names under belljar/ are made on this machine and never asked of a registry:
-// whoever owned them there would own the default image. belljar/base is even
+// their owner there would own the default image. belljar/base is even
 // built on the spot when it is missing.
 //
 // Whatever is built or imported reaches the engine as one archive, as `docker
@@ -32,7 +32,7 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// askTimeout is for the engine to tell about images, which it does at once unless
+// askTimeout is for the engine to answer about images, which it does at once unless
 // it hangs.
 const askTimeout = 30 * time.Second
 

@@ -13,7 +13,7 @@ import (
 	"belljar/sandbox"
 )
 
-// What an image's configuration may ask for. Whoever made the image wrote it;
+// What an image's configuration may ask for. Anyone who made the image wrote it;
 // every variable and volume in it becomes one more thing to unset or mask.
 const (
 	maxEnv     = 256

@@ -51,7 +51,7 @@ func (s *Store) Resolve(ctx context.Context, name string, pull sandbox.PullPolic
 	return pin(name, ref, found)
 }
 
-// Pull fetches an image anew.
+// Pull fetches an image again.
 func (s *Store) Pull(ctx context.Context, name string) (sandbox.Image, error) {
 	return s.Resolve(ctx, name, sandbox.PullAlways)
 }

@@ -39,7 +39,7 @@ func (s *Store) runStep(ctx context.Context, work *workdir, stdout io.Writer, ar
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS // its mounts go with it, whatever ends it
 	}
-	runtime.LockOSThread() // it is this thread's death that the tool is told of
+	runtime.LockOSThread() // the tool is signaled when this thread ends
 	defer runtime.UnlockOSThread()
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = stepGrace

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestWatch: a name that means another image is told at once.
+// TestWatch: a name that means another image is reported.
 func TestWatch(t *testing.T) {
 	store, docker := realEngine(t)
 	base, err := store.BuildBase(t.Context())

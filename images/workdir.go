@@ -41,7 +41,7 @@ func newWorkdir() (*workdir, error) {
 func (w *workdir) Close() error { return errors.Join(os.RemoveAll(w.path), w.lock.Close()) }
 
 // sweepWorkdirs removes what killed ones left. A directory that was made this
-// moment and not locked yet goes, too: whoever made it then fails to use it.
+// moment and not locked yet goes, too: its maker then fails to use it.
 func sweepWorkdirs() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), workdirs+"*"))
 	for _, path := range left {
@@ -52,8 +52,8 @@ func sweepWorkdirs() {
 	}
 }
 
-// lockLeft locks a directory of ours that nobody works in. Others may make
-// directories beside it, or links.
+// lockLeft locks a directory of ours that no one works in. Others may make
+// directories next to it, or links.
 func lockLeft(path string) *os.File {
 	lock, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
