@@ -76,7 +76,7 @@ const (
 	maxInvalid = 5
 )
 
-// detectCharset tells the charset of a sample that has bytes above ASCII. What
+// detectCharset guesses the charset of a sample that has bytes above ASCII. What
 // nothing fits is UTF-8 with invalid bytes.
 func detectCharset(sample []byte) charset {
 	if mostlyUTF8(sample) {
@@ -86,7 +86,7 @@ func detectCharset(sample []byte) charset {
 	if err != nil {
 		return charset{name: "utf-8"}
 	}
-	// The detector's own order is that of its goroutines where two are alike.
+	// The detector's own order is that of its goroutines where two are equal.
 	slices.SortFunc(found, func(a, b chardet.Result) int {
 		return cmp.Or(cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(a.Charset, b.Charset))
 	})

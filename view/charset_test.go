@@ -82,7 +82,7 @@ func TestViewCharset(t *testing.T) {
 			}
 			shown, _ := c.enc.NewEncoder().String(tail)
 			if strings.Contains(name, "BOM") || strings.HasPrefix(name, "ISO-2022") {
-				return // the encoder begins anew
+				return // the encoder begins again
 			}
 			if len(tail) > 60 || len(tail) < min(60, len(c.text))-40 || int64(len(shown))+got.OmittedBytes != int64(len(raw)) {
 				t.Errorf("%d bytes are shown of %d: %s %+v", len(shown), len(raw), mark, got)

@@ -3,7 +3,7 @@ package view
 const (
 	tabWidth = 8
 	// maxJump is how far after a line's end the cursor goes: a terminal has an
-	// edge, and what is jumped over is blanks that nobody wrote.
+	// edge, and what is jumped over is blanks that no one wrote.
 	maxJump = 256
 )
 

@@ -44,7 +44,7 @@ type cursor struct {
 	set     int     // the one of them in use
 }
 
-// reset begins anew.
+// reset begins again.
 func (s *screen) reset() {
 	s.current = 0
 	for _, g := range s.grids {

@@ -1,7 +1,7 @@
 package view
 
 // setAttributes does SGR: https://invisible-island.net/xterm/ctlseqs/ctlseqs.html.
-// What a style cannot tell, such as blinking or conceal, is passed over: concealed
+// What a style cannot express, such as blinking or conceal, is passed over: concealed
 // text is there to be read.
 func (s *style) setAttributes(c *command) {
 	if c.count == 0 {

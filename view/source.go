@@ -5,7 +5,7 @@ import (
 	"belljar/sandbox"
 )
 
-// maxSample is how much the charset is told from.
+// maxSample is how much of the output the charset is guessed from.
 const maxSample = 64 << 10
 
 // source makes characters of bytes: it finds out what they are.

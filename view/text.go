@@ -37,14 +37,14 @@ type parts struct {
 // account says what became of each byte.
 func (k *keeper) account(s *source, total sandbox.Total) parts {
 	var p parts
-	missing := total.Lines - s.seen.lines // and nobody knows from which gap
+	missing := total.Lines - s.seen.lines // and no one knows from which gap
 	seen := weight{s.position(), s.seen.lines}
 	switch rest := total.Bytes - s.position(); {
 	case s.binary:
 		seen = weight{s.turned, s.text.lines}
 		p.data = total.Bytes - s.turned
 	case rest > 0 && k.gaps:
-		k.gap() // one mark for both: their lines cannot be told apart
+		k.gap() // one mark for both: their lines cannot be distinguished
 		seen.bytes += rest
 	case rest > 0:
 		p.after = weight{rest, missing}

@@ -29,7 +29,7 @@
 //     an unfinished one: a command could hide its output from a reader. But for
 //     that, views and screens read sequences by the same state machine.
 //   - An invalid byte is shown as \xNN, which says what it was.
-//   - A mark between beginning and end stands beside the bounds; one within a
+//   - A mark between beginning and end does not count in the bounds; one within a
 //     line is a part of the text and counts.
 package view
 
