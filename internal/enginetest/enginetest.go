@@ -114,7 +114,7 @@ func (e *Engine) Docker(args ...string) (string, error) {
 }
 
 // Left are the containers that the engine has. Where moby 20.10 was killed while
-// it removed one, its successor removes it twice at once, and goes on listing what
+// it removed one, its successor removes it twice at once, and continues listing what
 // it has no more.
 func (e *Engine) Left() (ids []string, err error) {
 	list, err := e.Docker("ps", "-aq")
@@ -188,7 +188,7 @@ func (e *Engine) stop(t testing.TB) {
 }
 
 // processes are those that name this engine's directory or namespace, which
-// nobody else's do: containerd, its shims and their helpers.
+// no one else's do: containerd, its shims and their helpers.
 func (e *Engine) processes() []int {
 	entries, _ := os.ReadDir("/proc")
 	var pids []int
@@ -201,7 +201,7 @@ func (e *Engine) processes() []int {
 	return pids
 }
 
-// Runs tells whether one of these processes was started like that.
+// Runs reports whether one of these processes was started like that.
 func (e *Engine) Runs(command string) bool {
 	return slices.ContainsFunc(e.processes(), func(pid int) bool {
 		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

@@ -28,7 +28,7 @@ func CheckSession(name string) error {
 	return nil
 }
 
-// Exportable tells whether a shell can set a variable of that name, and sets it
+// Exportable reports whether a shell can set a variable of that name, and sets it
 // as it is: not one that is no name to it, and none that is its own.
 func Exportable(name string) bool {
 	for i, r := range name {

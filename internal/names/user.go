@@ -51,7 +51,7 @@ func CheckUser(u sandbox.User) error {
 	return nil
 }
 
-// IsRoot tells whether it is root that is meant, in any image.
+// IsRoot reports whether the user is root in any image.
 func IsRoot(text string) bool {
 	first, _, _ := strings.Cut(text, ":")
 	uid, ok := ParseID(first)
@@ -67,7 +67,7 @@ func ParseID(text string) (int, bool) {
 
 func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// isName tells whether an account or a group can be called that.
+// isName reports whether an account or a group can be called that.
 func isName(text string) bool {
 	plain := strings.TrimSuffix(text, "$") // as a machine's account has
 	return plain != "" && len(text) <= maxName && strings.Trim(plain, idChars) == "" && !strings.ContainsAny(plain[:1], "0123456789-.")

@@ -11,7 +11,7 @@ import (
 	"belljar/sandbox"
 )
 
-// MakeDir makes a directory that nobody else can look into, or refuses one that
+// MakeDir makes a directory that no one else can look into, or refuses one that
 // is not so.
 func MakeDir(dir string) error {
 	err := os.Mkdir(dir, 0o700)
@@ -61,7 +61,7 @@ func refuseForeign(dir, what string) error {
 }
 
 // foreign says why a directory is not its user's alone to write, or, as above one
-// that is, why what is in it can be replaced. In a sticky one nobody can do that to
+// that is, why what is in it can be replaced. In a sticky one no one can do that to
 // others. A group that has the number of its user is that user's alone, as with an
 // umask of 002.
 func foreign(about fs.FileInfo, above bool) string {

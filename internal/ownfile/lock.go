@@ -20,17 +20,17 @@ func Lock(f *os.File, kind int16, at int64) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind, Start: at, Len: 1})
 }
 
-// Unlock lets go of all locks of the open file.
+// Unlock releases all locks of the open file.
 func Unlock(f *os.File) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
 }
 
-// IsTaken tells whether Lock failed because another has the lock.
+// IsTaken reports whether Lock failed because another has the lock.
 func IsTaken(err error) bool {
 	return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES)
 }
 
-// IsLocked tells whether another has a lock on the byte that excludes that kind.
+// IsLocked reports whether another has a lock on the byte that excludes that kind.
 func IsLocked(f *os.File, kind int16, at int64) (bool, error) {
 	about := unix.Flock_t{Type: kind, Start: at, Len: 1}
 	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &about)

@@ -1,4 +1,4 @@
-// Package sniff tells text from binary data, and which charset text is in.
+// Package sniff distinguishes text from binary data, and guesses the charset of text.
 package sniff
 
 import (
@@ -24,7 +24,7 @@ const (
 	firstControls = 32
 )
 
-// Sniffer tells data from text: NULs outside UTF-16 and UTF-32, or a high share
+// Sniffer distinguishes data from text: NULs outside UTF-16 and UTF-32, or a high share
 // of control characters. It judges the first SniffBytes as what they begin, and
 // each later block of that size by itself. What it says depends on the bytes
 // written alone, not on how they were divided. The zero Sniffer is ready.

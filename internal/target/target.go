@@ -38,7 +38,7 @@ func CheckTmpfs(dir string) error {
 	return nil
 }
 
-// Within tells whether the clean path p is dir or below it.
+// Within reports whether the clean path p is dir or below it.
 func Within(dir, p string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }

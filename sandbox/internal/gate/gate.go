@@ -37,7 +37,7 @@ echo $$
 until IFS= read -r l || exit 1; [ "$l" ]; do echo; done
 eval "$l"`
 
-// IsWaiting tells whether the process, by what it says of itself, is a shell that
+// IsWaiting reports whether the process, by what it says of itself, is a shell that
 // waits for a command.
 func IsWaiting(p sandbox.Process) bool { return p.Command == "sh -c "+script }
 
@@ -202,7 +202,7 @@ func (g *Gate) receive(ctx context.Context) (string, error) {
 	}
 }
 
-// Answers tells whether the gate is there: it answers now.
+// Answers reports whether the gate is there: it answers now.
 func (g *Gate) Answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()

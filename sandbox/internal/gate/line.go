@@ -19,7 +19,7 @@ const (
 	MaxLine = 8 << 20
 )
 
-// Required tells whether only a gate can start the command. The engine shows
+// Required reports whether only a gate can start the command. The engine shows
 // what an exec is given, and its API carries nothing but UTF-8.
 func Required(c sandbox.Command, secrets []string) bool {
 	return len(secrets) > 0 || !utf8.ValidString(c.Script)

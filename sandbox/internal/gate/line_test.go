@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// usable tells whether a command comes as far as to a gate.
+// usable reports whether a command comes as far as to a gate.
 func usable(c *sandbox.Command) bool {
 	env := map[string]string{}
 	for _, kv := range c.Env {

@@ -75,7 +75,7 @@ type tokens struct {
 // at is a place in one of the values.
 type at struct{ value, offset int }
 
-// quiet tells that there is no mark.
+// quiet reports that there is no mark.
 func (t *tokens) quiet() bool { return t.marked == 0 }
 
 func (t *tokens) scan(b byte, offset int64, m *Stream) {

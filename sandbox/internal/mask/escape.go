@@ -45,7 +45,7 @@ func decodeURL(to, p []byte, last bool) (int, []byte) {
 	return 1, append(to, p[0])
 }
 
-// hexDigits reads that many, or tells how many there are.
+// hexDigits reads that many, or returns how many there are.
 func hexDigits(p []byte, most int) (value rune, n int, whole bool) {
 	for n < min(most, len(p)) {
 		digit, ok := unhex(p[n])
@@ -118,7 +118,7 @@ func decodeBackslash(to, p []byte, last bool) (int, []byte) {
 func decodeOne(to, p []byte, last bool) (n int, value []byte) {
 	switch b := p[1]; b {
 	case '\n':
-		return 2, to // the line goes on: sed -n l
+		return 2, to // the line continues: sed -n l
 	case 'u':
 		if len(p) > 2 && p[2] == '{' {
 			return decodeBraces(to, p, last)

@@ -25,7 +25,7 @@ type Masks struct {
 	marked  *finder // of what HTML may hold as &#x41;
 	values  []string
 
-	begins [256]*[256]bool // with which two bytes a secret may begin, in whichever form
+	begins [256]*[256]bool // with which two bytes a secret may begin, in any form
 }
 
 // New are for these values.
@@ -68,12 +68,12 @@ func (m *Masks) second(first byte) *[256]bool {
 	return next
 }
 
-// isEscape tells whether an escape may begin with that byte.
+// isEscape reports whether an escape may begin with that byte.
 func isEscape(b byte) bool {
 	return b == urlEscape.first || b == slashEscape.first || b == markEscape.first
 }
 
-// escapes tells whether these two begin an escape that must not be passed over:
+// escapes reports whether these two begin an escape that must not be passed over:
 // a secret may begin with it, or would seem to begin within it.
 func (m *Masks) escapes(first, second byte) bool {
 	switch first {
@@ -89,7 +89,7 @@ func (m *Masks) escapes(first, second byte) bool {
 	return false
 }
 
-// slashes tells whether a secret that is escaped so may begin with that byte.
+// slashes reports whether a secret that is escaped so may begin with that byte.
 func (m *Masks) slashes(b byte) bool {
 	return m.slashed.root[b]|m.wrapped.root[base64Byte(b)] != 0
 }

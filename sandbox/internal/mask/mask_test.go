@@ -493,7 +493,7 @@ func TestMaskerHoldsLittle(t *testing.T) {
 	}
 }
 
-// What cannot become a secret is told at once.
+// What cannot become a secret is passed on at once.
 func TestMaskerHoldsNothingNeedlessly(t *testing.T) {
 	const value = "sesame-open"
 	for in, want := range map[string]string{

@@ -148,7 +148,7 @@ func (u *unescaper) open(end int64) int64 {
 	return min(u.tracker.open(end), u.wrapped.open(end))
 }
 
-// quiet tells that nothing has begun.
+// quiet reports that nothing has begun.
 func (u *unescaper) quiet() bool {
 	return u.state|u.wrapped.state == 0 && len(u.pending) == 0
 }

@@ -45,8 +45,8 @@ func (s *Attribution) RemoveGate(sid int) {
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(waiting int) bool { return waiting == sid })
 }
 
-// StrayGates are those of the list that look like gates and are nobody's: neither
-// wait for a command nor have one. Whoever opens a gate has the record.
+// StrayGates are processes of the list that look like gates and are not in use: they neither
+// wait for a command nor have one. Anyone who opens a gate has the record.
 func (s *Attribution) StrayGates(list []sandbox.Process) (strays []sandbox.Process) {
 	for _, p := range list {
 		if _, leads := s.Leaders[p.SID]; p.PID != 0 && p.PID == p.SID && gate.IsWaiting(p) && !leads && !slices.Contains(s.Waiting, p.SID) {
@@ -152,6 +152,6 @@ func (s *Attribution) remember(list []sandbox.Process) {
 			s.Known = append(s.Known, k)
 		}
 	}
-	// A number may be another session's once nobody is in this one.
+	// A number may be another session's once no one is in this one.
 	maps.DeleteFunc(s.Leaders, func(leader int, _ string) bool { return !sessions[leader] })
 }

@@ -136,7 +136,7 @@ func TestAttribute(t *testing.T) {
 	}
 }
 
-// What is told of a process is told of it for good, as long as it runs.
+// The command found for a process never changes, as long as it runs.
 func TestAttributionIsRemembered(t *testing.T) {
 	var s Attribution
 	s.SetLeader(10, "A")
@@ -173,7 +173,7 @@ func TestAttributionIsRemembered(t *testing.T) {
 	}
 }
 
-// A number whose session is empty belongs to nobody, though its command is being
+// A number whose session is empty belongs to no one, though its command is being
 // ended: a process that gets it is not that command's.
 func TestLeaderOfAnEmptySessionIsForgotten(t *testing.T) {
 	var s Attribution

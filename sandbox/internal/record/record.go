@@ -8,7 +8,7 @@ import (
 )
 
 // Record is what is remembered of a session between commands and between
-// processes: one file each. It outlives the container, to tell of its loss.
+// processes: one file each. It outlives the container, to report its loss.
 type Record struct {
 	Session   string        `json:"session"`
 	Container string        `json:"container"` // "" before the first command
@@ -33,9 +33,9 @@ func (r *Record) LostReason(now time.Time) string {
 	return "its container was removed by something other than belljar, or the engine stopped"
 }
 
-// IsExpired tells whether its container ended of itself. The engine counts in whole
+// IsExpired reports whether its container ended by itself. The engine counts in whole
 // seconds, and so may be early.
 func (r *Record) IsExpired(now time.Time) bool { return now.After(r.Deadline.Add(-time.Second)) }
 
-// IsIdle tells whether its idle time is over.
+// IsIdle reports whether its idle time is over.
 func (r *Record) IsIdle(now time.Time) bool { return now.Sub(r.LastUsed) >= r.Idle }

@@ -24,7 +24,7 @@ type Store struct{ Dir, Name string }
 
 func (s Store) file() string { return filepath.Join(s.Dir, s.Name+".json") }
 
-// Change reads the record, and writes what becomes of it, alone among all
+// Change reads the record, and writes the changed one, alone among all
 // processes. A record that is removed is one without a session.
 func (s Store) Change(ctx context.Context, change func(r *Record) error) error {
 	lock, err := s.lock(ctx, recordLock, true)
@@ -49,7 +49,7 @@ func (s Store) Change(ctx context.Context, change func(r *Record) error) error {
 	return s.Write(r)
 }
 
-// Load reads the record while nobody writes it.
+// Load reads the record while no one writes it.
 func (s Store) Load(ctx context.Context) (*Record, error) {
 	if s.Dir == "" {
 		return &Record{}, nil
@@ -107,7 +107,7 @@ const (
 	recordLock = 1
 )
 
-// Lock waits until nobody else reads or writes the record.
+// Lock waits until no one else reads or writes the record.
 func (s Store) Lock(ctx context.Context) (*os.File, error) { return s.lock(ctx, recordLock, true) }
 
 // LockTurn waits for the session's turn: alone, or with others that are not.

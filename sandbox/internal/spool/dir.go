@@ -53,7 +53,7 @@ func (s *Spool) openTemporary(info sandbox.LogInfo) (err error) {
 	return err
 }
 
-// makeDir makes dir anew where an earlier command had the same ID.
+// makeDir makes dir again where an earlier command had the same ID.
 func makeDir(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -172,7 +172,7 @@ func (r *Reader) lowest() (lowest *streamReader, err error) {
 	return lowest, nil
 }
 
-// Close lets go of the files.
+// Close releases the files.
 func (r *Reader) Close() error {
 	var errs []error
 	for _, s := range r.reads {

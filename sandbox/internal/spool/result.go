@@ -66,7 +66,7 @@ func (s *Spool) Keep(e Ending) error {
 	return err
 }
 
-// Ending is how a command ended. Nobody writes its spool any more.
+// Ending is how a command ended. No one writes its spool any more.
 func (s Store) Ending(id string) (Ending, error) {
 	text, err := os.ReadFile(filepath.Join(s.Path(id), resultName))
 	if errors.Is(err, fs.ErrNotExist) {

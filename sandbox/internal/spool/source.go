@@ -17,7 +17,7 @@ type Source struct {
 	// starts are the segments there are of a stream, in order.
 	starts func(which Stream) ([]int64, error)
 	open   func(which Stream, start int64) (segmentFile, error)
-	// state tells how much was written to each stream, whether that was all,
+	// state reports how much was written to each stream, whether that was all,
 	// and what to wait for.
 	state func() (progress, <-chan struct{}, error)
 }

@@ -21,8 +21,8 @@ import (
 // flood on one stream does not cost the other its last words.
 //
 // A stream is a row of files, segments, that are only ever appended to and
-// removed as a whole. So whoever reads one, in this process or another, reads
-// what was written, and learns of what is gone; nobody waits for a reader.
+// removed as a whole. So anyone who reads one, in this process or another, reads
+// what was written, and learns of what is gone; no one waits for a reader.
 type Spool struct {
 	Dir      string // set by open, "" where there is none
 	Limit    int64
@@ -37,7 +37,7 @@ type Spool struct {
 	failed     error // why nothing is kept any more
 	ended      bool
 	resultSize int64         // of its file
-	changed    chan struct{} // closed and replaced at each change; nil while nobody waits
+	changed    chan struct{} // closed and replaced at each change; nil while no one waits
 }
 
 // streamState is one stream's part of a spool.
@@ -164,7 +164,7 @@ func (s *Spool) shrink() error {
 	return nil
 }
 
-// wake tells those who wait for more.
+// wake wakes the readers that wait for more.
 func (s *Spool) wake() {
 	if s.changed != nil {
 		close(s.changed)
@@ -190,7 +190,7 @@ func (s *Spool) End(end sandbox.LogEnd, age time.Duration) error {
 	})
 }
 
-// Close lets go of the files, which stay.
+// Close releases the files, which stay.
 func (s *Spool) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

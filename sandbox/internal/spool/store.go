@@ -18,7 +18,7 @@ import (
 	"belljar/sandbox/internal/control"
 )
 
-// Expired tells whether an output's time is over.
+// Expired reports whether an output's time is over.
 func Expired(l sandbox.LogInfo) bool { return !l.Running && !time.Now().Before(l.Expires) }
 
 const (
@@ -42,7 +42,7 @@ const (
 // ownNames are a spool's files, apart from segments.
 var ownNames = []string{noteName, resultName, newResult}
 
-// note is a spool's note, which its writer holds locked: where nobody does
+// note is a spool's note, which its writer holds locked: where no one does
 // nothing more comes.
 type note struct {
 	file *os.File
@@ -99,7 +99,7 @@ func readNote(dir string) (sandbox.LogInfo, error) {
 		return info, err
 	}
 	defer file.Close()
-	// Asked first: who lets go of it has written it.
+	// Asked first: who releases it has written it.
 	written, err := ownfile.IsLocked(file, ownfile.Shared, 0)
 	if err != nil {
 		return info, err
@@ -154,7 +154,7 @@ func (s Store) All() ([]Entry, error) {
 	return list, err
 }
 
-// IsSpool tells a spool from another directory, which nobody but its owner
+// IsSpool distinguishes a spool from another directory, which no one but its owner
 // removes: all that is in it is named as in a spool.
 func IsSpool(dir string) bool {
 	files, err := os.ReadDir(dir)
@@ -180,7 +180,7 @@ func (s Store) Find(id string) Entry {
 	return Entry{info, size}
 }
 
-// measure tells how large a spool is, and when it was written to.
+// measure returns how large a spool is, and when it was written to.
 func (s Store) measure(id string) (size int64, changed time.Time) {
 	if about, err := os.Stat(s.Path(id)); err == nil {
 		changed = about.ModTime()

@@ -2,7 +2,7 @@ package spool
 
 import "belljar/sandbox"
 
-// Stream tells a command's two outputs apart.
+// Stream distinguishes a command's two outputs.
 type Stream int
 
 // The streams, as indexes.

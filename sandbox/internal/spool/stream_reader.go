@@ -35,7 +35,7 @@ func (s *streamReader) at(which sandbox.Stream) int64 {
 	return s.next
 }
 
-// ready sees to it that there is a byte to be read; io.EOF says that there is
+// ready makes sure that there is a byte to be read; io.EOF says that there is
 // none so far.
 func (s *streamReader) ready() error {
 	for s.left == 0 {
@@ -92,7 +92,7 @@ func (s *streamReader) read(p []byte) (int, error) {
 	return n, err
 }
 
-// turnOver goes on to a later segment; io.EOF says that there is none so far.
+// turnOver moves to a later segment; io.EOF says that there is none so far.
 func (s *streamReader) turnOver() error {
 	for missed := int64(-1); ; {
 		starts, err := s.source.starts(s.stream)

@@ -37,7 +37,7 @@ func (s Store) Wait(ctx context.Context, id string) error {
 }
 
 const (
-	// lockPause is how long the kernel may take to let go of a lock after it told that
+	// lockPause is how long the kernel may take to release a lock after it told that
 	// the file is closed.
 	lockPause = time.Millisecond
 
