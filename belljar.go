@@ -45,7 +45,7 @@ type Runner struct {
 // BELLJAR_* variables, ~/.config/belljar or /etc/belljar; a sandbox.yaml in the
 // working directory is not read, since anyone may have put it there.
 //
-// ctx is for connecting only. Beside the first commands, containers that a crash
+// ctx is for connecting only. During the first commands, containers that a crash
 // left are removed; sessions and outputs whose time is over are by Warm, or by
 // Expire in a program that does not stay. Close comes after the last command.
 func Open(ctx context.Context, c *config.Config) (*Runner, error) {
@@ -81,7 +81,7 @@ func New(engine *docker.Engine, c *config.Config) *Runner {
 	return &Runner{Local: l, Docker: engine, Store: store}
 }
 
-// AuditLog is the audit that is configured, or nil where it is turned off.
+// AuditLog is the configured audit log, or nil where it is turned off.
 func AuditLog(c *config.Config) *audit.Log {
 	if !c.Audit.Enabled {
 		return nil
@@ -89,7 +89,7 @@ func AuditLog(c *config.Config) *audit.Log {
 	return &audit.Log{File: c.Audit.File, Script: c.Audit.Script, MaxSize: c.Audit.MaxSize, Keep: c.Audit.Keep}
 }
 
-// Close ends what goes on beside the commands, removes what is kept warm, and
+// Close ends the background work, removes what is kept warm, and
 // closes an engine that Open connected to. Sessions stay.
 func (r *Runner) Close() error {
 	if r.stop != nil {

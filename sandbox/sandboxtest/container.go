@@ -166,7 +166,7 @@ func (c *Container) End() {
 	c.end()
 }
 
-// end tells everything in the container to end.
+// end signals everything in the container to end.
 func (c *Container) end() []*Proc {
 	c.mu.Lock()
 	defer c.mu.Unlock()

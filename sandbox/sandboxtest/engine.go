@@ -36,7 +36,7 @@ import (
 const keeper = 65533
 
 // Fault is what goes wrong in a call to the fake: the call fails with what it
-// returns, or goes on where that is nil. It may wait as long as it likes.
+// returns, or continues where that is nil. It may wait as long as it likes.
 type Fault func(ctx context.Context) error
 
 // Hang is the Fault of an engine that does not answer.
@@ -203,7 +203,7 @@ func (e *Engine) forget(c *Container) {
 	e.boxes = slices.DeleteFunc(e.boxes, func(other *Container) bool { return other == c })
 }
 
-// play is what runs for a script, nil for one that nobody plays.
+// play is what runs for a script, nil for one that no one plays.
 func (e *Engine) play(script string) func(p *Proc) int {
 	if e.Script != nil {
 		return e.Script

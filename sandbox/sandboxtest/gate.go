@@ -10,11 +10,11 @@ import (
 	"belljar/sandbox"
 )
 
-// isGate tells whether a script is not a command, but waits for one.
+// isGate reports whether a script is not a command, but waits for one.
 func isGate(script string) bool { return strings.HasPrefix(script, "set -- '\n'\n") }
 
 // gate is the shell that plays that script. It understands nothing but what
-// package sandbox tells it, and reads that its own way.
+// package sandbox writes it, and reads that its own way.
 func (e *Engine) gate(p *Proc) int {
 	fmt.Fprintln(p.Stdout, p.pid)
 	for {
@@ -45,7 +45,7 @@ func (p *Proc) readLine() (string, bool) {
 	}
 }
 
-// obey makes p the command that it is told.
+// obey makes p the command that it reads.
 func (e *Engine) obey(p *Proc, line string) int {
 	told := &words{rest: line}
 	told.skip("c ")

@@ -13,9 +13,9 @@ import (
 type pipe struct {
 	stdout, stderr io.Writer
 	terminal       *terminal // nil is none
-	turn           chan bool // holds whether it is open, while nobody writes
+	turn           chan bool // holds whether it is open, while no one writes
 	holders        atomic.Int32
-	eof            chan struct{} // closed when nobody holds it any more
+	eof            chan struct{} // closed when no one holds it any more
 }
 
 func newPipe(x sandbox.Exec) *pipe {
@@ -73,7 +73,7 @@ func newStdin(from io.Reader) *stdin {
 	return s
 }
 
-// stdinOf is an exec's. A terminal that nobody types on has no end.
+// stdinOf is an exec's. A terminal that no one types on has no end.
 func stdinOf(x sandbox.Exec) *stdin {
 	if x.TTY != nil && x.Stdin == nil {
 		return &stdin{closed: make(chan struct{})}

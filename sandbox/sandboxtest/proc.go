@@ -47,7 +47,7 @@ func (p *Proc) Sleep(d time.Duration) {
 	p.live()
 }
 
-// Start starts a background process with the same output, which lives on when
+// Start starts a background process with the same output, which keeps running when
 // p ends.
 func (p *Proc) Start(command string, play func(p *Proc) int) { p.begin(command, p.sid, play) }
 

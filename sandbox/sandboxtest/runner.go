@@ -20,7 +20,7 @@ type FullRunner interface {
 	sandbox.Pools
 }
 
-// TestRunner is the suite that every Runner passes. Each test opens one anew,
+// TestRunner is the suite that every Runner passes. Each test opens one again,
 // with that behind it, views of package view, outputs that are kept, and a pool
 // where the profile has one. What open registers with t.Cleanup ends the Runner,
 // and is the place to look for what it left behind.

@@ -161,7 +161,7 @@ var runnerRefusalTests = map[string]func(*testing.T, *opener){
 	},
 }
 
-// refusals wants each of these commands refused, by Start and by Prepare alike.
+// refusals wants each of these commands refused, by both Start and Prepare.
 func refusals(t *testing.T, r *runner) {
 	with := func(change func(*sandbox.Command)) sandbox.Command {
 		c := sandbox.Command{ID: "refused", Script: scriptMarker}

@@ -12,7 +12,7 @@ import (
 	"belljar/sandbox"
 )
 
-// talk is a command that says what it is told to.
+// talk is a command that prints what its script says.
 type talk struct {
 	*command
 	typed *io.PipeWriter

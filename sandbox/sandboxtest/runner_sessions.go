@@ -142,7 +142,7 @@ var runnerCallerTests = map[string]func(*testing.T, *opener){
 	},
 	"one caller's pause is not another's": func(t *testing.T, o *opener) {
 		r := o.runner(t)
-		slow := r.start(t, scriptMuch) // whose events nobody reads
+		slow := r.start(t, scriptMuch) // whose events no one reads
 		wantFate(t, r.run(t, scriptMarker), sandbox.StatusSuccess, sandbox.CauseExited, 0)
 		wantFate(t, slow.wait(t), sandbox.StatusSuccess, sandbox.CauseExited, 0)
 	},

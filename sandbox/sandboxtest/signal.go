@@ -21,7 +21,7 @@ func killedBy(number int) func(p *Proc) {
 	}
 }
 
-// signaled is what a process makes of signals. Its container's mutex is held.
+// signaled is how a process handles signals. Its container's mutex is held.
 type signaled struct {
 	traps   map[sandbox.Signal]chan<- sandbox.Signal
 	stopped chan struct{}    // closed when it continues; nil: it is not stopped
@@ -29,7 +29,7 @@ type signaled struct {
 }
 
 // Trap has signals come to the channel from now on, as trap(1) does. One that
-// nobody receives, and for which there is no room, is lost.
+// no one receives, and for which there is no room, is lost.
 func (p *Proc) Trap(signals ...sandbox.Signal) <-chan sandbox.Signal {
 	p.box.mu.Lock()
 	defer p.box.mu.Unlock()

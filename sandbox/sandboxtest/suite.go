@@ -19,7 +19,7 @@ const patience = 2 * time.Minute
 var user = sandbox.User{UID: 65534, GID: 65534}
 
 // TestEngine is the suite that every Engine passes. Each test opens the engine
-// anew, with an image that has a POSIX shell and its usual company; what open
+// again, with an image that has a POSIX shell and its usual company; what open
 // registers with t.Cleanup is the place to look for containers left behind. They
 // run side by side: -parallel says how many at once.
 func TestEngine(t *testing.T, open func(t *testing.T) (sandbox.Engine, sandbox.Image)) {

@@ -236,7 +236,7 @@ func matches(list []sandbox.Process, commands []string) bool {
 }
 
 // wantKilled wants the end of a process whose container was removed: status
-// 137, or an error because nobody knows it any more.
+// 137, or an error because no one knows it any more.
 func wantKilled(t *testing.T, f *fixture, p *process) {
 	t.Helper()
 	status, err := p.Wait(f.ctx)
