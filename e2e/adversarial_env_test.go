@@ -107,7 +107,7 @@ func missingSource(t *testing.T) {
 	leftFiles(t, dir+"/*")
 }
 
-// S8: what a variable holds is told to nobody but its command.
+// S8: what a variable holds is told to no one but its command.
 func secretStaysInside(t *testing.T) {
 	const secret = "s3cr3t-0f-S8"
 	cmd, stderr := begin(t, "secret", "-e", "TOKEN="+secret)

@@ -145,7 +145,7 @@ func filesIn(t *testing.T, dir string) (text string) {
 	return text
 }
 
-// S8, of what a rule gives: the command has it, and it is told to nobody else.
+// S8, of what a rule gives: the command has it, and it is told to no one else.
 func grantedSecretStaysInside(t *testing.T) {
 	flags, use := withSecrets(t)
 	var sums []string

@@ -45,7 +45,7 @@ func statusesVerbatim(t *testing.T) {
 	}
 }
 
-// T11: nobody waits for the answer any more, so nothing may work on it.
+// T11: no one waits for the answer any more, so nothing may work on it.
 func clientGone(t *testing.T) {
 	cmd, _ := begin(t, "client gone")
 	id := container(t, cmd.Process.Pid)

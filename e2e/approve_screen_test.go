@@ -89,7 +89,7 @@ func TestApproveOnNarrowTerminal(t *testing.T) {
 	a.ends(exitDenied)
 }
 
-// Nobody approves for as long as a session lives what is not shown whole.
+// No one approves for as long as a session lives what is not shown whole.
 func TestApproveAlwaysIsNotOffered(t *testing.T) {
 	needEngine(t)
 	t.Parallel()

@@ -176,7 +176,7 @@ func TestApproveAlways(t *testing.T) {
 	a.ends(exitDenied)
 }
 
-// Where nobody is at the terminal, nobody is asked, and it ends at once.
+// Where no one is at the terminal, no one is asked, and it ends at once.
 func TestApproveWithNobody(t *testing.T) {
 	needEngine(t)
 	t.Parallel()

@@ -198,7 +198,7 @@ func socketDir(t *testing.T) string {
 	return dir
 }
 
-// engineDown: no socket, and one that nobody listens at.
+// engineDown: no socket, and one that no one listens at.
 func engineDown(t *testing.T) {
 	dir := socketDir(t)
 	dead := dir + "/dead.sock"

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A FIFO that nobody opens at its other end held belljar, which took no SIGTERM.
+// A FIFO that no one opens at its other end held belljar, which took no SIGTERM.
 func TestFIFOsAreInterruptible(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -64,7 +64,7 @@ func TestFIFOsAreInterruptible(t *testing.T) {
 	}
 }
 
-// holds tells whether a process has a file open: the FIFO, its stdin once more, or
+// holds reports whether a process has a file open: the FIFO, its stdin once more, or
 // a socket, which leads to the engine.
 func holds(pid int, what, fifo string) bool {
 	dir := fmt.Sprintf("/proc/%d/fd/", pid)

@@ -145,7 +145,7 @@ func (x *told) read(t *testing.T, from *bufio.Scanner) {
 	}
 }
 
-// Whoever reads, from wherever and whenever, reads what was written.
+// Anyone who reads, from wherever and whenever, reads what was written.
 func TestLogsFromAnyOffset(t *testing.T) {
 	needEngine(t)
 	t.Parallel()

@@ -120,7 +120,7 @@ func orphans() string {
 	return strings.Join(left, "\n")
 }
 
-// lives tells whether a process is there that began when its name, PID@start,
+// lives reports whether a process is there that began when its name, PID@start,
 // says.
 func lives(process string) bool {
 	pid, start, _ := strings.Cut(process, "@")

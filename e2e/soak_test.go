@@ -131,7 +131,7 @@ func TestSoak(t *testing.T) {
 			d.Signal(t, syscall.SIGKILL)
 			killer.Go(func() {
 				// A new engine takes the dead containerd for a living one where
-				// nobody has reaped it.
+				// no one has reaped it.
 				eventually(t, "containerd is gone", func() bool { return !d.Runs("containerd --config") })
 				os.Remove(d.Dir + "/exec/containerd/containerd.pid")
 				d.Start(t)
@@ -139,7 +139,7 @@ func TestSoak(t *testing.T) {
 			})
 		}
 		for !s.one(t, runner, i) {
-			time.Sleep(100 * time.Millisecond) // nobody calls an engine that is down without a pause
+			time.Sleep(100 * time.Millisecond) // no one calls an engine that is down without a pause
 		}
 	}
 	stop()

@@ -126,7 +126,7 @@ func TestDiskFullEndsTheCommand(t *testing.T) {
 	}
 }
 
-// Who reads live reads all, and is told of what nobody can read again.
+// Who reads live reads all, and is told of what no one can read again.
 func TestDiskFullWhileSomebodyReads(t *testing.T) {
 	t.Parallel()
 	state, use := smallDisk(t, 512<<10)
@@ -175,7 +175,7 @@ func TestNoPlaceForOutput(t *testing.T) {
 	}
 }
 
-// Whoever removes the directory takes what comes later, and what was there is
+// Anyone who removes the directory takes what comes later, and what was there is
 // in the result.
 func TestSpoolRemovedUnderCommand(t *testing.T) {
 	needEngine(t)

@@ -28,7 +28,7 @@ type atTerminal struct {
 	keeps  bool // its container, which is a session's
 
 	mu      sync.Mutex
-	screen  bytes.Buffer // what nobody looked at yet
+	screen  bytes.Buffer // what no one looked at yet
 	all     bytes.Buffer
 	changed chan struct{}
 }
@@ -97,7 +97,7 @@ func (a *atTerminal) modes() unix.Termios {
 	return *modes
 }
 
-// raw tells whether keys go through as they are.
+// raw reports whether keys go through as they are.
 func (a *atTerminal) raw() bool { return a.modes().Lflag&(unix.ISIG|unix.ICANON|unix.ECHO) == 0 }
 
 // sees waits until text was written since the last text that was waited for.

@@ -9,7 +9,7 @@ import (
 )
 
 // An image's accounts are what its maker wants: a name is root's, the file
-// is a link to the host's, or a pipe that nobody writes to.
+// is a link to the host's, or a pipe that no one writes to.
 func TestHostileUsers(t *testing.T) {
 	needEngine(t)
 	t.Parallel()

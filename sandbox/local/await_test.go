@@ -33,7 +33,7 @@ func asJSON(t *testing.T, r sandbox.Result) string {
 	return string(text)
 }
 
-// Whoever waits for a command gets the result that its caller got.
+// Anyone who waits for a command gets the result that its caller got.
 func TestAwait(t *testing.T) {
 	flood := func(p *sandboxtest.Proc) int {
 		for i := range 3000 {
