@@ -39,6 +39,9 @@ var oddWords = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	`goes astray`, `to be had`, `be had`, `in vain`, `ought`, `hence`, `thereof`, `lest`,
 }, "|") + `)\b`)
 
+// oddComments are the clearest of them, in the comments of Go files that are no tests.
+var oddComments = regexp.MustCompile(`(?i)\b(tells whether|vouch(es)?|anew|lets go of|sees to it|ends? of itself|nobody|whoever)\b`)
+
 // accounts are names of users that a message gives as examples.
 var accounts = regexp.MustCompile("such as nobody or nobody:staff|has nobody|nobody:0|`nobody`")
 
@@ -72,13 +75,21 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// checkLiterals checks the strings of a Go file. One without a blank is no message.
+// checkLiterals checks the comments of a Go file, and its strings. A string without a
+// blank is no message.
 func checkLiterals(t *testing.T, name string) {
 	t.Helper()
 	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, filepath.Join("..", filepath.FromSlash(name)), nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(files, filepath.Join("..", filepath.FromSlash(name)), nil, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			if found := oddComments.FindString(c.Text); found != "" {
+				t.Errorf("%s:%d: %q in a comment: %s", name, files.Position(c.Pos()).Line, found, c.Text)
+			}
+		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		literal, ok := n.(*ast.BasicLit)

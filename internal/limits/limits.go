@@ -1,4 +1,4 @@
-// Package limits refuses limits that no command can run with, whoever sets them: a
+// Package limits refuses limits that no command can run with, wherever they are set: a
 // caller, a profile or a rule of a policy.
 package limits
 

@@ -48,7 +48,7 @@ func newWatchdog(limit time.Duration) *watchdog {
 	return w
 }
 
-// restart starts the silence anew: there was output, or may have been.
+// restart restarts the idle timer: there was output, or may have been.
 func (w *watchdog) restart() {
 	if w.timer != nil {
 		w.due.Store(int64(time.Since(w.began) + w.limit))

@@ -37,7 +37,7 @@ echo $$
 until IFS= read -r l || exit 1; [ "$l" ]; do echo; done
 eval "$l"`
 
-// IsWaiting reports whether the process, by what it says of itself, is a shell that
+// IsWaiting reports whether the process, judging by its arguments, is a shell that
 // waits for a command.
 func IsWaiting(p sandbox.Process) bool { return p.Command == "sh -c "+script }
 
