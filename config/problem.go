@@ -35,12 +35,20 @@ func (p *Problem) Error() string {
 // Problems are all that is wrong, by line.
 type Problems []*Problem
 
-func (ps Problems) Error() string {
-	lines := make([]string, len(ps))
-	for i, p := range ps {
-		lines[i] = p.Error()
+func (ps Problems) Error() string { return strings.Join(ps.Lines(), "\n") }
+
+// maxLines is how many problems are shown: a file that has more is not a sandbox.yaml.
+const maxLines = 50
+
+// Lines are the problems as messages, one line for each of the first.
+func (ps Problems) Lines() (lines []string) {
+	for _, p := range ps[:min(len(ps), maxLines)] {
+		lines = append(lines, p.Error())
 	}
-	return strings.Join(lines, "\n")
+	if more := len(ps) - maxLines; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more problems: fix these first", more))
+	}
+	return lines
 }
 
 // tidy sorts by line, and reports once what profiles inherit.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"errors"
 	"os"
 	"path/filepath"
@@ -220,4 +221,20 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A file with a hundred thousand unknown keys does not print as many lines.
+func TestManyProblems(t *testing.T) {
+	text := "version: 1\n"
+	for i := range 1000 {
+		text += fmt.Sprintf("key%d: 1\n", i)
+	}
+	_, err := load(t, text, Options{})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != 51 || !strings.Contains(lines[0], "key0") || lines[50] != "and 950 more problems: fix these first" {
+		t.Errorf("%d lines, the last: %s", len(lines), lines[len(lines)-1])
+	}
 }

@@ -159,8 +159,8 @@ func tell(w io.Writer, text string) { fmt.Fprintln(w, "belljar: "+view.SafeLine(
 // tellError writes each problem of a configuration as a message.
 func tellError(w io.Writer, err error) {
 	if problems, ok := errors.AsType[config.Problems](err); ok {
-		for _, p := range problems {
-			tell(w, p.Error())
+		for _, line := range problems.Lines() {
+			tell(w, line)
 		}
 		return
 	}
