@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"belljar/sandbox"
@@ -44,8 +45,8 @@ func environ(c sandbox.Command, p sandbox.Profile) (all, callerEnv []string, err
 		if name == "" {
 			return nil, nil, errNoName
 		}
-		if !isVariable(name) {
-			return nil, nil, sandbox.Invalid("use letters, digits and _, and no digit at the beginning", "variable %s: sh does not pass such a name on to programs", strconv.QuoteToASCII(name))
+		if strings.ContainsFunc(name, unicode.IsControl) {
+			return nil, nil, sandbox.Invalid("write NAME=value, with letters, digits and _ in NAME", "variable %s has a control character in its name", strconv.QuoteToASCII(name))
 		}
 		if slices.ContainsFunc(p.Secrets, func(s sandbox.Secret) bool { return name == s.Name }) {
 			return nil, nil, sandbox.Invalid("leave it out: a policy rule grants it, or the script sets it", "variable %s is a secret of profile %q", strconv.QuoteToASCII(name), c.Profile)
@@ -75,11 +76,6 @@ func terminalName(term string) string {
 		return "xterm-256color"
 	}
 	return term
-}
-
-// isVariable reports whether sh passes a variable on: dash and busybox drop others.
-func isVariable(name string) bool {
-	return strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == "" && (name[0] < '0' || name[0] > '9')
 }
 
 var errNoName = sandbox.Invalid("write NAME=value", "a variable has no name")

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"syscall"
 
+	"belljar/internal/limits"
 	"belljar/internal/names"
 	"belljar/internal/target"
-	"belljar/internal/limits"
 	"belljar/sandbox"
 )
 

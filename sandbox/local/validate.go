@@ -8,9 +8,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"belljar/internal/limits"
 	"belljar/internal/names"
 	"belljar/internal/target"
-	"belljar/internal/limits"
 	"belljar/sandbox"
 )
 
