@@ -46,7 +46,7 @@ var keys = []key{
 	{name: "workdir", kind: workdir, def: "/work", command: true, doc: "Working directory in the container."},
 	{name: "shell", kind: enum(sandbox.ShellSh, sandbox.ShellBash, sandbox.ShellAuto), def: sandbox.ShellSh, command: true, doc: "The shell that runs scripts: sh, bash, or auto (bash if the image has it, else sh)."},
 	{name: "tmpfs", kind: tmpfs, def: "[]", command: true, doc: "More writable directories in memory (tmpfs), such as /var/tmp; limits.tmp is the size of each."},
-	{name: "user", kind: user, def: "65534:65534", command: true, doc: "User that commands run as, never root: UID:GID in numbers, or names of the image, as NAME or NAME:GROUP. UID alone: the GID is the same number. NAME alone: the GID of that account."},
+	{name: "user", kind: user, def: "65534:65534", command: true, doc: "User that commands run as, never root: UID:GID in numbers, or names of the image, as NAME or NAME:GROUP. UID alone: the GID is the same number. NAME alone: the GID of that account. caller: who runs belljar, but never root."},
 	{name: "env.set", kind: variables, def: "[LANG=C.UTF-8]", command: true, doc: "Variables for every command: NAME=value."},
 	{name: "env.allow", kind: variableGlobs, def: `[CI, "LC_*"]`, command: true, found: harmlessNames, doc: "Variables of the caller that commands get, by name or glob. Globs do not match dangerous ones, such as *_TOKEN: write their full names."},
 	{name: "secrets", kind: secrets, def: "[]", command: true, host: true, doc: "Values that policy rules can grant to commands as variables: from belljar's environment, a file or a program. They are masked in all output. Not allowed in a file found in the working directory."},

@@ -64,7 +64,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		{"image", "", "image", "REFERENCE", "image to run in"},
 		{"pull", "", "pull", "WHEN", "when to pull the image: always, missing or never"},
 		{"shell", "", "shell", "SHELL", "shell that runs the script: sh, bash, or auto (bash if the image has it)"},
-		{"user", "u", "user", "USER", "user to run as, never root: UID:GID, or NAME or NAME:GROUP of the image"},
+		{"user", "u", "user", "USER", "user to run as, never root: UID:GID, NAME or NAME:GROUP of the image, or caller (who runs belljar)"},
 		{"view", "", "view.mode", "MODE", "views of the output in the result: none, separate or merged"},
 		{"view-bytes", "", "view.bytes", "SIZE", "limit on the text of a view, such as 32KiB: half for the beginning, half for the end"},
 		{"view-lines", "", "view.lines", "NUMBER", "limit on the lines of a view"},

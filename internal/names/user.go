@@ -14,6 +14,9 @@ const (
 
 	// maxName is the longest name of an account (useradd(8)).
 	maxName = 32
+
+	// Caller names the user who runs belljar.
+	Caller = "caller"
 )
 
 // ParseUser reads what `-u` and the key user take. UID alone has that GID; NAME
@@ -26,6 +29,8 @@ func ParseUser(text string) (sandbox.User, error) {
 	uid, okUID := ParseID(first)
 	gid, okGID := ParseID(second)
 	switch {
+	case first == Caller && text != Caller:
+		return sandbox.User{}, sandbox.Invalid("write caller alone: the group is the caller's, too", "user %.80q names a group in addition to caller", text)
 	case IsRoot(text):
 		return sandbox.User{}, sandbox.Invalid(rootHint, "user %.80q is root, and commands never run as root", text)
 	case okUID && okGID:

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/docker/docker/api"
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/system"
+	"golang.org/x/sys/unix"
 )
 
 // About describes an engine, and what its host supports for a lock-down.
@@ -78,6 +80,27 @@ func (e *Engine) About(ctx context.Context) (About, error) {
 	a.Host, a.Local = e.Host(), e.local()
 	a.API.Used, a.API.Client = e.client.ClientVersion(), api.DefaultVersion
 	return a, nil
+}
+
+// HostUsers tells whether a UID in a container is the same UID on this host: the engine
+// is on this machine, as far as its name and kernel tell, and maps no users.
+func (e *Engine) HostUsers(ctx context.Context) bool {
+	if known := e.hostUsers.Load(); known != nil {
+		return *known
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	info, err := e.client.Info(ctx)
+	if err != nil {
+		return false
+	}
+	var here unix.Utsname
+	are := e.local() && unix.Uname(&here) == nil && info.Name == unix.ByteSliceToString(here.Nodename[:]) && info.KernelVersion == unix.ByteSliceToString(here.Release[:]) &&
+		!slices.ContainsFunc(info.SecurityOptions, func(o string) bool {
+			return strings.HasPrefix(o, "name=userns") || strings.HasPrefix(o, "name=rootless")
+		})
+	e.hostUsers.Store(&are)
+	return are
 }
 
 func about(version types.Version, info system.Info) About {

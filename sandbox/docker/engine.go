@@ -35,8 +35,9 @@ type Engine struct {
 	sealing sync.Once
 	sealer  sealer
 
-	noHosts     atomic.Bool // the engine does not see that file
-	soundImages sync.Map    // IDs of images whose user files passed the check
+	hostUsers   atomic.Pointer[bool] // see HostUsers
+	noHosts     atomic.Bool          // the engine does not see that file
+	soundImages sync.Map             // IDs of images whose user files passed the check
 }
 
 // Connect finds the engine at host, or, where host is empty, where the docker

@@ -234,6 +234,7 @@ func (x *execution) resolveUser(ctx context.Context, image sandbox.Image) (err e
 func (x *execution) runInPlace(ctx, patient context.Context, place place) error {
 	waitCtx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
+	notices := x.unwritable(ctx)
 	p, err := place.Start(ctx, waitCtx, streamWriter{x.output, spool.Stdout}, streamWriter{x.output, spool.Stderr})
 	if err != nil {
 		return err
@@ -244,6 +245,9 @@ func (x *execution) runInPlace(ctx, patient context.Context, place place) error 
 		ID: x.result.ID, Command: x.result.Command, Dir: x.result.Dir, Description: x.result.Description, Session: x.result.Session,
 		Container: x.result.Container, TTY: x.command.TTY,
 	})
+	for _, text := range notices {
+		x.output.events.notice("%s", text)
+	}
 	defer x.startBackground(p.running)()
 	return x.supervise(ctx, patient, place, p, giveUp)
 }

@@ -8,3 +8,11 @@ func (l *Local) LiveSessions() int {
 }
 
 var ProfileDefaults = profileDefaults
+
+// CallAs has somebody else be who runs this process, until the function it returns is
+// called.
+func CallAs(uid, gid int) (undo func()) {
+	before := callerIDs
+	callerIDs = func() (int, int) { return uid, gid }
+	return func() { callerIDs = before }
+}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -32,10 +33,17 @@ type users struct {
 	cached map[[2]string]sandbox.User // by image and name
 }
 
+// callerIDs are who runs this process.
+var callerIDs = func() (uid, gid int) { return os.Getuid(), os.Getgid() }
+
 // user is u with the numbers that its name has in the image.
 func (h *upkeep) user(ctx context.Context, image sandbox.Image, u sandbox.User) (sandbox.User, error) {
 	if u.Name == "" {
 		return u, nil
+	}
+	if u.Name == names.Caller { // pools come here unchecked
+		u.UID, u.GID = callerIDs()
+		return u, checkUser(u)
 	}
 	at := [2]string{image.ID, u.Name}
 	h.users.mu.Lock()

@@ -28,9 +28,16 @@ func TestParseUser(t *testing.T) {
 		"1000:root":    {Name: "1000:root"},
 		"_apt:x-y.z":   {Name: "_apt:x-y.z"},
 		"host$":        {Name: "host$"},
+		"caller":       {Name: "caller"},
+		"callers":      {Name: "callers"},
 	} {
 		if u, err := names.ParseUser(text); err != nil || u != want {
 			t.Errorf("%q is %+v, error %v, want %+v", text, u, err, want)
+		}
+	}
+	for _, text := range []string{"caller:staff", "caller:5", "caller:"} {
+		if u, err := names.ParseUser(text); err == nil || !strings.Contains(err.Error(), "write caller alone") {
+			t.Errorf("%q is %+v, error %v", text, u, err)
 		}
 	}
 	for _, text := range []string{"0", "0:5", "00:staff", "root", "root:1000", "root:staff"} {

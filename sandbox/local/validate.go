@@ -18,7 +18,7 @@ import (
 // before anything is made. The engine would blame the command for both.
 func validate(c sandbox.Command, p sandbox.Profile) error {
 	checks := []func() error{
-		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return checkShell(c) }, func() error { return names.CheckUser(c.User) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, func() error { return limits.Check(c.Limits) }, func() error { return checkInSession(c) }, func() error { return checkView(c) },
+		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return checkShell(c) }, func() error { return checkUser(c.User) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, func() error { return limits.Check(c.Limits) }, func() error { return checkInSession(c) }, func() error { return checkView(c) },
 		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
 		func() error {
 			if c.IdleTimeout == sandbox.NoIdleTimeout {
@@ -43,6 +43,19 @@ func checkScript(c sandbox.Command) error {
 		return sandbox.Invalid("a shell script cannot contain one; use printf '\\000' to output one", "command has a NUL byte at offset %d", strings.IndexByte(c.Script, 0))
 	case len(c.Script) > sandbox.MaxScript:
 		return sandbox.Invalid(hintFile, "command is %d bytes long, over the limit of %d", len(c.Script), sandbox.MaxScript)
+	}
+	return nil
+}
+
+func checkUser(u sandbox.User) error {
+	if err := names.CheckUser(u); err != nil || u.Name != names.Caller {
+		return err
+	}
+	switch uid, gid := callerIDs(); {
+	case uid <= 0:
+		return sandbox.Invalid("give UID:GID, such as the owner of the files: -u 1000:1000", "user caller is root, because root runs belljar, and commands never run as root")
+	case gid <= 0:
+		return sandbox.Invalid(fmt.Sprintf("if you mean that group, give numbers: -u %d:0", uid), "user caller has root's group, 0")
 	}
 	return nil
 }
