@@ -104,6 +104,7 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 		Runtime:       v.Engine.Runtime,
 		OnOutputLimit: v.OnOutputLimit,
 		OnTimeout:     v.OnTimeout,
+		StopGrace:     v.StopGrace,
 		Pool:          sandbox.PoolSize{Min: v.Pool.Min, Max: cmp.Or(v.Pool.Max, sandbox.NoPool), MaxAge: v.Pool.MaxAge},
 		Session:       sandbox.SessionLife{Idle: v.Session.Idle, Max: v.Session.Max},
 		View: sandbox.View{

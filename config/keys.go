@@ -42,6 +42,7 @@ var keys = []key{
 	{name: "idle_timeout", kind: orZero(duration(second), sandbox.NoIdleTimeout), def: "3m", command: true, doc: "Time limit without output; 0 turns it off."},
 	{name: "max_timeout", kind: duration(second), def: "1h", command: true, found: upTo(24*time.Hour, "24h"), doc: "The longest timeout and idle_timeout that a command can ask for."},
 	{name: "on_timeout", kind: enum("container", "command"), def: "container", command: true, doc: "What a timeout ends in a session: its container, or only the command."},
+	{name: "stop_grace", kind: orEmpty(orZero(durationTo(10*time.Millisecond, sandbox.MaxStopGrace, "1m"), sandbox.NoStopGrace), time.Duration(0)), def: "", command: true, doc: "Before SIGKILL, a command that a timeout, its output limit or its caller ends gets SIGTERM and this much time; at most 1m, 0: none. Empty: 2s in a session with on_timeout: command, else 0."},
 	{name: "on_output_limit", kind: enum("truncate", "end"), def: "truncate", command: true, doc: "Beyond limits.output: keep the beginning and the end of the output, or end the command."},
 	{name: "workdir", kind: workdir, def: "/work", command: true, doc: "Working directory in the container."},
 	{name: "shell", kind: enum(sandbox.ShellSh, sandbox.ShellBash, sandbox.ShellAuto), def: sandbox.ShellSh, command: true, doc: "The shell that runs scripts: sh, bash, or auto (bash if the image has it, else sh)."},

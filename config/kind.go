@@ -188,12 +188,15 @@ var boolean = kind{
 }
 
 // optional is k, or empty for none.
-func optional(k kind) kind {
+func optional(k kind) kind { return orEmpty(k, "") }
+
+// orEmpty lets a value be empty, which then is unset.
+func orEmpty(k kind, unset any) kind {
 	scalar := k.scalar
 	k.schema = map[string]any{"anyOf": []any{k.schema, map[string]any{"const": ""}}}
 	k.scalar = func(text, dir string) (any, *Problem) {
 		if text == "" {
-			return text, nil
+			return unset, nil
 		}
 		return scalar(text, dir)
 	}

@@ -161,6 +161,7 @@ type timeValues struct {
 	IdleTimeout time.Duration         `mapstructure:"idle_timeout"`
 	MaxTimeout  time.Duration         `mapstructure:"max_timeout"`
 	OnTimeout   sandbox.TimeoutAction `mapstructure:"on_timeout"`
+	StopGrace   time.Duration         `mapstructure:"stop_grace"`
 }
 
 // decode types the merged settings. A key without a field is an error, so that the

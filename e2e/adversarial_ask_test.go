@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"belljar/sandbox"
 )
 
 // answer is what belljar run --format json says of a command.
@@ -36,6 +38,8 @@ type answer struct {
 		OOMKills      int    `json:"oom_kills"`
 		PidsLimitHits int    `json:"pids_limit_hits"`
 		KilledBy      string `json:"killed_by"`
+		StoppedBy     string `json:"stopped_by"`
+		Killed        []sandbox.Process
 		RemoveError   string `json:"remove_error"`
 		OutputError   string `json:"output_error"`
 	}

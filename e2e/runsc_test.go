@@ -67,4 +67,19 @@ func TestKernelOfItsOwn(t *testing.T) {
 			}
 		})
 	}
+	// Signals are sent from inside, as the command's user.
+	for script, test := range map[string]struct{ grace, stdout, by string }{
+		cleans:                          {"30s", "working\ncleaned\n", "SIGTERM"},
+		`echo working; exec sleep 1000`: {"30s", "working\n", "SIGTERM"},
+		`echo working; kill -STOP $$`:   {"2s", "working\n", "SIGKILL"},
+		`trap 'sleep 1000 & exit' TERM; echo working; while :; do sleep 0.1; done`: {"2s", "working\n", "SIGKILL"},
+		`trap '' TERM; echo working; while :; do sleep 1; done`:                    {"2s", "working\n", "SIGKILL"},
+	} {
+		t.Run("stop grace: "+script, func(t *testing.T) {
+			a := begun(t, d.Use, "--runtime", "runsc", "--timeout", "3s", "--stop-grace", test.grace, script).wait(t)
+			if a.Cause != "wall_timeout" || a.Stdout != test.stdout || a.Evidence.StoppedBy != test.by {
+				t.Errorf("%s", a.json)
+			}
+		})
+	}
 }

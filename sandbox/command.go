@@ -63,6 +63,7 @@ type Command struct {
 	IdleTimeout   time.Duration // limits the time without output; NoIdleTimeout turns it off
 	OnOutputLimit OutputAction
 	OnTimeout     TimeoutAction // in a session
+	StopGrace     time.Duration // from SIGTERM to SIGKILL where it is ended, up to MaxStopGrace; NoStopGrace is none
 	Rules         Rules
 
 	// TTY gives the command a terminal, whose output is all stdout; nil means
@@ -113,6 +114,10 @@ const (
 	MinTimeout = time.Second
 	// NoIdleTimeout is the idle timeout that never passes.
 	NoIdleTimeout = time.Duration(-1)
+	// NoStopGrace is SIGKILL at once.
+	NoStopGrace = time.Duration(-1)
+	// MaxStopGrace is the longest time from SIGTERM to SIGKILL.
+	MaxStopGrace = time.Minute
 	// NoQueue is the Admission.MaxQueued with which no command waits for others.
 	NoQueue = -1
 	// NoPool is the PoolSize.Max that turns a pool off.
@@ -201,6 +206,7 @@ type Profile struct {
 	Runtime       string // "" is the engine's default
 	OnOutputLimit OutputAction
 	OnTimeout     TimeoutAction
+	StopGrace     time.Duration // 0: 2s in a session with EndCommand, else NoStopGrace
 	Pool          PoolSize
 	Session       SessionLife
 	View          View

@@ -142,8 +142,9 @@ type Evidence struct {
 	PidsLimitHits int       `json:"pids_limit_hits"`        // forks refused
 	DiskFull      []string  `json:"disk_full,omitempty"`    // writable directories without free space or inodes at the end
 	KilledBy      string    `json:"killed_by,omitempty"`    // "belljar", "oom" or "outside"
+	StoppedBy     Signal    `json:"stopped_by,omitempty"`   // if belljar ended it: "SIGTERM", or "SIGKILL" where that was not enough
 	Source        string    `json:"source,omitempty"`       // "cgroup", "events" or "cgroup,events"
-	Killed        []Process `json:"killed,omitempty"`       // in a session that continues: the command's processes that were killed and are gone
+	Killed        []Process `json:"killed,omitempty"`       // in a session that continues: the command's processes that belljar ended
 	OutputError   string    `json:"output_error,omitempty"` // why output may be missing
 	ListError     string    `json:"list_error,omitempty"`   // why Lingering is unknown
 	RemoveError   string    `json:"remove_error,omitempty"` // why the container may still exist

@@ -55,6 +55,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		{"idle-timeout", "", "idle_timeout", "DURATION", "end the command after this long without output; 0 means never"},
 		{"max-output", "", "limits.output", "SIZE", "keep this much of the output, such as 16MiB"},
 		{"on-timeout", "", "on_timeout", "WHAT", "what a timeout ends in a session: container (everything in it) or command"},
+		{"stop-grace", "", "stop_grace", "DURATION", "send SIGTERM this long before SIGKILL, up to 1m; 0 means not at all"},
 		{"on-output-limit", "", "on_output_limit", "ACTION", "if there is more output than --max-output: truncate it, or end the command"},
 		{"memory", "m", "limits.memory", "SIZE", "memory and swap together, such as 512MiB"},
 		{"cpus", "", "limits.cpus", "NUMBER", "CPUs that the command can use, such as 0.5"},

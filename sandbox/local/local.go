@@ -198,6 +198,13 @@ func commandDefaults(c sandbox.Command, p sandbox.Profile) sandbox.Command {
 	setDefault(&c.IdleTimeout, p.IdleTimeout)
 	setDefault(&c.OnOutputLimit, p.OnOutputLimit)
 	setDefault(&c.OnTimeout, p.OnTimeout)
+	setDefault(&c.StopGrace, p.StopGrace)
+	if c.StopGrace == 0 && c.Session != "" && c.OnTimeout == sandbox.EndCommand {
+		c.StopGrace = sessionGrace
+	}
+	if c.StopGrace == sandbox.NoStopGrace {
+		c.StopGrace = 0
+	}
 	setDefault(&c.View.Mode, p.View.Mode)
 	setDefault(&c.View.Bytes, p.View.Bytes)
 	setDefault(&c.View.Lines, p.View.Lines)
@@ -225,7 +232,7 @@ func specOf(c sandbox.Command, image sandbox.Image) sandbox.Spec {
 		Limits:   c.Limits,
 		Network:  c.Network,
 		Runtime:  c.Runtime,
-		Deadline: time.Now().Add(c.Timeout + removeTimeout + createTimeout),
+		Deadline: time.Now().Add(c.Timeout + c.StopGrace + removeTimeout + createTimeout),
 	}
 }
 

@@ -40,6 +40,7 @@ type cleanup struct {
 	counters    *sandbox.Counters // up to the container's end; nil where it did not end, or they are unknown
 	removeError string            // why the container may still exist; "" if it is gone
 	killed      []sandbox.Process // only these were killed, as the container stays
+	alone       bool              // the command ended, and its session continues
 	listed      bool              // what runs was listed again:
 	processes   []sandbox.Process
 	sessionLost string // why the session no longer has a container

@@ -98,7 +98,7 @@ func (p *pool) spec(ctx context.Context) (spec sandbox.Spec, err error) {
 	}
 	spec.Pool, spec.Command = p.name, newID()
 	// It may be taken at the end of its age, for the longest command.
-	spec.Deadline = time.Now().Add(p.profile.Pool.MaxAge + p.profile.MaxTimeout + createTimeout + removeTimeout)
+	spec.Deadline = time.Now().Add(p.profile.Pool.MaxAge + p.profile.MaxTimeout + sandbox.MaxStopGrace + createTimeout + removeTimeout)
 	return spec, nil
 }
 

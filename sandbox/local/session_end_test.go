@@ -51,8 +51,8 @@ func TestSessionIsLostWithATimeout(t *testing.T) {
 // One notice says whether the timeout ended the session or only the command.
 func TestTimeoutReportsTheSession(t *testing.T) {
 	for want, end := range map[string]func(*sandbox.Command){
-		`session "dev" is lost, including its files and processes`:          func(*sandbox.Command) {},
-		`1 of the command's processes were killed; session "dev" continues`: endCommand,
+		`session "dev" is lost, including its files and processes`:         func(*sandbox.Command) {},
+		`1 of the command's processes were ended; session "dev" continues`: endCommand,
 	} {
 		bubble(t, script{"long": say("partial")}, func(t *testing.T, s *stage) {
 			if before, after := notices(t, s.runner(), in("long", short, end)); len(before) > 0 || !slices.Equal(after, []string{want}) {

@@ -63,7 +63,7 @@ func (p *sessionPlace) End(ctx context.Context, why string) (c cleanup) {
 	if p.command.OnTimeout == sandbox.EndCommand {
 		err := p.kill(ctx, &c)
 		if err == nil {
-			c.notice("%d of the command's processes were killed; session %q continues", len(c.killed), p.turn.session.name)
+			c.alone = true
 			return c
 		}
 		c.killed = nil // not only these

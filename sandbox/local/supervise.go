@@ -26,7 +26,14 @@ func (x *execution) supervise(ctx, patient context.Context, place place, p proce
 	close(x.output.events.ending)
 	x.snapshot(patient, place)
 	endedBy(&x.result, end)
-	x.apply(place.End(patient, x.result.Message))
+	var asked []sandbox.Process
+	if !end.exitedFirst {
+		var last *gate.Exit
+		if last, asked = x.endGracefully(patient, place, p); last != nil {
+			e = last
+		}
+	}
+	x.apply(place.End(patient, x.result.Message).with(asked, x.command.Session))
 	defer time.AfterFunc(gate.DrainTimeout, giveUp).Stop()
 	if e == nil {
 		last := <-p.exited // its status is that of our kill

@@ -26,6 +26,7 @@ func validate(c sandbox.Command, p sandbox.Profile) error {
 			}
 			return checkTimeout("idle timeout", c.IdleTimeout, p.MaxTimeout)
 		},
+		func() error { return checkStopGrace(c.StopGrace) },
 	}
 	for _, check := range checks {
 		if err := check(); err != nil {
@@ -153,6 +154,13 @@ func checkView(c sandbox.Command) error {
 	}
 	if !slices.Contains([]sandbox.LiveMode{sandbox.LiveRaw, sandbox.LiveView}, c.Live) {
 		return sandbox.Invalid("raw or view", "no live mode %.80q", c.Live)
+	}
+	return nil
+}
+
+func checkStopGrace(d time.Duration) error {
+	if d < 0 || d > sandbox.MaxStopGrace {
+		return sandbox.Invalid("use at most "+sandbox.FormatDuration(sandbox.MaxStopGrace), "stop_grace %s is out of range", sandbox.FormatDuration(d))
 	}
 	return nil
 }

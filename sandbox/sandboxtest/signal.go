@@ -43,6 +43,13 @@ func (p *Proc) Trap(signals ...sandbox.Signal) <-chan sandbox.Signal {
 	return c
 }
 
+// Signal sends the process a signal, as kill(1) does.
+func (p *Proc) Signal(s sandbox.Signal) {
+	p.box.mu.Lock()
+	defer p.box.mu.Unlock()
+	p.get(s)
+}
+
 // get takes a signal. A stopped process gets all but SIGKILL once it continues.
 func (p *Proc) get(s sandbox.Signal) {
 	if p.stopped != nil && s != "SIGKILL" && s != "SIGCONT" {
