@@ -14,7 +14,6 @@ import (
 // habits say what to use instead of flags that only docker run has.
 var habits = map[string]string{
 	"rm":             "leave it out: the container is always removed; --session NAME keeps one",
-	"d":              "leave it out: with --session NAME a command can leave processes in the background, such as: belljar run --session dev 'server >log 2>&1 &'",
 	"name":           "containers have no names; --session NAME keeps one for later commands",
 	"p":              "ports are never published; with --session NAME, later commands in the session can reach the server",
 	"gpus":           "containers get no devices",
@@ -48,7 +47,7 @@ var habits = map[string]string{
 
 // sameHabit are other names of these flags.
 var sameHabit = map[string]string{
-	"detach": "d", "publish": "p", "P": "p", "publish-all": "p", "expose": "p", "device": "gpus", "volume-from": "volumes-from", "l": "label", "pid": "ipc", "uts": "ipc", "userns": "ipc",
+	"publish": "p", "P": "p", "publish-all": "p", "expose": "p", "device": "gpus", "volume-from": "volumes-from", "l": "label", "pid": "ipc", "uts": "ipc", "userns": "ipc",
 	"dns-search": "dns", "dns-option": "dns", "link": "dns", "label-file": "label", "log-opt": "log-driver", "oom-kill-disable": "memory-swap", "memory-swappiness": "memory-swap", "health-cmd": "no-healthcheck",
 }
 

@@ -15,7 +15,7 @@ import (
 
 func TestDockerHabits(t *testing.T) {
 	for arg, want := range map[string]string{
-		"--rm": "always removed", "-d": "--session NAME", "--detach": "--session NAME", "--name=x": "--session NAME", "-p80:80": "ports are never published",
+		"--rm": "always removed", "--name=x": "--session NAME", "-p80:80": "ports are never published",
 		"--publish=80:80": "ports are never published", "--gpus=all": "no devices", "--privileged": "lock-down", "--cap-add=ALL": "no capabilities",
 		"--entrypoint=sh": "COMMAND", "--volumes-from=x": "-v SOURCE:TARGET", "--no-such-flag": "see belljar run --help", "-it": "",
 	} {

@@ -27,13 +27,13 @@ const (
 	exitPipe     = 141 // the reader of our stdout is gone, as in `belljar doctor | head -1`
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() { os.Exit(run(&globals{}, os.Args[1:])) }
 
-func run(args []string) int {
+func run(g *globals, args []string) int {
 	// If the reader of our output goes away, the write must fail instead of killing
 	// us: the container has to be removed first.
 	signal.Ignore(syscall.SIGPIPE)
-	root := rootCmd()
+	root := rootOf(g)
 	root.SetArgs(args)
 	err := root.ExecuteContext(context.Background())
 	if _, told := errors.AsType[exitError](err); err != nil && !told {

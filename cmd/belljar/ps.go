@@ -19,7 +19,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const psHelp = `List the containers on this engine that belljar created, and the processes in them.
+const psHelp = `List the commands of this user that are running or waiting for their session,
+detached or not. Then list the containers on this engine that belljar created, and the
+processes in them.
+
+  COMMAND ID   what belljar wait, kill and logs take
+  ELAPSED      the time since belljar got the command
+
+Of the containers:
 
   FOR    the ID of the container's command, or its session, or the profile whose
          pool keeps it warm
@@ -38,14 +45,25 @@ func psCmd(g *globals) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "ps",
-		Short: "List belljar's containers and the processes in them",
+		Short: "List running commands, and belljar's containers",
 		Long:  psHelp,
 		Example: `  belljar ps
+  belljar ps --format json | jq -r '.commands[].id'
   belljar ps --format json | jq '.containers[].runs[].command'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := textOrJSON(format); err != nil {
 				return err
+			}
+			commands, err := runningCommands(cmd.Context(), g, time.Now())
+			if err != nil {
+				return err
+			}
+			if format == "text" { // also where no engine answers
+				if err := writeCommands(cmd.OutOrStdout(), commands); err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout())
 			}
 			engine, _, err := g.connect(cmd.Context())
 			if err != nil {
@@ -58,8 +76,9 @@ func psCmd(g *globals) *cobra.Command {
 			}
 			if format == "json" {
 				return writeJSON(cmd.OutOrStdout(), struct {
+					Commands   []runningCommand `json:"commands"`
 					Containers []docker.Managed `json:"containers"`
-				}{list})
+				}{commands, list})
 			}
 			return writeManaged(cmd.OutOrStdout(), list, time.Now())
 		},

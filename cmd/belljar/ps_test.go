@@ -84,6 +84,24 @@ fedcba987654   evil\tx\n\u202e   -              -                     created   
 	}
 }
 
+func TestWriteCommands(t *testing.T) {
+	list := []runningCommand{
+		{sandbox.LogInfo{ID: "01A", Command: "make\tall\n\x1b[31m", Description: "say \u202e", Session: "dev"}, 75},
+		{sandbox.LogInfo{ID: "01B", Command: strings.Repeat("ä", 70), Description: strings.Repeat("d", 50)}, 0},
+	}
+	want := `
+COMMAND ID   ELAPSED   SESSION   DESCRIPTION                                COMMAND
+01A          1m15s     dev       say \u202e                                 make\tall\n\x1b[31m
+01B          0s        -         ` + strings.Repeat("d", 39) + "…   " + strings.Repeat("ä", 59) + "…\n"
+	var b strings.Builder
+	if err := writeCommands(&b, list); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, "\n"+b.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestWriteManagedEmpty(t *testing.T) {
 	var b strings.Builder
 	if err := writeManaged(&b, nil, time.Now()); err != nil {

@@ -16,8 +16,9 @@ import (
 	"golang.org/x/term"
 )
 
-func rootCmd() *cobra.Command {
-	g := &globals{}
+func rootCmd() *cobra.Command { return rootOf(&globals{}) }
+
+func rootOf(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "belljar",
 		Short: "Run untrusted shell commands in locked-down containers",
@@ -35,12 +36,15 @@ Then:        belljar run 'echo hello'`,
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.Version = version
 	cmd.SetVersionTemplate(versionLine())
-	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), waitCmd(g), killCmd(g), policyCmd(g), auditCmd(g), versionCmd())
+	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), waitCmd(g), killCmd(g), superviseCmd(), policyCmd(g), auditCmd(g), versionCmd())
 	return cmd
 }
 
 // globals are the flags of every subcommand, and what is opened with them.
-type globals struct{ configPath string }
+type globals struct {
+	configPath string
+	supervisor *supervisor // of a command that is to run in the background, in its process
+}
 
 // loadConfig reads the configuration; flags are keys of sandbox.yaml that the
 // command line sets.

@@ -38,6 +38,11 @@ invalid_command.
 Ctrl-C cancels the command: belljar lists its processes and kills them. A second
 Ctrl-C kills them without the list.
 
+With --detach, belljar prints the command's ID and returns when the command has
+started, or waits for its session. belljar wait ID prints the output and the result,
+belljar kill ID ends the command, and belljar ps lists what is running. A command that
+is refused is reported as usual.
+
 If the command policy says ask, belljar asks for your approval at the terminal: once
 for each command or, if you answer "always" in a session, once for its programs
 until the session ends. --yes approves everything, and the audit log says so.
@@ -61,6 +66,7 @@ const runExamples = `  belljar run 'echo out; echo err >&2; exit 3'
   belljar run --idle-timeout 30s --memory 1GiB -v "$PWD:/work:ro" 'make test'
   tar c . | belljar run -i 'tar x && ls'
   belljar run -it sh
+  id=$(belljar run -d 'make test'); belljar wait "$id"
   belljar run --session dev 'python3 -m http.server >log 2>&1 &'
   belljar run --format json 'sleep 100 & echo started' | jq .lingering
   belljar run --template review.md --args 'main..topic' -v "$PWD:/work:ro"`
@@ -99,7 +105,13 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 		return err
 	}
 	var command sandbox.Command
-	err = runShown(ctx, g, f, args, &command, show)
+	if f.detach && g.supervisor == nil {
+		if err = f.check(); err == nil {
+			err = startSupervisor(ctx, show)
+		}
+	} else {
+		err = runShown(ctx, g, f, args, &command, show)
+	}
 	if _, told := errors.AsType[exitError](err); err == nil || told {
 		return err
 	}
@@ -110,6 +122,8 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 func runShown(ctx context.Context, g *globals, f *runFlags, args []string, command *sandbox.Command, show *printer) error {
 	ctx, kill, stop := interruptible(ctx)
 	defer stop()
+	ctx, unwatch := g.supervisor.watch(ctx)
+	defer unwatch()
 	var err error
 	if *command, err = f.command(ctx, args); err != nil {
 		return err
@@ -137,9 +151,14 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 	if isReport(f.format) {
 		show.report.prepare(command, c, f.profile)
 	}
-	if p, ok := c.Profiles[f.profile]; ok && f.format == "text" && (!show.terminal || fill != nil) {
+	if p, ok := c.Profiles[f.profile]; ok && f.format == "text" && (!show.terminal || fill != nil) && !f.detach {
 		p.Summarize = sandbox.Summarize{} // no one would see the summary
 		c.Profiles[f.profile] = p
+	}
+	if f.detach {
+		if err := keepsResults(c); err != nil {
+			return err
+		}
 	}
 	boundMemory(c.Profiles[f.profile].Limits.Output)
 	engine, err := docker.Connect(ctx, c.Engine.Host)
@@ -171,6 +190,10 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 		return err
 	}
 	show.file.begin()
+	if g.supervisor != nil {
+		g.supervisor.stdin = f.stdin
+		return g.supervisor.follow(ctx, x, runner, show, kill)
+	}
 	err = follow(x, show, terminal, kill)
 	if show.terminal && f.format == "text" {
 		isHere := func(image string) bool {

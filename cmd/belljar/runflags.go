@@ -25,13 +25,12 @@ type runFlags struct {
 	envFile []string
 	volumes []string
 	mounts  []string
-	stdin   bool
-	tty     bool
-	format  string
-	live    string
-	safe    bool
-	file    string
-	dir     string // in the workspace
+	attached
+	format string
+	live   string
+	safe   bool
+	file   string
+	dir    string // in the workspace
 
 	description string
 	yes         bool // approve everything
@@ -43,6 +42,13 @@ type runFlags struct {
 	session  string
 	parallel bool
 	existing bool // the session must exist already
+}
+
+// attached is how a command is connected to belljar's caller.
+type attached struct {
+	stdin  bool
+	tty    bool
+	detach bool
 }
 
 // add adds the flags of all subcommands that run a command.
@@ -84,6 +90,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.mounts, "mount", nil, "the same as -v, as `type=bind,source=S,target=T[,readonly]`")
 	flags.BoolVarP(&f.stdin, "interactive", "i", false, "pass stdin to the command")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i, yours")
+	flags.BoolVarP(&f.detach, "detach", "d", false, "run in the background: print the command's ID and return once it has started")
 	flags.StringVar(&f.format, "format", "text", "output `FORMAT`: text (the command's output), json (one result), ndjson (events), report or report-brief (for a model)")
 	flags.StringVar(&f.live, "live", string(sandbox.LiveRaw), "`MODE` of the events of --format ndjson: raw (all output) or view (the end of it, from time to time)")
 	flags.BoolVar(&f.safe, "safe", false, "make control characters in the command's output visible")
@@ -183,6 +190,8 @@ func (f *runFlags) check() error {
 		return usagef("--live view shows only the end of the output: leave out --output-file")
 	case f.safe && f.tty:
 		return usagef("--safe and -t exclude each other: leave out one")
+	case f.detach:
+		return f.checkDetach()
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestTerminalIsRestoredByPanic(t *testing.T) {
 	before := modes(t)
 	func() {
 		defer func() { recover() }()
-		terminal, err := newTerminal(t.Context(), &runFlags{tty: true, stdin: true, format: "text"})
+		terminal, err := newTerminal(t.Context(), &runFlags{attached: attached{tty: true, stdin: true}, format: "text"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestTerminalIsNotLentAfterTheEnd(t *testing.T) {
 	atTerminal(t, pty.Winsize{Cols: 80, Rows: 24})
 	before := modes(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	terminal, err := newTerminal(ctx, &runFlags{tty: true, stdin: true, format: "text"})
+	terminal, err := newTerminal(ctx, &runFlags{attached: attached{tty: true, stdin: true}, format: "text"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestTerminalSize(t *testing.T) {
 		{pty.Winsize{Cols: 101, Rows: 33}, "json", sandbox.TerminalSize{Columns: 80, Rows: 24}},
 	} {
 		atTerminal(t, test.is)
-		terminal, err := newTerminal(t.Context(), &runFlags{tty: true, format: test.format})
+		terminal, err := newTerminal(t.Context(), &runFlags{attached: attached{tty: true}, format: test.format})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func TestTerminalSize(t *testing.T) {
 
 func TestOurWordsInARawTerminal(t *testing.T) {
 	atTerminal(t, pty.Winsize{})
-	terminal, err := newTerminal(t.Context(), &runFlags{tty: true, stdin: true, format: "text"})
+	terminal, err := newTerminal(t.Context(), &runFlags{attached: attached{tty: true, stdin: true}, format: "text"})
 	if err != nil {
 		t.Fatal(err)
 	}

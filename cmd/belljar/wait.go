@@ -13,7 +13,7 @@ import (
 )
 
 const waitHelp = `Wait until commands have ended, and print what belljar run would have printed: the
-output and belljar's messages or, with --format json or ndjson, the result.
+output and belljar's messages or, with --format, the result or a report.
 
 This works for every command that belljar logs lists, detached or not, running or
 ended, until its output expires (spool.age and spool.total in sandbox.yaml).
@@ -45,8 +45,8 @@ func waitCmd(g *globals) *cobra.Command {
 		},
 		ValidArgsFunction: completeIDs(g, math.MaxInt, func(sandbox.LogInfo) bool { return true }),
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "output `FORMAT`: text (the command's output), json (one result for each ID) or ndjson (notices and results as events)")
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json", "ndjson"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVar(&format, "format", "text", "output `FORMAT`: text (the command's output), json (one result for each ID), ndjson (notices and results as events), report or report-brief")
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "json", "ndjson", "report", "report-brief"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -2,7 +2,7 @@
 // socket in the command's directory, which only that user can open.
 //
 // The one rule: who asks is known by the kernel (SO_PEERCRED, unix(7)), and what is asked
-// is small. A socket that a killed process left answers nobody, and goes with its directory.
+// is small. A socket that a killed process left answers no one, and goes with its directory.
 package control
 
 import (
@@ -70,7 +70,7 @@ func Listen(dir string, handle func(context.Context, Request) error) (*Listener,
 	return l, nil
 }
 
-// Close removes the socket, and waits until nobody is answered any more.
+// Close removes the socket, and waits until no request is handled any more.
 func (l *Listener) Close() {
 	l.cancel()
 	l.socket.Close()

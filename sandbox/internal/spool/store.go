@@ -213,6 +213,10 @@ func (s Store) sweep(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if !spool.Running { // a belljar that was killed may have left these
+			os.Remove(filepath.Join(s.Path(spool.ID), control.SocketName))
+			os.Remove(filepath.Join(s.Path(spool.ID), newResult))
+		}
 		if spool.Running || !Expired(spool.LogInfo) && total <= s.Total {
 			continue
 		}
