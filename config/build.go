@@ -109,7 +109,10 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 		Session:       sandbox.SessionLife{Idle: v.Session.Idle, Max: v.Session.Max},
 		View: sandbox.View{
 			Mode: v.View.Mode, Bytes: v.View.Bytes, Lines: v.View.Lines, LineChars: v.View.LineChars, Charset: v.View.Charset,
+			Scrollback: v.View.Scrollback, ScrollbackBytes: v.View.ScrollbackBytes,
 		},
+		Streams:    v.Streams,
+		Encoding:   v.Encoding,
 		LiveEvery:  v.View.Every,
 		Summarize:  v.Summarize,
 		AskTimeout: v.Policy.AskTimeout,

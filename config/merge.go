@@ -110,19 +110,20 @@ type values struct {
 	programValues `mapstructure:",squash"`
 	timeValues    `mapstructure:",squash"`
 
-	Image         string
-	Pull          sandbox.PullPolicy
-	OnOutputLimit sandbox.OutputAction `mapstructure:"on_output_limit"`
-	Workdir       string
-	Shell         string
-	Tmpfs         []string
-	User          sandbox.User
-	Env           struct{ Set, Allow []string }
-	Secrets       []sandbox.Secret
-	Mounts        struct{ Allow []mountRule }
-	Limits        sandbox.Limits
-	Network       string
-	Pool          struct {
+	outputValues `mapstructure:",squash"`
+
+	Image   string
+	Pull    sandbox.PullPolicy
+	Workdir string
+	Shell   string
+	Tmpfs   []string
+	User    sandbox.User
+	Env     struct{ Set, Allow []string }
+	Secrets []sandbox.Secret
+	Mounts  struct{ Allow []mountRule }
+	Limits  sandbox.Limits
+	Network string
+	Pool    struct {
 		Min, Max int
 		MaxAge   time.Duration `mapstructure:"max_age"`
 	}
@@ -133,9 +134,19 @@ type values struct {
 		LineChars    int64 `mapstructure:"line_chars"`
 		Charset      string
 		Every        time.Duration
+
+		Scrollback      int64
+		ScrollbackBytes int64 `mapstructure:"scrollback_bytes"`
 	}
 	Summarize sandbox.Summarize
 	Policy    commandPolicy
+}
+
+// outputValues say what becomes of output.
+type outputValues struct {
+	OnOutputLimit sandbox.OutputAction `mapstructure:"on_output_limit"`
+	Streams       sandbox.Streams
+	Encoding      sandbox.Encoding
 }
 
 // programValues are those that are the same in every profile.

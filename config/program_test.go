@@ -25,9 +25,12 @@ func loadNamed(t *testing.T, text string, o Options) (*Config, error) {
 
 func TestOutput(t *testing.T) {
 	c, err := loadNamed(t, `
-view: {mode: merged, bytes: 4KiB, lines: 50, line_chars: 200, charset: Shift_JIS, every: 250ms}
+view: {mode: merged, bytes: 4KiB, lines: 50, line_chars: 200, charset: Shift_JIS, every: 250ms, scrollback: 300000, scrollback_bytes: 64MiB}
+streams: view
+encoding: replace
+limits: {result: 1MiB}
 spool: {total: 2GiB, age: 0, on_error: end}
-summarize: {command: [sum, "", -a/b], over: 1MiB, timeout: 1m}
+summarize: {command: [sum, "", -a/b], over: 1MiB, timeout: 1m, replace: true}
 profiles:
   quiet: {view: {mode: none, charset: ""}, summarize: {command: []}}
 `, Options{Flags: map[string]string{"view.lines": "70"}})
@@ -35,13 +38,16 @@ profiles:
 		t.Fatal(err)
 	}
 	top, quiet := c.Profiles["default"], c.Profiles["quiet"]
-	want := sandbox.View{Mode: sandbox.ViewMerged, Bytes: 4 << 10, Lines: 70, LineChars: 200, Charset: "Shift_JIS"}
+	want := sandbox.View{Mode: sandbox.ViewMerged, Bytes: 4 << 10, Lines: 70, LineChars: 200, Charset: "Shift_JIS", Scrollback: 300000, ScrollbackBytes: 64 << 20}
 	if top.View != want || top.LiveEvery != 250*time.Millisecond {
 		t.Errorf("%+v, every %v", top.View, top.LiveEvery)
 	}
 	want.Mode, want.Charset = sandbox.ViewNone, ""
 	if quiet.View != want || quiet.LiveEvery != top.LiveEvery {
 		t.Errorf("%+v, every %v", quiet.View, quiet.LiveEvery)
+	}
+	if top.Streams != sandbox.StreamsView || top.Encoding != sandbox.EncodingReplace || top.Limits.Result != 1<<20 || !top.Summarize.Replace {
+		t.Errorf("streams %q, encoding %q, %+v", top.Streams, top.Encoding, top.Limits)
 	}
 	if !slices.Equal(top.Summarize.Command, []string{"sum", "", "-a/b"}) || top.Summarize.Over != 1<<20 || top.Summarize.Timeout != time.Minute {
 		t.Errorf("%+v", top.Summarize)

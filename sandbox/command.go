@@ -71,8 +71,10 @@ type Command struct {
 	TTY    *TerminalSize
 	Resize <-chan TerminalSize `json:"-"`
 
-	View View
-	Live LiveMode
+	View     View
+	Live     LiveMode
+	Streams  Streams
+	Encoding Encoding
 }
 
 // Caller says who requested a command, for the audit log.
@@ -88,7 +90,27 @@ type LiveMode string
 // The live modes. The empty mode is LiveRaw.
 const (
 	LiveRaw  LiveMode = "raw"  // each chunk, as it comes
-	LiveView LiveMode = "view" // the end of the output, from time to time: see EventView
+	LiveView LiveMode = "view" // the end of the output, or the screen, from time to time: see EventView, EventScreen
+)
+
+// Streams says what of stdout and stderr is in the result. The empty value is the
+// profile's; if that is empty, too, StreamsView for a command with a view.
+type Streams string
+
+// What is in the result.
+const (
+	StreamsFull Streams = "full" // both, within Limits.Result
+	StreamsView Streams = "view" // only their views
+	StreamsNone Streams = "none" // neither
+)
+
+// Encoding says what invalid UTF-8 becomes in events and in the result's streams.
+type Encoding string
+
+// The encodings. The empty encoding is the profile's.
+const (
+	EncodingExact   Encoding = "exact"   // it stays: base64 in JSON
+	EncodingReplace Encoding = "replace" // U+FFFD, one for each maximal part of a character
 )
 
 // The names and bounds of commands.
@@ -129,7 +151,8 @@ type Limits struct {
 	Memory int64   // bytes, memory and swap together
 	CPUs   float64 // such as 0.5
 	Pids   int64   // processes and threads, including the container's own two
-	Output int64   // bytes of stdout and stderr together that are kept for the result
+	Output int64   // bytes of stdout and stderr together that are kept
+	Result int64   `json:",omitempty"` // bytes of those that are in the result; without it, Spec.Print stays the same
 	Tmp    int64   // bytes of each of /tmp, /work and /dev/shm
 	Files  int64   // open files per process
 }
@@ -210,6 +233,8 @@ type Profile struct {
 	Pool          PoolSize
 	Session       SessionLife
 	View          View
+	Streams       Streams
+	Encoding      Encoding
 	LiveEvery     time.Duration // between two live views
 	Summarize     Summarize
 	AskTimeout    time.Duration // for a person to answer
@@ -221,6 +246,7 @@ type Profile struct {
 type Summarize struct {
 	Command []string // the program, by its absolute path or from PATH, and its arguments
 	Over    int64    // bytes: longer output is summarized
+	Replace bool     // with StreamsView, the summary replaces the views in the result
 	Timeout time.Duration
 }
 

@@ -22,10 +22,10 @@ func (r *Result) UnmarshalJSON(text []byte) error {
 	}
 	*r = Result{
 		ID: j.ID, Command: j.Command, Dir: j.Dir, Shell: j.Shell, Description: j.Description, Profile: j.Profile, Session: j.Session, User: User{Name: j.UserName}, SessionLost: j.Lost,
-		Status: j.Status, Cause: j.Cause, Message: j.Message, ExitCode: j.ExitCode, Signal: j.Signal, Error: j.Error, Policy: j.Policy,
-		Stdout: Output{Total: j.StdoutBytes, Lines: j.StdoutLines, SHA256: j.StdoutSHA256},
-		Stderr: Output{Total: j.StderrBytes, Lines: j.StderrLines, SHA256: j.StderrSHA256},
-		Views:  j.View, Screen: j.Screen, Summary: j.Summary, Masked: j.Masked,
+		Status: j.Status, Cause: j.Cause, Message: j.Message, ExitCode: j.ExitCode, Signal: j.Signal, Method: j.Method, Error: j.Error, Policy: j.Policy,
+		Stdout:  Output{Total: j.StdoutBytes, Lines: j.StdoutLines, SHA256: j.StdoutSHA256},
+		Stderr:  Output{Total: j.StderrBytes, Lines: j.StderrLines, SHA256: j.StderrSHA256},
+		Streams: j.Streams, Views: j.View, Screen: j.Screen, Summary: j.Summary, Masked: j.Masked,
 		Lingering: j.Lingering, Evidence: j.Evidence, Resources: j.Resources,
 		Timing:    Timing{duration(j.Timing.Queued), duration(j.Timing.Start), duration(j.Timing.FirstOutput), duration(j.Timing.Total)},
 		Container: j.Container,
@@ -46,8 +46,9 @@ func duration(ms float64) time.Duration {
 }
 
 // keep fills o with the kept bytes of a stream.
-func (o *Output) keep(text, encoding string, g *gap) (err error) {
-	if o.Head, err = decoded(text, encoding); err != nil || g == nil {
+func (o *Output) keep(text, encoding string, g *gap) error {
+	read, err := decoded(text, encoding)
+	if o.Head, o.Encoding = read.Head, read.Encoding; err != nil || g == nil {
 		return err
 	}
 	if g.Offset < 0 || g.Offset > len(o.Head) {
@@ -57,9 +58,14 @@ func (o *Output) keep(text, encoding string, g *gap) (err error) {
 	return nil
 }
 
-func decoded(text, encoding string) ([]byte, error) {
+// decoded is a text of JSON that has that encoding.
+func decoded(text, encoding string) (o Output, err error) {
 	if encoding == "base64" {
-		return base64.StdEncoding.DecodeString(text)
+		o.Head, err = base64.StdEncoding.DecodeString(text)
+		return o, err
 	}
-	return []byte(text), nil
+	if o.Head = []byte(text); encoding == "utf-8-replaced" || encoding == "utf-8" && !o.IsText() {
+		o.Encoding = encoding
+	}
+	return o, nil
 }

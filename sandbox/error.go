@@ -77,10 +77,7 @@ func CauseOf(err error) Cause {
 	if err == nil {
 		return ""
 	}
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Cause
-	}
-	return CauseEngine
+	return ErrorOf(err).Cause
 }
 
 // Invalid is a refusal of an unusable command.

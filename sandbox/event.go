@@ -19,7 +19,8 @@ const (
 	EventStdout EventType = "stdout"
 	EventStderr EventType = "stderr"
 	EventNotice EventType = "notice"
-	EventView   EventType = "view" // with LiveView: the end of the output, as Data
+	EventView   EventType = "view"   // with LiveView: the end of the output, as Data
+	EventScreen EventType = "screen" // with LiveView and a terminal
 	EventResult EventType = "result"
 )
 
@@ -31,8 +32,12 @@ type Event struct {
 	Data   []byte  // of stdout, stderr, notice and view
 	Binary bool    // of stdout, stderr: not text so far; of notice: about binary output
 	Start  *Start  // of start
+	Screen *Shot   // of screen
 	Result *Result // of result
 	Waits  bool    // of notice: it says what the command waits for
+
+	LeftOut  int64  // of notice: bytes that the result leaves out
+	Encoding string // of Data: see Output
 }
 
 // Start is the command that starts, named as in its result.
@@ -55,7 +60,9 @@ type eventJSON struct {
 	Encoding string    `json:"encoding,omitempty"`
 	Binary   bool      `json:"binary,omitempty"`
 	Waits    bool      `json:"waits,omitempty"`
+	LeftOut  int64     `json:"left_out_bytes,omitempty"`
 	Start    *Start    `json:"start,omitempty"`
+	Screen   *Shot     `json:"screen,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -72,9 +79,14 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 		Result *Result `json:"result"`
 	}
 	err := json.Unmarshal(text, &line)
-	*e = Event{Type: line.Type, Seq: line.Seq, Time: line.Time, Binary: line.Binary, Waits: line.Waits, Start: line.Start, Result: line.Result}
+	*e = Event{Type: line.Type, Seq: line.Seq, Time: line.Time, Binary: line.Binary, Waits: line.Waits, LeftOut: line.LeftOut, Start: line.Start, Screen: line.Screen, Result: line.Result}
 	if err == nil && line.Data != nil {
-		e.Data, err = decoded(*line.Data, line.Encoding)
+		var o Output
+		o, err = decoded(*line.Data, line.Encoding)
+		e.Data = o.Head
+	}
+	if line.Encoding != "base64" {
+		e.Encoding = line.Encoding
 	}
 	return err
 }
@@ -82,11 +94,10 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 // WriteJSON writes the line of `--format ndjson`, without its end. Data is a
 // string where it is text; where it is not, "encoding" says base64.
 func (e Event) WriteJSON(w io.Writer) error {
-	line := eventJSON{Type: e.Type, Seq: e.Seq, Time: e.Time, Binary: e.Binary, Waits: e.Waits, Start: e.Start}
+	line := eventJSON{Type: e.Type, Seq: e.Seq, Time: e.Time, Binary: e.Binary, Waits: e.Waits, LeftOut: e.LeftOut, Start: e.Start, Screen: e.Screen, Encoding: e.Encoding}
 	if e.Data != nil {
-		o := Output{Head: e.Data}
-		data := string(e.Data)
-		if e.Binary && e.Type != EventNotice || !o.IsText() {
+		data, o := string(e.Data), Output{Head: e.Data}
+		if e.Encoding == "" && (e.Binary && e.Type != EventNotice || !o.IsText()) {
 			data, line.Encoding = base64.StdEncoding.EncodeToString(e.Data), "base64"
 		}
 		line.Data = &data

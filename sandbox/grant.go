@@ -2,35 +2,11 @@ package sandbox
 
 import (
 	"encoding/json"
-	"fmt"
-	"strconv"
 )
-
-// Narrows describes the limits of the grant for people.
-func (g Grant) Narrows() (words []string) {
-	add := func(set bool, format string, args ...any) {
-		if set {
-			words = append(words, fmt.Sprintf(format, args...))
-		}
-	}
-	add(g.Timeout > 0, "timeout %s", FormatDuration(g.Timeout))
-	add(g.IdleTimeout > 0, "idle timeout %s", FormatDuration(g.IdleTimeout))
-	l := g.Limits
-	add(l.Memory > 0, "memory %s", FormatSize(l.Memory))
-	add(l.CPUs > 0, "cpus %s", strconv.FormatFloat(l.CPUs, 'f', -1, 64))
-	add(l.Pids > 0, "pids %d", l.Pids)
-	add(l.Output > 0, "output %s", FormatSize(l.Output))
-	add(l.Tmp > 0, "tmp %s", FormatSize(l.Tmp))
-	add(l.Files > 0, "files %d", l.Files)
-	add(g.Network != "", "network %s", g.Network)
-	add(g.Mounts == ReadOnlyMounts, "mounts read-only")
-	add(g.Mounts == NoMounts, "no mounts")
-	return words
-}
 
 // OfContainer returns the limits that apply to a container.
 func (l Limits) OfContainer() Limits {
-	l.Output = 0
+	l.Output, l.Result = 0, 0
 	return l
 }
 
@@ -57,6 +33,7 @@ type limitsJSON struct {
 	CPUs   float64 `json:"cpus,omitempty"`
 	Pids   int64   `json:"pids,omitempty"`
 	Output int64   `json:"output,omitempty"`
+	Result int64   `json:"result,omitempty"`
 	Tmp    int64   `json:"tmp,omitempty"`
 	Files  int64   `json:"files,omitempty"`
 }

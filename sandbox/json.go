@@ -32,6 +32,7 @@ type resultHead struct {
 	Message     string `json:"message"`
 	ExitCode    int    `json:"exit_code"`
 	Signal      string `json:"signal"`
+	Method      string `json:"method"`
 }
 
 type resultTail struct {
@@ -51,20 +52,21 @@ type resultTail struct {
 
 // streamsJSON describes both streams.
 type streamsJSON struct {
-	StdoutEncoding string `json:"stdout_encoding"`
-	StderrEncoding string `json:"stderr_encoding"`
-	StdoutBytes    int64  `json:"stdout_bytes"`
-	StderrBytes    int64  `json:"stderr_bytes"`
-	BytesTotal     int64  `json:"bytes_total"`
-	StdoutLines    int64  `json:"stdout_lines"`
-	StderrLines    int64  `json:"stderr_lines"`
-	StdoutSHA256   string `json:"stdout_sha256"`
-	StderrSHA256   string `json:"stderr_sha256"`
-	StdoutGap      *gap   `json:"stdout_gap,omitempty"`
-	StderrGap      *gap   `json:"stderr_gap,omitempty"`
-	Truncated      bool   `json:"truncated"`
-	DroppedBytes   int64  `json:"dropped_bytes"`
-	Binary         bool   `json:"binary"`
+	Streams        Streams `json:"streams,omitempty"`
+	StdoutEncoding string  `json:"stdout_encoding"`
+	StderrEncoding string  `json:"stderr_encoding"`
+	StdoutBytes    int64   `json:"stdout_bytes"`
+	StderrBytes    int64   `json:"stderr_bytes"`
+	BytesTotal     int64   `json:"bytes_total"`
+	StdoutLines    int64   `json:"stdout_lines"`
+	StderrLines    int64   `json:"stderr_lines"`
+	StdoutSHA256   string  `json:"stdout_sha256"`
+	StderrSHA256   string  `json:"stderr_sha256"`
+	StdoutGap      *gap    `json:"stdout_gap,omitempty"`
+	StderrGap      *gap    `json:"stderr_gap,omitempty"`
+	Truncated      bool    `json:"truncated"`
+	DroppedBytes   int64   `json:"dropped_bytes"`
+	Binary         bool    `json:"binary"`
 }
 
 // gap says where bytes of a stream were dropped.
@@ -88,10 +90,10 @@ func (r Result) MarshalJSON() ([]byte, error) {
 }
 
 // WriteJSON writes the result as one JSON object without a line end. A stream
-// that is valid UTF-8 without NULs is a string, any other is base64.
+// that is valid UTF-8 without NULs, or was made so, is a string, any other is base64.
 func (r Result) WriteJSON(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	head, err := JSON(resultHead{r.ID, r.Command, r.Dir, r.Shell, r.Description, r.Profile, r.Session, r.User.Numbers(), r.User.Name, r.SessionLost, r.Status, r.Cause, r.Message, r.ExitCode, r.Signal})
+	head, err := JSON(resultHead{r.ID, r.Command, r.Dir, r.Shell, r.Description, r.Profile, r.Session, r.User.Numbers(), r.User.Name, r.SessionLost, r.Status, r.Cause, r.Message, r.ExitCode, r.Signal, r.Method})
 	if err != nil {
 		return err
 	}
@@ -100,11 +102,14 @@ func (r Result) WriteJSON(w io.Writer) error {
 		return err
 	}
 	out.Write(head[:len(head)-1])
-	out.WriteString(`,"stdout":"`)
-	r.Stdout.writeJSON(out)
-	out.WriteString(`","stderr":"`)
-	r.Stderr.writeJSON(out)
-	out.WriteString(`",`)
+	if r.Streams == "" || r.Streams == StreamsFull {
+		out.WriteString(`,"stdout":"`)
+		r.Stdout.writeJSON(out)
+		out.WriteString(`","stderr":"`)
+		r.Stderr.writeJSON(out)
+		out.WriteByte('"')
+	}
+	out.WriteByte(',')
 	out.Write(tail[1:])
 	return out.Flush() // bufio keeps the first error
 }
@@ -114,7 +119,7 @@ func (r Result) tail() resultTail {
 	return resultTail{
 		Error: r.Error, Policy: r.Policy,
 		streamsJSON: streamsJSON{
-			StdoutEncoding: r.Stdout.encoding(), StderrEncoding: r.Stderr.encoding(),
+			Streams: r.Streams, StdoutEncoding: r.Stdout.encoding(), StderrEncoding: r.Stderr.encoding(),
 			StdoutBytes: r.Stdout.Total, StderrBytes: r.Stderr.Total, BytesTotal: r.Stdout.Total + r.Stderr.Total,
 			StdoutLines: r.Stdout.Lines, StderrLines: r.Stderr.Lines,
 			StdoutSHA256: r.Stdout.SHA256, StderrSHA256: r.Stderr.SHA256,
@@ -149,7 +154,10 @@ func (o Output) IsText() bool {
 }
 
 func (o Output) encoding() string {
-	if o.IsText() {
+	switch {
+	case o.Encoding != "":
+		return o.Encoding
+	case o.IsText():
 		return "utf-8"
 	}
 	return "base64"
@@ -159,7 +167,7 @@ func (o Output) encoding() string {
 const blockSize = 64 << 10
 
 func (o Output) writeJSON(w *bufio.Writer) {
-	if !o.IsText() {
+	if o.encoding() == "base64" {
 		encoder := base64.NewEncoder(base64.StdEncoding, w)
 		encoder.Write(o.Head)
 		encoder.Write(o.Tail)
@@ -212,14 +220,12 @@ func escapeUnseen(text []byte) []byte {
 	out := append(make([]byte, 0, len(text)+64), text[:first]...)
 	for len(text[first:]) > 0 {
 		r, size := utf8.DecodeRune(text[first:])
-		switch {
-		case !unseen(r):
+		if !unseen(r) {
 			out = append(out, text[first:first+size]...)
-		case r > 0xFFFF:
-			high, low := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, "\\u%04x\\u%04x", high, low)
-		default:
-			out = fmt.Appendf(out, "\\u%04x", r)
+		} else {
+			for _, u := range utf16.AppendRune(nil, r) {
+				out = fmt.Appendf(out, "\\u%04x", u)
+			}
 		}
 		first += size
 	}

@@ -28,7 +28,7 @@ func full() sandbox.Result {
 	return sandbox.Result{
 		ID: "01JTEST", Command: "make <test> && echo \"done\"", Dir: "/work", Shell: "bash", Description: "build <all>", Profile: "default",
 		Session: "build", User: sandbox.User{UID: 1000, GID: 50, Name: "dev:staff"}, SessionLost: "command 01JLAST: still running after 1m0s (timeout)",
-		Status: sandbox.StatusError, Cause: sandbox.CauseOOMKilled, Message: "killed for want of memory", ExitCode: 137, Signal: "SIGKILL",
+		Status: sandbox.StatusError, Cause: sandbox.CauseOOMKilled, Message: "killed for want of memory", ExitCode: 137, Signal: "SIGKILL", Method: "pipe",
 		Error:  &sandbox.Error{Cause: sandbox.CauseBusy, Message: "busy: <many>", Hint: "retry after 1.5s", RetryAfter: 1500 * time.Millisecond},
 		Stdout: sandbox.Output{Head: []byte("first\t\u00fc\u2028\n"), Tail: []byte("last \x1b[0m\n"), Dropped: 100, Total: 120, Lines: 2, SHA256: "e3b0"},
 		Stderr: sandbox.Output{Head: []byte("\xff\x00\x01"), Total: 3},
@@ -86,12 +86,12 @@ func TestJSONGolden(t *testing.T) {
 
 // contract are the keys of the result that callers rely on, in their order.
 // Beside them there may only be the optional ones.
-const contract = `id command dir shell profile session user status cause message exit_code signal
+const contract = `id command dir shell profile session user status cause message exit_code signal method
 stdout stderr stdout_encoding stderr_encoding stdout_bytes stderr_bytes bytes_total stdout_sha256 stderr_sha256
 stdout_lines stderr_lines truncated dropped_bytes binary
 lingering evidence resources timing container`
 
-const optional = `description error user_name session_lost stdout_gap stderr_gap view screen summary masked`
+const optional = `description error user_name session_lost streams stdout_gap stderr_gap view screen summary masked policy`
 
 func TestJSONKeys(t *testing.T) {
 	for _, r := range []sandbox.Result{{}, full()} {
@@ -197,6 +197,8 @@ func TestResultIsReadBack(t *testing.T) {
 		"refused":     sandbox.Refused(sandbox.Command{Script: "x"}, fmt.Errorf("asking: %w", sandbox.Invalid("ask for less", "no"))),
 		"gap in text": {Stdout: sandbox.Output{Head: []byte("a\u20ac"), Tail: []byte("\u20acb"), Dropped: 5, Total: 13}},
 		"gap in data": {Stderr: sandbox.Output{Head: []byte("a\xff"), Tail: []byte("\x00b\x80"), Dropped: 5, Total: 10}},
+		"replaced":    {Stdout: sandbox.Output{Head: []byte("caf\ufffd"), Total: 4, Encoding: "utf-8-replaced"}, Stderr: sandbox.Output{Head: []byte("a\x00"), Tail: []byte("\x00"), Total: 13, Dropped: 10, Encoding: "utf-8"}},
+		"no streams":  {Method: "pty", Streams: sandbox.StreamsNone, Stdout: sandbox.Output{Total: 4, Lines: 1, SHA256: "e3"}, Stderr: sandbox.Output{Dropped: 5, Total: 9}},
 		"all dropped": {Stderr: sandbox.Output{Dropped: 5, Total: 5}},
 	} {
 		var got sandbox.Result
@@ -227,6 +229,9 @@ func TestEventIsReadBack(t *testing.T) {
 		{Type: sandbox.EventNotice, Seq: 5, Data: []byte("stderr is binary"), Binary: true},
 		{Type: sandbox.EventNotice, Seq: 6, Data: []byte("waiting for a turn"), Waits: true},
 		{Type: sandbox.EventView, Seq: 7, Data: []byte{}},
+		{Type: sandbox.EventStdout, Seq: 7, Data: []byte("caf\ufffd"), Encoding: "utf-8-replaced"},
+		{Type: sandbox.EventStdout, Seq: 7, Data: []byte("\x00"), Encoding: "utf-8", Binary: true},
+		{Type: sandbox.EventScreen, Seq: 7, Screen: r.Screen},
 		{Type: sandbox.EventResult, Seq: 8, Result: &r},
 	} {
 		want.Time = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -301,6 +306,22 @@ func TestEventJSON(t *testing.T) {
 	object := generic(t, got.Bytes())
 	if diff := cmp.Diff(generic(t, write(t, r)), object["result"]); diff != "" || bytes.ContainsRune(got.Bytes(), '\n') {
 		t.Errorf("%s", diff)
+	}
+}
+
+// A result without its streams says so, and what counts and hashes say.
+func TestJSONWithoutStreams(t *testing.T) {
+	for _, streams := range []sandbox.Streams{sandbox.StreamsView, sandbox.StreamsNone} {
+		r := sandbox.Result{Streams: streams, Stdout: sandbox.Output{Total: 9, Lines: 2, SHA256: "e3"}}
+		object := generic(t, write(t, r))
+		for _, key := range []string{"stdout", "stderr"} {
+			if _, is := object[key]; is {
+				t.Errorf("%s: there is %s", streams, key)
+			}
+		}
+		if object["streams"] != string(streams) || object["stdout_bytes"] != 9.0 || object["stdout_lines"] != 2.0 || object["stdout_sha256"] != "e3" || object["binary"] != false {
+			t.Errorf("%v", object)
+		}
 	}
 }
 

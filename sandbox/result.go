@@ -68,7 +68,8 @@ type Result struct {
 	Description string
 	Profile     string
 	Session     string
-	User        User // with its numbers; zero if unknown
+	User        User   // with its numbers; zero if unknown
+	Method      string // "pty" with Command.TTY, otherwise "pipe"; "" if it was refused
 
 	Status   Status
 	Cause    Cause
@@ -84,9 +85,10 @@ type Result struct {
 	SessionLost string
 
 	Stdout, Stderr Output
-	Views          *Views // nil if none was requested
-	Screen         *Shot  // with a terminal
-	Summary        string // by Profile.Summarize, of a long output
+	Streams        Streams // StreamsView and StreamsNone: Stdout and Stderr have no Head and Tail; "" is StreamsFull
+	Views          *Views  // nil if none was requested, or Summary replaces them
+	Screen         *Shot   // with a terminal
+	Summary        string  // by Profile.Summarize, of a long output
 
 	// Masked is how many times a secret was masked in the output, in process
 	// lists and in messages. Everything in the result, also lengths and hashes, is
@@ -100,21 +102,19 @@ type Result struct {
 	Container ContainerInfo
 }
 
-// Output is what was kept of one stream: Head, then Dropped bytes that were
-// not kept, then Tail.
+// Output is one stream in a result: Head, then Dropped bytes that are not there, then
+// Tail. Without Head and Tail, by Result.Streams, Dropped is what was not kept at all.
 type Output struct {
 	Head, Tail []byte
 	Dropped    int64
-	Total      int64  // bytes the command wrote: len(Head) + Dropped + len(Tail)
+	Encoding   string // "utf-8-replaced": in Head and Tail U+FFFD stands for invalid bytes; "utf-8": they are text, with NULs; "": they are as written
+	Total      int64  // bytes the command wrote
 	Lines      int64  // line ends that it wrote
 	SHA256     string // of all output, in hex
 }
 
 // Bytes is what was kept, without the gap's mark.
 func (o Output) Bytes() []byte {
-	if len(o.Tail) == 0 {
-		return o.Head
-	}
 	return append(o.Head[:len(o.Head):len(o.Head)], o.Tail...)
 }
 

@@ -19,10 +19,10 @@ const (
 var decisionNames = [...]string{Deny: "deny", Ask: "ask", Allow: "allow"}
 
 func (d Decision) String() string {
-	if int(d) < len(decisionNames) {
-		return decisionNames[d]
+	if d > Allow {
+		d = Deny
 	}
-	return decisionNames[Deny]
+	return decisionNames[d]
 }
 
 // MarshalText writes "deny", "ask" or "allow".

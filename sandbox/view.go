@@ -12,8 +12,8 @@ type Viewer interface {
 	// View reads chunks to their end. Total counts all output, including what
 	// is missing in the chunks.
 	View(v View, chunks iter.Seq[Chunk], total Total) Text
-	// NewScreen is an empty screen.
-	NewScreen(size TerminalSize) Screen
+	// NewScreen is an empty screen with the scrollback of v.
+	NewScreen(v View, size TerminalSize) Screen
 	// Charset is the usual name of a charset that has several, such as utf-16le
 	// for ucs-2. It returns unknown names unchanged.
 	Charset(name string) string
@@ -38,6 +38,8 @@ type View struct {
 	LineChars int64  // of one line
 	Charset   string // what text is encoded in, as IANA names it; "" to detect it
 	TailOnly  bool   // keep only the end
+
+	Scrollback, ScrollbackBytes int64 // of a screen: lines that scrolled off its top, and bytes of their text
 }
 
 // Text is a view of one output.
@@ -91,7 +93,7 @@ type TerminalSize struct {
 type Screen interface {
 	io.Writer
 	Resize(size TerminalSize)
-	Shot() Shot
+	Shot(scrollback bool) Shot // with what scrolled off, or without
 }
 
 // Shot is a screen at one moment, beginning with the lines that scrolled off its top.

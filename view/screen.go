@@ -3,11 +3,12 @@ package view
 import "belljar/sandbox"
 
 // NewScreen implements sandbox.Viewer. The screen is xterm's, as far as programs
-// use it, of at most 500 by 200 characters, and keeps 1,000 lines that scrolled off.
+// use it, of at most 500 by 200 characters, and keeps lines that scrolled off: 1,000 or
+// 256 KiB, or what v says.
 // It answers no queries, and colors and titles cannot be redefined. Lines that a
 // narrower size cuts are cut; characters with more than eight marks lose the others.
-func (Viewer) NewScreen(size sandbox.TerminalSize) sandbox.Screen {
-	s := &screen{size: size.Bounded()}
+func (Viewer) NewScreen(v sandbox.View, size sandbox.TerminalSize) sandbox.Screen {
+	s := &screen{size: size.Bounded(), history: newHistory(v)}
 	s.grids[0] = newGrid(s.size)
 	s.reset()
 	return s
@@ -52,7 +53,7 @@ func (s *screen) reset() {
 			g.clear(style{})
 		}
 	}
-	s.history = history{}
+	s.history.clear()
 	s.cursor, s.saved = cursor{}, [2]cursor{}
 	s.returnsToo = false
 	for x := range s.tabs {
@@ -114,9 +115,9 @@ func (s *screen) toHistory(rows int) {
 }
 
 // Shot implements sandbox.Screen.
-func (s *screen) Shot() sandbox.Shot {
+func (s *screen) Shot(scrollback bool) sandbox.Shot {
 	var lines []line
-	for i := range s.history.lines.n {
+	for i := 0; scrollback && i < s.history.lines.n; i++ {
 		lines = append(lines, *s.history.lines.at(i))
 	}
 	for y := range s.size.Rows {

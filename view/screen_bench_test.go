@@ -36,6 +36,6 @@ func BenchmarkScreenShot(b *testing.B) {
 	s := newTestScreen(80, 24)
 	_, _ = s.Write(bytes.Repeat([]byte("\x1b[32mok\x1b[m  belljar/view  0.5s\r\n"), 2000))
 	for b.Loop() {
-		s.Shot()
+		s.Shot(true)
 	}
 }

@@ -84,7 +84,7 @@ func check(shot sandbox.Shot) error {
 }
 
 func newTestScreen(columns, rows int) *screen {
-	return Viewer{}.NewScreen(sandbox.TerminalSize{Columns: columns, Rows: rows}).(*screen)
+	return Viewer{}.NewScreen(sandbox.View{}, sandbox.TerminalSize{Columns: columns, Rows: rows}).(*screen)
 }
 
 // inBounds says what a screen has that it must not, whatever was written.
@@ -142,11 +142,11 @@ func compareScreens(a, b *screen) error {
 	if err := a.inBounds(); err != nil {
 		return err
 	}
-	shot := a.Shot()
+	shot := a.Shot(true)
 	if err := check(shot); err != nil {
 		return err
 	}
-	if diff := cmp.Diff(shot, b.Shot()); diff != "" {
+	if diff := cmp.Diff(shot, b.Shot(true)); diff != "" {
 		return fmt.Errorf("-whole +chunks:\n%s", diff)
 	}
 	if a.cursor != b.cursor || a.saved != b.saved {
@@ -241,7 +241,7 @@ func TestScreenCorpus(t *testing.T) {
 	if grown := heap() - before; grown > 2<<20 {
 		t.Errorf("%d bytes more are in use", grown)
 	}
-	if err := errors.Join(s.inBounds(), check(s.Shot())); err != nil {
+	if err := errors.Join(s.inBounds(), check(s.Shot(true))); err != nil {
 		t.Error(err)
 	}
 }

@@ -30,7 +30,7 @@ func TestScreenGolden(t *testing.T) {
 			}
 			s := newTestScreen(80, 24)
 			_, _ = s.Write(input)
-			shot := s.Shot()
+			shot := s.Shot(true)
 			if err := check(shot); err != nil {
 				t.Error(err)
 			}

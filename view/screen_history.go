@@ -1,13 +1,15 @@
 package view
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
 	"belljar/sandbox"
 )
 
-// What a screen keeps of what scrolled off its top: the newest.
+// What a screen keeps of what scrolled off its top, the newest, where nothing else is
+// said, and what it has of spans at least.
 const (
 	historyLines = 1000
 	historyBytes = 256 << 10
@@ -65,16 +67,29 @@ func (l *line) shot() []sandbox.Span {
 
 // history is what scrolled off a screen's top.
 type history struct {
+	most struct{ lines, bytes, spans int }
+
 	lines        queue[line]
 	bytes, spans int
 }
+
+// newHistory keeps what v says. A span costs memory, too: in text that is all colors,
+// the shortest have a share of what text has.
+func newHistory(v sandbox.View) (h history) {
+	h.most.lines = int(cmp.Or(v.Scrollback, historyLines))
+	h.most.bytes = int(cmp.Or(v.ScrollbackBytes, historyBytes))
+	h.most.spans = max(historySpans, h.most.bytes/16)
+	return h
+}
+
+func (h *history) clear() { *h = history{most: h.most} }
 
 // push appends a line and forgets the oldest if there are too many.
 func (h *history) push(l line) {
 	h.lines.push(l)
 	h.bytes += len(l.text)
 	h.spans += len(l.spans)
-	for h.lines.n > historyLines || h.bytes > historyBytes || h.spans > historySpans {
+	for h.lines.n > h.most.lines || h.bytes > h.most.bytes || h.spans > h.most.spans {
 		oldest := h.lines.shift()
 		h.bytes -= len(oldest.text)
 		h.spans -= len(oldest.spans)

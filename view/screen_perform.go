@@ -113,7 +113,7 @@ func (s *screen) erase(c *command) {
 	switch {
 	case what > 2:
 		if what == 3 && c.final == 'J' {
-			s.history = history{}
+			s.history.clear()
 		}
 		return
 	case what == 0:

@@ -11,9 +11,9 @@ import (
 
 // shotOf is what a screen of ten columns and four rows shows.
 func shotOf(input string) sandbox.Shot {
-	s := Viewer{}.NewScreen(sandbox.TerminalSize{Columns: 10, Rows: 4})
+	s := Viewer{}.NewScreen(sandbox.View{}, sandbox.TerminalSize{Columns: 10, Rows: 4})
 	_, _ = s.Write([]byte(input))
-	return s.Shot()
+	return s.Shot(true)
 }
 
 func TestScreenText(t *testing.T) {
@@ -172,11 +172,11 @@ func TestScreenResize(t *testing.T) {
 		"the least":             {"abc", -1, -1, "日x", "\ufffd\nx"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := Viewer{}.NewScreen(sandbox.TerminalSize{Columns: 10, Rows: 4})
+			s := Viewer{}.NewScreen(sandbox.View{}, sandbox.TerminalSize{Columns: 10, Rows: 4})
 			_, _ = s.Write([]byte(test.input))
 			s.Resize(sandbox.TerminalSize{Columns: test.columns, Rows: test.rows})
 			_, _ = s.Write([]byte(test.then))
-			if diff := cmp.Diff(test.want, s.Shot().Text); diff != "" {
+			if diff := cmp.Diff(test.want, s.Shot(true).Text); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
@@ -189,7 +189,7 @@ func TestScreenSize(t *testing.T) {
 		{sandbox.TerminalSize{Columns: 1 << 30, Rows: 1 << 30}, sandbox.TerminalSize{Columns: 500, Rows: 200}},
 		{sandbox.TerminalSize{Columns: -1, Rows: -1}, sandbox.TerminalSize{Columns: 1, Rows: 1}},
 	} {
-		shot := Viewer{}.NewScreen(test.size).Shot()
+		shot := Viewer{}.NewScreen(sandbox.View{}, test.size).Shot(true)
 		if got := (sandbox.TerminalSize{Columns: shot.Columns, Rows: shot.Rows}); got != test.want {
 			t.Errorf("%v: got %v, want %v", test.size, got, test.want)
 		}
@@ -202,7 +202,7 @@ func TestScreenHistoryIsBounded(t *testing.T) {
 		"bytes": strings.Repeat("日", 250) + "\r\n",
 		"spans": strings.Repeat("\x1b[31mx\x1b[32my", 250) + "\r\n",
 	} {
-		s := Viewer{}.NewScreen(sandbox.TerminalSize{Columns: 500, Rows: 2}).(*screen)
+		s := Viewer{}.NewScreen(sandbox.View{}, sandbox.TerminalSize{Columns: 500, Rows: 2}).(*screen)
 		_, _ = s.Write([]byte(strings.Repeat(line, 1100)))
 		h := s.history
 		if h.lines.n > historyLines || h.bytes > historyBytes || h.spans > historySpans {

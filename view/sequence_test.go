@@ -13,7 +13,7 @@ import (
 func lineOf(in string) (view, screen string) {
 	s := newTestScreen(sandbox.MaxColumns, 2)
 	_, _ = s.Write([]byte(in))
-	return viewOf(sandbox.View{Charset: "utf-8"}, in).Text, s.Shot().Text
+	return viewOf(sandbox.View{Charset: "utf-8"}, in).Text, s.Shot(true).Text
 }
 
 // What a screen swallows a view must not show, nor the other way round.

@@ -61,8 +61,8 @@ func (s *source) write(p []byte) {
 func (s *source) whole(p []byte) int {
 	n := 0
 	for len(s.block) == 0 && len(p)-n >= sniff.SniffBytes && (n == 0 || s.charset.name != "") {
-		_, _ = s.sniffer.Write(p[n : n+sniff.SniffBytes]) // never fails
-		if s.sniffer.Binary() {
+		if at := s.data(p[n : n+sniff.SniffBytes]); at >= 0 {
+			n += at
 			s.turn(n)
 			break
 		}
@@ -76,13 +76,26 @@ func (s *source) judge() {
 	if len(s.block) == 0 || s.binary {
 		return
 	}
-	_, _ = s.sniffer.Write(s.block) // never fails
-	if s.sniffer.Binary() {
-		s.turn(0)
-		return
+	if at := s.data(s.block); at >= 0 {
+		s.turn(at)
+		s.block = s.block[:at]
 	}
-	s.read(s.block)
-	s.block = s.block[:0]
+	if len(s.block) > 0 {
+		s.read(s.block)
+		s.block = s.block[:0]
+	}
+}
+
+// data is where a block turns to data, or -1.
+func (s *source) data(block []byte) int {
+	_, _ = s.sniffer.Write(block) // never fails
+	if at := sniff.DataAt(block); at >= 0 && s.sniffer.Encoding() == "" {
+		return at
+	}
+	if s.sniffer.Binary() {
+		return 0
+	}
+	return -1
 }
 
 // turn is where text turns to data, after some that is yet to be read.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 const logsHelp = `Print a command's output, while it runs or afterwards, until the output expires
@@ -24,8 +22,8 @@ const logsHelp = `Print a command's output, while it runs or afterwards, until t
 whose output is kept.
 
 The command's stdout goes to stdout and its stderr to stderr, byte for byte and
-in order of arrival. On a terminal, control characters are made visible: pipe the
-output into cat to get the original bytes. If a command wrote more than
+in order of arrival. On a terminal, control characters are made visible, and
+binary data is not shown: pipe the output into cat to get the original bytes. If a command wrote more than
 limits.output, a message on stderr says which bytes are missing.
 
 --offset counts the bytes of the chosen stream, or of both streams together.`
@@ -201,16 +199,17 @@ func (f *logsFlags) print(ctx context.Context, logs sandbox.Logs, id string, std
 	if !f.follow {
 		next = func() (sandbox.Chunk, error) { return r.Ready(ctx) }
 	}
-	to := []io.Writer{safeOn(stdout), safeOn(stderr)}
+	to := [2]io.Writer{safeOn(stdout), safeOn(stderr)}
+	say := func(text string) { tell(stderr, text) }
 	for {
 		c, err := next()
 		switch {
 		case errors.Is(err, io.EOF):
-			return flushAll(to)
+			return flushAll(to, say)
 		case ctx.Err() != nil:
-			return errors.Join(flushAll(to), exitError(exitCanceled))
+			return errors.Join(flushAll(to, say), exitError(exitCanceled))
 		case err != nil:
-			return errors.Join(flushAll(to), err)
+			return errors.Join(flushAll(to, say), err)
 		}
 		if c.Missed > 0 {
 			tell(stderr, fmt.Sprintf("%d bytes before offset %d are missing: they were not kept", c.Missed, c.Offset))
@@ -230,8 +229,8 @@ func (f *logsFlags) print(ctx context.Context, logs sandbox.Logs, id string, std
 
 // safeOn is w, but made safe for a person to read.
 func safeOn(w io.Writer) io.Writer {
-	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		return view.NewSafeWriter(w)
+	if isTerminal(w) {
+		return view.NewTextWriter(w, true)
 	}
 	return w
 }

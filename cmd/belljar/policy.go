@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"belljar/internal/limits"
 	"belljar/policy"
 	"belljar/sandbox"
 	"belljar/view"
@@ -239,7 +240,7 @@ func byDefault(v policy.Verdict) bool {
 // granted describes what the rules restrict and grant.
 func granted(v policy.Verdict) (lines []string) {
 	g := v.Grant
-	if most := g.Narrows(); len(most) > 0 {
+	if most := limits.Narrows(g); len(most) > 0 {
 		lines = append(lines, "at most: "+strings.Join(most, ", "))
 	}
 	if len(g.Secrets) > 0 {

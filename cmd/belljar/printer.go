@@ -22,6 +22,7 @@ type printer struct {
 	out, err io.Writer
 	streams  [2]io.Writer // where the command's stdout and stderr go, in text
 	terminal bool         // err is a terminal
+	viewed   bool         // in text, the result's views are shown instead of the output
 	file     *outputFile  // gets all output unchanged; nil for none
 	result   *sandbox.Result
 	report   reporter
@@ -69,35 +70,73 @@ func (p *printer) event(e sandbox.Event) error {
 func (p *printer) text(e sandbox.Event) error {
 	var err error
 	switch e.Type {
-	case sandbox.EventStdout:
-		_, err = p.streams[0].Write(e.Data)
-	case sandbox.EventStderr:
-		_, err = p.streams[1].Write(e.Data)
+	case sandbox.EventStdout, sandbox.EventStderr:
+		if !p.viewed {
+			_, err = p.stream(e.Type == sandbox.EventStderr).Write(e.Data)
+		}
 	case sandbox.EventNotice:
-		if !e.Binary && (!e.Waits || p.terminal) { // a reader of the bytes notices that by itself
+		// A reader of the bytes notices by itself that they are binary, and has all of them.
+		if !e.Binary && (!e.Waits || p.terminal) && (e.LeftOut == 0 || p.viewed) {
 			p.say(string(e.Data))
 		}
 	case sandbox.EventResult:
-		if err = flushAll(p.streams[:]); err == nil {
+		if err = p.views(e.Result.Views); err == nil {
+			err = flushAll(p.streams, p.say)
+		}
+		if err == nil {
 			p.story(*e.Result)
 		}
 	}
 	return err
 }
 
-// safe makes the streams safe to display.
-func (p *printer) safe() {
+func (p *printer) stream(isStderr bool) io.Writer {
+	if isStderr {
+		return p.streams[1]
+	}
+	return p.streams[0]
+}
+
+// views shows the views, if they are to be shown.
+func (p *printer) views(v *sandbox.Views) error {
+	if !p.viewed || v == nil {
+		return nil
+	}
+	for i, text := range []*sandbox.Text{v.Merged, v.Stdout, v.Stderr} {
+		if text == nil || text.Text == "" {
+			continue
+		}
+		if _, err := io.WriteString(p.stream(i == 2), strings.TrimSuffix(text.Text, "\n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textOnly stops the streams at binary data: all of them if they are made safe to
+// display, otherwise those that go to a terminal.
+func (p *printer) textOnly(safe bool) {
 	for i, w := range p.streams {
-		p.streams[i] = view.NewSafeWriter(w)
+		if safe || isTerminal(w) {
+			p.streams[i] = view.NewTextWriter(w, safe)
+		}
 	}
 }
 
-// flushAll makes safe writers write what they held back.
-func flushAll(to []io.Writer) error {
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// flushAll makes text writers write what they held back, and says what they did not write.
+func flushAll(streams [2]io.Writer, say func(text string)) error {
 	var errs []error
-	for _, w := range to {
-		if safe, ok := w.(*view.SafeWriter); ok {
-			errs = append(errs, safe.Flush())
+	for i, w := range streams {
+		if text, ok := w.(*view.TextWriter); ok {
+			errs = append(errs, text.Flush())
+			if n := text.Data(); n > 0 {
+				say(fmt.Sprintf("%s is binary: %d bytes are not shown (write them to a file, or pipe them into a program)", [2]string{"stdout", "stderr"}[i], n))
+			}
 		}
 	}
 	return errors.Join(errs...)

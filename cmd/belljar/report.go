@@ -31,7 +31,7 @@ func (r *reporter) prepare(command *sandbox.Command, c *config.Config, profile s
 func (r *reporter) event(w io.Writer, e sandbox.Event) error {
 	switch e.Type {
 	case sandbox.EventNotice:
-		if !e.Binary && !e.Waits { // the output says so, and nothing waits any more
+		if !e.Binary && !e.Waits && e.LeftOut == 0 { // the report says so, and nothing waits any more
 			r.notices = append(r.notices, string(e.Data))
 		}
 	case sandbox.EventResult:

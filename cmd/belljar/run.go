@@ -160,7 +160,11 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 			return err
 		}
 	}
-	boundMemory(c.Profiles[f.profile].Limits.Output)
+	limits := c.Profiles[f.profile].Limits
+	boundMemory(min(limits.Output, limits.Result))
+	if err := f.useProfile(command, c.Profiles[f.profile]); err != nil {
+		return err
+	}
 	engine, err := docker.Connect(ctx, c.Engine.Host)
 	if err != nil {
 		return err

@@ -48,6 +48,8 @@ type runFlags struct {
 type attached struct {
 	stdin  bool
 	tty    bool
+	size   string // of the terminal, COLUMNSxROWS
+	force  bool   // type stdin into it, which is no terminal
 	detach bool
 }
 
@@ -60,6 +62,9 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		{"timeout", "", "timeout", "DURATION", "end the command after this long, such as 10m"},
 		{"idle-timeout", "", "idle_timeout", "DURATION", "end the command after this long without output; 0 means never"},
 		{"max-output", "", "limits.output", "SIZE", "keep this much of the output, such as 16MiB"},
+		{"max-result", "", "limits.result", "SIZE", "have this much of the kept output in the result, such as 1MiB"},
+		{"streams", "", "streams", "WHAT", "what of stdout and stderr is in the result: full, view (only their views) or none; default: view with --view, otherwise full"},
+		{"encoding", "", "encoding", "HOW", "output that is not UTF-8, in JSON: exact (base64) or replace (U+FFFD)"},
 		{"on-timeout", "", "on_timeout", "WHAT", "what a timeout ends in a session: container (everything in it) or command"},
 		{"stop-grace", "", "stop_grace", "DURATION", "send SIGTERM this long before SIGKILL, up to 1m; 0 means not at all"},
 		{"on-output-limit", "", "on_output_limit", "ACTION", "if there is more output than --max-output: truncate it, or end the command"},
@@ -72,10 +77,12 @@ func (f *runFlags) add(cmd *cobra.Command) {
 		{"pull", "", "pull", "WHEN", "when to pull the image: always, missing or never"},
 		{"shell", "", "shell", "SHELL", "shell that runs the script: sh, bash, or auto (bash if the image has it)"},
 		{"user", "u", "user", "USER", "user to run as, never root: UID:GID, NAME or NAME:GROUP of the image, or caller (who runs belljar)"},
-		{"view", "", "view.mode", "MODE", "views of the output in the result: none, separate or merged"},
+		{"view", "", "view.mode", "MODE", "views of the output in the result: none, separate or merged; in text format, they replace the output"},
 		{"view-bytes", "", "view.bytes", "SIZE", "limit on the text of a view, such as 32KiB: half for the beginning, half for the end"},
 		{"view-lines", "", "view.lines", "NUMBER", "limit on the lines of a view"},
 		{"view-line-chars", "", "view.line_chars", "NUMBER", "limit on the characters of one line of a view"},
+		{"view-scrollback", "", "view.scrollback", "NUMBER", "lines that scrolled off the terminal's top, in the result's screen"},
+		{"view-scrollback-bytes", "", "view.scrollback_bytes", "SIZE", "limit on the text of these lines"},
 		{"charset", "", "view.charset", "NAME", "charset of the output, such as shift_jis; default: detect it"},
 		{"live-every", "", "view.every", "DURATION", "time between two live views, such as 1s"},
 	} {
@@ -91,6 +98,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.BoolVarP(&f.stdin, "interactive", "i", false, "pass stdin to the command")
 	flags.BoolVarP(&f.tty, "tty", "t", false, "give the command a terminal; with -i, yours")
 	flags.BoolVarP(&f.detach, "detach", "d", false, "run in the background: print the command's ID and return once it has started")
+	flags.StringVar(&f.size, "tty-size", "", "size of the command's terminal, as `COLUMNSxROWS`, such as 120x40; default: that of your terminal, or 80x24")
+	flags.BoolVar(&f.force, "force-tty", false, "with -i and -t, accept a stdin that is not a terminal: its bytes are typed in")
 	flags.StringVar(&f.format, "format", "text", "output `FORMAT`: text (the command's output), json (one result), ndjson (events), report or report-brief (for a model)")
 	flags.StringVar(&f.live, "live", string(sandbox.LiveRaw), "`MODE` of the events of --format ndjson: raw (all output) or view (the end of it, from time to time)")
 	flags.BoolVar(&f.safe, "safe", false, "make control characters in the command's output visible")
@@ -190,8 +199,39 @@ func (f *runFlags) check() error {
 		return usagef("--live view shows only the end of the output: leave out --output-file")
 	case f.safe && f.tty:
 		return usagef("--safe and -t exclude each other: leave out one")
+	case f.size != "" && !f.tty:
+		return usagef("--tty-size is the size of a terminal: add -t")
+	case f.force && (!f.tty || !f.stdin):
+		return usagef("--force-tty types stdin into a terminal: add -i and -t")
+	case f.inText() && f.keys["encoding"] == "replace":
+		return usagef("--encoding replace is for JSON: add --format json or ndjson")
+	case f.inText() && f.keys["streams"] != "":
+		return usagef("--streams is about the result: add --format json or ndjson")
+	case f.viewed() && f.tty && f.stdin:
+		return usagef("--view shows the output when the command has ended: leave out -i or -t")
 	case f.detach:
 		return f.checkDetach()
+	}
+	return nil
+}
+
+// inText reports whether the output is shown as it is: of a command in the background, only
+// the result is.
+func (f *runFlags) inText() bool { return f.format == "text" && !f.detach }
+
+// viewed reports whether views are shown instead of the output. A view that sandbox.yaml
+// asks for is only in the result.
+func (f *runFlags) viewed() bool {
+	mode := f.keys["view.mode"]
+	return f.inText() && mode != "" && mode != string(sandbox.ViewNone)
+}
+
+// useProfile does what depends on the settings.
+func (f *runFlags) useProfile(c *sandbox.Command, p sandbox.Profile) error {
+	if f.inText() {
+		c.Encoding = sandbox.EncodingExact // text is the bytes themselves
+	} else if f.file != "" && p.Encoding == sandbox.EncodingReplace {
+		return usagef("--output-file writes the original bytes: add --encoding exact")
 	}
 	return nil
 }
@@ -206,8 +246,9 @@ func (f *runFlags) approver(show *printer) sandbox.Approver {
 
 // output prepares where the command's output goes.
 func (f *runFlags) output(ctx context.Context, show *printer) error {
-	if f.safe {
-		show.safe()
+	show.viewed = f.viewed()
+	if !f.tty {
+		show.textOnly(f.safe)
 	}
 	if f.file == "" {
 		return nil

@@ -208,7 +208,7 @@ func (t *filling) write(text string, results []sandbox.Result) error {
 		if _, err := io.WriteString(t.show.streams[0], text); err != nil {
 			return err
 		}
-		return flushAll(t.show.streams[:])
+		return flushAll(t.show.streams, t.show.say)
 	}
 	quoted, err := sandbox.JSON(text)
 	if err == nil {

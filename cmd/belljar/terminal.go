@@ -24,10 +24,11 @@ type terminal struct {
 	end     func()
 
 	mu    sync.Mutex
-	typed *os.File    // where keys come from; nil if the command gets none
-	begun bool        // the command has it
-	over  bool        // the command no longer has it
-	saved *term.State // the state before raw mode; nil: it is not raw
+	typed *os.File              // where keys come from; nil if the command gets none
+	begun bool                  // the command has it
+	over  bool                  // the command no longer has it
+	fixed *sandbox.TerminalSize // by --tty-size; nil: it is the terminal's
+	saved *term.State           // the state before raw mode; nil: it is not raw
 }
 
 // newTerminal is the terminal of -t. With -i the command also gets the keys,
@@ -37,15 +38,21 @@ func newTerminal(ctx context.Context, f *runFlags) (*terminal, error) {
 	if !f.tty {
 		return nil, nil
 	}
-	if f.stdin && !term.IsTerminal(int(os.Stdin.Fd())) {
-		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "the input device is not a TTY", Hint: "leave out -t to pass stdin to the command, or -i to pass none"}
+	typed := f.stdin && term.IsTerminal(int(os.Stdin.Fd()))
+	if f.stdin && !typed && !f.force {
+		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "the input device is not a TTY", Hint: "leave out -t to pass stdin to the command, or -i to pass none; --force-tty types it in"}
+	}
+	size, err := parseSize(f.size)
+	if err != nil {
+		return nil, err
 	}
 	t := &terminal{
+		fixed: size,
 		shown: f.format == "text" && term.IsTerminal(int(os.Stdout.Fd())),
 		sizes: make(chan sandbox.TerminalSize, 1), signals: make(chan os.Signal, 8), done: make(chan struct{}),
 	}
 	wanted := []os.Signal{syscall.SIGWINCH}
-	if f.stdin {
+	if typed {
 		t.typed = os.Stdin
 		wanted = append(wanted, syscall.SIGCONT)
 		if !signal.Ignored(syscall.SIGTSTP) {
@@ -73,6 +80,8 @@ func (t *terminal) lend(c *sandbox.Command, show *printer) {
 	c.TTY, c.Resize = &size, t.sizes
 	if t.typed != nil {
 		c.Stdin = reopened(t.typed)
+	} else if c.Stdin != nil {
+		c.Stdin = &typist{File: os.Stdin}
 	}
 	if show.terminal {
 		show.err = rawWriter{t, show.err}
@@ -142,7 +151,7 @@ func (t *terminal) handle() {
 			t.makeRaw()
 		}
 		t.mu.Unlock()
-		if t.shown {
+		if t.shown && t.fixed == nil {
 			select {
 			case <-t.sizes: // only the latest size matters
 			default:
@@ -154,6 +163,9 @@ func (t *terminal) handle() {
 
 // size is the terminal's if the output goes to it, and otherwise a common one.
 func (t *terminal) size() sandbox.TerminalSize {
+	if t.fixed != nil {
+		return *t.fixed
+	}
 	if t.shown {
 		columns, rows, err := term.GetSize(int(os.Stdout.Fd()))
 		if err == nil && columns > 0 && rows > 0 {

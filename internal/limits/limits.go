@@ -61,6 +61,7 @@ func each(l sandbox.Limits) []limit {
 		{"cpus", l.CPUs, 0.01, decimal},
 		{"pids", float64(l.Pids), 4, decimal}, // init, keeper, sh and one command
 		{"output", float64(l.Output), 1 << 10, asSize},
+		{"result", float64(l.Result), 1 << 10, asSize},
 		{"tmp", float64(l.Tmp), 64 << 10, asSize},
 		{"files", float64(l.Files), 16, decimal},
 	}
@@ -70,3 +71,21 @@ func each(l sandbox.Limits) []limit {
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 func asSize(f float64) string { return sandbox.FormatSize(int64(f)) }
+
+// Narrows describes the limits of a grant for people.
+func Narrows(g sandbox.Grant) (words []string) {
+	add := func(set bool, format string, args ...any) {
+		if set {
+			words = append(words, fmt.Sprintf(format, args...))
+		}
+	}
+	add(g.Timeout > 0, "timeout %s", sandbox.FormatDuration(g.Timeout))
+	add(g.IdleTimeout > 0, "idle timeout %s", sandbox.FormatDuration(g.IdleTimeout))
+	for _, l := range each(g.Limits) {
+		add(l.value > 0, "%s %s", l.name, l.format(l.value))
+	}
+	add(g.Network != "", "network %s", g.Network)
+	add(g.Mounts == sandbox.ReadOnlyMounts, "mounts read-only")
+	add(g.Mounts == sandbox.NoMounts, "no mounts")
+	return words
+}

@@ -56,6 +56,9 @@ func profileDefaults(p sandbox.Profile) sandbox.Profile {
 	setDefault(&p.View.Bytes, d.View.Bytes)
 	setDefault(&p.View.Lines, d.View.Lines)
 	setDefault(&p.View.LineChars, d.View.LineChars)
+	setDefault(&p.View.Scrollback, d.View.Scrollback)
+	setDefault(&p.View.ScrollbackBytes, d.View.ScrollbackBytes)
+	setDefault(&p.Encoding, d.Encoding)
 	setDefault(&p.LiveEvery, d.LiveEvery)
 	setDefault(&p.Summarize.Over, d.Summarize.Over)
 	setDefault(&p.Summarize.Timeout, d.Summarize.Timeout)
@@ -69,6 +72,7 @@ func limitDefaults(l, d sandbox.Limits) sandbox.Limits {
 	setDefault(&l.CPUs, d.CPUs)
 	setDefault(&l.Pids, d.Pids)
 	setDefault(&l.Output, d.Output)
+	setDefault(&l.Result, d.Result)
 	setDefault(&l.Tmp, d.Tmp)
 	setDefault(&l.Files, d.Files)
 	return l

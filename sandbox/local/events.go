@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"time"
 
-	"belljar/internal/sniff"
 	"belljar/sandbox"
-	"belljar/sandbox/internal/spool"
 )
 
 // eventBuffer is how many events wait for their reader: 4 MiB of the largest
 // chunks. It bridges a reader's pauses; see Execution.Events.
 const eventBuffer = 128
 
-// eventQueue numbers events and passes them on. One goroutine at a time uses it.
+// eventQueue numbers events and passes them on. One goroutine at a time uses it; while
+// the command runs, chunkEvents sees to that.
 type eventQueue struct {
 	out      chan sandbox.Event
 	seq      uint64
@@ -78,71 +77,4 @@ func (q *eventQueue) close(notices []string, r *sandbox.Result) {
 	}
 	q.emit(sandbox.Event{Type: sandbox.EventResult, Result: r})
 	close(q.out)
-}
-
-// chunkEvents passes output on as events. Where a stream turns out to be binary
-// a notice says so, now and then.
-type chunkEvents struct {
-	events *eventQueue
-	off    bool // live views are shown instead
-	binary [2]binaryNotice
-}
-
-func newChunkEvents(q *eventQueue, c sandbox.Command) *chunkEvents {
-	notice := binaryNotice{sniffer: sniff.Sniffer{Charset: c.View.Charset}}
-	return &chunkEvents{events: q, off: c.Live == sandbox.LiveView, binary: [2]binaryNotice{notice, notice}}
-}
-
-func (c *chunkEvents) write(s spool.Stream, p []byte) {
-	if c.off {
-		return
-	}
-	e := sandbox.Event{Type: sandbox.EventStdout, Data: append([]byte(nil), p...)}
-	if s == spool.Stderr {
-		e.Type = sandbox.EventStderr
-	}
-	due := c.binary[s].write(p)
-	e.Binary = c.binary[s].is()
-	c.events.emit(e)
-	if due {
-		c.notice(s)
-	}
-}
-
-func (c *chunkEvents) notice(s spool.Stream) {
-	c.events.emit(sandbox.Event{Type: sandbox.EventNotice, Binary: true, Data: c.binary[s].text(s)})
-}
-
-// close says how much of binary streams came in all.
-func (c *chunkEvents) close() {
-	for s := range c.binary {
-		if b := &c.binary[s]; b.is() && b.reported < b.total {
-			c.notice(spool.Stream(s))
-		}
-	}
-}
-
-// binaryPause is how often a notice says how much of a binary stream came.
-const binaryPause = time.Second
-
-// binaryNotice is about a stream that is not text.
-type binaryNotice struct {
-	sniffer  sniff.Sniffer
-	total    int64
-	reported int64 // of total, by the last notice
-	at       time.Time
-}
-
-func (b *binaryNotice) is() bool { return b.sniffer.Binary() }
-
-// write reports whether it is time for a notice.
-func (b *binaryNotice) write(p []byte) bool {
-	b.sniffer.Write(p)
-	b.total += int64(len(p))
-	return b.is() && time.Since(b.at) >= binaryPause
-}
-
-func (b *binaryNotice) text(s spool.Stream) []byte {
-	b.reported, b.at = b.total, time.Now()
-	return fmt.Appendf(nil, "%s is binary: %d bytes so far", s.String(), b.total)
 }

@@ -46,8 +46,11 @@ func start(ctx context.Context, prepared *prepared, secrets []string) *execution
 		recipient: newRecipient(),
 		kill:      kill,
 		received:  time.Now(),
-		result:    sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Shell: c.Shell, Description: c.Description, Profile: c.Profile, Session: c.Session, Policy: prepared.judgment},
+		result:    sandbox.Result{ID: c.ID, Command: c.Script, Dir: c.Dir, Shell: c.Shell, Description: c.Description, Profile: c.Profile, Session: c.Session, Method: method(c), Policy: prepared.judgment},
 		notices:   prepared.notices,
+	}
+	if c.Streams != sandbox.StreamsFull {
+		x.result.Streams = c.Streams
 	}
 	if masks := x.output.masks; masks != nil { // it is in the first event
 		x.result.Description, x.result.Masked = masks.Text(c.Description)
@@ -60,6 +63,14 @@ func start(ctx context.Context, prepared *prepared, secrets []string) *execution
 		x.run(ctx, patient)
 	}()
 	return x
+}
+
+// method is how the command is connected.
+func method(c sandbox.Command) string {
+	if c.TTY != nil {
+		return "pty"
+	}
+	return "pipe"
 }
 
 func (x *execution) ID() string { return x.command.ID }
@@ -106,15 +117,20 @@ func (x *execution) run(ctx, patient context.Context) {
 		x.notice("%s", e)
 	}
 	uncontrol()
+	leftOut, some := x.leftOut()
 	if err := x.keep(ctx); err != nil {
 		x.local.upkeep.log.Warn("removing old output failed", "command", x.result.ID, "error", err)
 	}
+	x.replaceInvalid()
 	events := x.output.events
 	events.ended = true
 	if more {
 		events.emit(last)
 	}
 	x.output.chunks.close()
+	if some {
+		events.emit(leftOut)
+	}
 	events.close(x.notices, &x.result)
 }
 

@@ -66,10 +66,11 @@ func (l *liveViews) last() (e sandbox.Event, ok bool) {
 	return l.at(total), true
 }
 
-// at is the output's end as it is now: the screen, where there is one.
+// at is the output's end as it is now: the screen, where there is one. A command with a
+// terminal has no secrets: see checkSecrets.
 func (l *liveViews) at(total sandbox.Total) sandbox.Event {
-	if shot := l.screen.shot(); shot != nil {
-		return sandbox.Event{Type: sandbox.EventView, Data: []byte(shot.Text)}
+	if shot := l.screen.shot(false); shot != nil {
+		return sandbox.Event{Type: sandbox.EventScreen, Screen: shot}
 	}
 	v := l.view
 	v.TailOnly, v.Bytes, v.Lines = true, min(v.Bytes, spool.LiveBytes), min(v.Lines, spool.LiveLines)

@@ -210,12 +210,21 @@ func commandDefaults(c sandbox.Command, p sandbox.Profile) sandbox.Command {
 	setDefault(&c.View.Lines, p.View.Lines)
 	setDefault(&c.View.LineChars, p.View.LineChars)
 	setDefault(&c.View.Charset, p.View.Charset)
+	setDefault(&c.View.Scrollback, p.View.Scrollback)
+	setDefault(&c.View.ScrollbackBytes, p.View.ScrollbackBytes)
 	setDefault(&c.Live, sandbox.LiveRaw)
+	setDefault(&c.Encoding, p.Encoding)
+	setDefault(&c.Streams, p.Streams)
+	if c.View.Mode == sandbox.ViewNone {
+		setDefault(&c.Streams, sandbox.StreamsFull)
+	}
+	setDefault(&c.Streams, sandbox.StreamsView)
 	if c.TTY != nil {
 		size := c.TTY.Bounded()
 		c.TTY = &size
 	}
 	c.Limits = limitDefaults(c.Limits, p.Limits)
+	c.View.ScrollbackBytes = min(c.View.ScrollbackBytes, c.Limits.Result)
 	return c
 }
 

@@ -36,11 +36,11 @@ func (x *execution) collect(ctx context.Context) {
 	if err := s.End(sandbox.LogEnd{Status: r.Status, Cause: r.Cause, ExitCode: r.ExitCode}, x.local.Spool.Age); err != nil {
 		x.local.upkeep.log.Warn("recording how a command ended failed", "command", r.ID, "error", err)
 	}
-	outputs, err := s.Outputs()
+	outputs, err := s.Outputs(x.inResult())
 	if r.Stdout, r.Stderr = outputs[spool.Stdout], outputs[spool.Stderr]; err != nil {
 		r.Evidence.OutputError = join(r.Evidence.OutputError, err.Error())
 	}
-	r.Views, r.Screen = x.views(), x.output.screen.shot()
+	r.Views, r.Screen = x.views(), x.output.screen.shot(true)
 	if x.output.screen.tooSlow {
 		x.notice("no screen: drawing the output took longer than %v", screenTime)
 	}
@@ -62,14 +62,17 @@ func (x *execution) summarize(ctx context.Context) (string, error) {
 	return runSummary(ctx, x.profile.Summarize, from)
 }
 
+// kept reports whether others may read the output later.
+func (x *execution) kept() bool { return !x.output.recorder.spool.Temporary && x.local.Spool.Age != 0 }
+
 // keep leaves output and result to others, if they may be kept. The result is
 // complete: those who wait for the command read it from now on.
 func (x *execution) keep(ctx context.Context) error {
 	s := x.output.recorder.spool
-	if s.Temporary || x.local.Spool.Age == 0 {
+	if !x.kept() {
 		return s.Remove()
 	}
-	err := s.Keep(spool.Ending{Result: x.result, Notices: append(x.masked(x.output.events.noticed), x.notices...)})
+	err := s.Keep(spool.Ending{Result: x.result, Replace: x.command.Encoding == sandbox.EncodingReplace, Notices: append(x.masked(x.output.events.noticed), x.notices...)})
 	if err != nil {
 		x.notice("the result is not stored: %v", err)
 	}

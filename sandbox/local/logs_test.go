@@ -254,7 +254,9 @@ func (viewer) View(_ sandbox.View, chunks iter.Seq[sandbox.Chunk], total sandbox
 	return sandbox.Text{Text: fmt.Sprintf("%s%d", got.Bytes(), total.Bytes), OmittedBytes: missed, Binary: binary}
 }
 
-func (viewer) NewScreen(size sandbox.TerminalSize) sandbox.Screen { return &screen{size: size} }
+func (viewer) NewScreen(_ sandbox.View, size sandbox.TerminalSize) sandbox.Screen {
+	return &screen{size: size}
+}
 
 func (viewer) Charset(name string) string {
 	if name == "ucs-2" {
@@ -271,7 +273,7 @@ type screen struct {
 
 func (s *screen) Resize(size sandbox.TerminalSize) { s.size = size }
 
-func (s *screen) Shot() sandbox.Shot {
+func (s *screen) Shot(bool) sandbox.Shot {
 	return sandbox.Shot{Columns: s.size.Columns, Rows: s.size.Rows, Text: s.String()}
 }
 
@@ -477,7 +479,7 @@ func (s *slowScreen) Write(p []byte) (int, error) {
 
 type slowViewer struct{ viewer }
 
-func (slowViewer) NewScreen(sandbox.TerminalSize) sandbox.Screen { return &slowScreen{} }
+func (slowViewer) NewScreen(sandbox.View, sandbox.TerminalSize) sandbox.Screen { return &slowScreen{} }
 
 // A screen that takes too long to draw is given up, and the command continues.
 func TestSlowScreen(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"belljar/internal/limits"
 	"belljar/sandbox"
 )
 
@@ -26,6 +27,7 @@ func narrow(c sandbox.Command, g sandbox.Grant) (_ sandbox.Command, taken sandbo
 	narrower(&c.Limits.CPUs, g.Limits.CPUs, &taken.Limits.CPUs)
 	narrower(&c.Limits.Pids, g.Limits.Pids, &taken.Limits.Pids)
 	narrower(&c.Limits.Output, g.Limits.Output, &taken.Limits.Output)
+	narrower(&c.Limits.Result, g.Limits.Result, &taken.Limits.Result)
 	narrower(&c.Limits.Tmp, g.Limits.Tmp, &taken.Limits.Tmp)
 	narrower(&c.Limits.Files, g.Limits.Files, &taken.Limits.Files)
 	if g.Network != "" && c.Network != g.Network {
@@ -69,7 +71,7 @@ func (n narrowing) fits(c sandbox.Command, made sandbox.Kept, image sandbox.Imag
 		return nil
 	}
 	const apart = "use another session for such commands, or none"
-	switch words := n.taken.Container().Narrows(); {
+	switch words := limits.Narrows(n.taken.Container()); {
 	case len(words) == 0:
 		return sandbox.Invalid("use the same settings, choose another name, or remove it: belljar session rm "+c.Session,
 			"session %q has another image, limits, mounts, network or runtime", c.Session)

@@ -29,7 +29,7 @@ func newOutput(r request, onError sandbox.SpoolAction, viewer sandbox.Viewer) *o
 		o.masker = newMasker(o.masks)
 	}
 	if c.TTY != nil && viewer != nil {
-		o.screen.grid = viewer.NewScreen(*c.TTY)
+		o.screen.grid = viewer.NewScreen(c.View, *c.TTY)
 	}
 	o.events = newEventQueue(o.activity)
 	o.chunks = newChunkEvents(o.events, c)
@@ -56,6 +56,7 @@ func (o *output) flush() {
 	for _, s := range []spool.Stream{spool.Stdout, spool.Stderr} {
 		o.pass(s, o.masker.flush(s))
 	}
+	o.chunks.flush()
 	o.activity.idle.pause()
 }
 

@@ -162,7 +162,7 @@ func (l *Local) verdict(c sandbox.Command, p sandbox.Profile) (sandbox.Verdict, 
 func (p *prepared) grant(v sandbox.Verdict) (err error) {
 	p.narrowing.asked = p.command
 	p.command, p.narrowing.taken = narrow(p.command, v.Grant)
-	if words := p.narrowing.taken.Narrows(); len(words) > 0 {
+	if words := limits.Narrows(p.narrowing.taken); len(words) > 0 {
 		p.notice("policy restricts the command: %s", strings.Join(words, ", "))
 	}
 	if len(v.Withheld) > 0 {

@@ -115,7 +115,7 @@ func TestProfileDefaults(t *testing.T) {
 	}
 	all := sandbox.Command{
 		ID: "two", Script: "x", Dir: "/src", Image: "other", Pull: sandbox.PullNever, User: sandbox.User{UID: 7, GID: 8}, Network: "bridge", Runtime: "runsc",
-		Limits: sandbox.Limits{Memory: 1 << 30, CPUs: 2, Pids: 5, Output: 2048, Tmp: 1 << 20, Files: 99}, Timeout: time.Hour,
+		Limits: sandbox.Limits{Memory: 1 << 30, CPUs: 2, Pids: 5, Output: 2048, Result: 1024, Tmp: 1 << 20, Files: 99}, Timeout: time.Hour,
 	}
 	if _, err := sandbox.Run(t.Context(), runner, all); err != nil {
 		t.Fatal(err)

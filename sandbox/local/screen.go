@@ -39,14 +39,15 @@ func (s *screen) write(p []byte) {
 	}
 }
 
-// shot is the screen as it is now, nil without one.
-func (s *screen) shot() *sandbox.Shot {
+// shot is the screen as it is now, with what scrolled off or without, and nil without a
+// terminal.
+func (s *screen) shot(scrollback bool) *sandbox.Shot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.grid == nil {
 		return nil
 	}
-	shot := s.grid.Shot()
+	shot := s.grid.Shot(scrollback)
 	return &shot
 }
 

@@ -149,7 +149,16 @@ func checkView(c sandbox.Command) error {
 	if !slices.Contains([]sandbox.ViewMode{sandbox.ViewNone, sandbox.ViewSeparate, sandbox.ViewMerged}, v.Mode) {
 		return sandbox.Invalid("none, separate or merged", "no view mode %.80q", v.Mode)
 	}
-	if v.Bytes < 0 || v.Lines < 0 || v.LineChars < 0 {
+	if c.Streams == sandbox.StreamsView && v.Mode == sandbox.ViewNone {
+		return sandbox.Invalid("ask for a view, separate or merged, or for streams full", "streams %q needs a view", c.Streams)
+	}
+	if !slices.Contains([]sandbox.Streams{sandbox.StreamsFull, sandbox.StreamsView, sandbox.StreamsNone}, c.Streams) {
+		return sandbox.Invalid("full, view or none", "no streams %.80q", c.Streams)
+	}
+	if c.Encoding != sandbox.EncodingExact && c.Encoding != sandbox.EncodingReplace {
+		return sandbox.Invalid("exact or replace", "no encoding %.80q", c.Encoding)
+	}
+	if min(v.Bytes, v.Lines, v.LineChars, v.Scrollback, v.ScrollbackBytes) < 0 {
 		return sandbox.Invalid("give 0 for none", "a view's bound is negative")
 	}
 	if !slices.Contains([]sandbox.LiveMode{sandbox.LiveRaw, sandbox.LiveView}, c.Live) {

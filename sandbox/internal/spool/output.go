@@ -11,15 +11,19 @@ import (
 	"belljar/sandbox"
 )
 
-// Outputs is what a result has of both streams, once the spool ended. The error
-// says what could not be kept; the outputs are what there is in any case.
-func (s *Spool) Outputs() (out [2]sandbox.Output, err error) {
+// Outputs is what a result has of both streams, once the spool ended: of what is kept,
+// limit bytes of both together. The error says what could not be kept; the outputs are
+// what there is in any case. Without a limit they have no bytes, and Dropped is what is
+// not kept.
+func (s *Spool) Outputs(limit int64) (out [2]sandbox.Output, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	room := s.share()
+	kept := [2]extent{s.extent(Stdout, room[Stdout]), s.extent(Stderr, room[Stderr])}
+	most := [2]int64{max(limit/2, limit-kept[Stderr].size()), max(limit-limit/2, limit-kept[Stdout].size())}
 	var lost []string
 	for i := range s.streams {
-		o, end, err := s.output(Stream(i), room[i])
+		o, end, err := s.output(Stream(i), kept[i], most[i])
 		if err != nil {
 			s.failed = errors.Join(s.failed, err)
 		}
@@ -34,30 +38,57 @@ func (s *Spool) Outputs() (out [2]sandbox.Output, err error) {
 	return out, fmt.Errorf("%s could not be stored: %w", strings.Join(lost, " and "), s.failed)
 }
 
-// output is what is kept of one stream, and where in the stream that ends.
-func (s *Spool) output(which Stream, room int64) (o sandbox.Output, end int64, err error) {
+// extent is what is kept of a stream, by offsets: [0, head) and [tail, end).
+type extent struct{ head, tail, end int64 }
+
+func (e extent) size() int64 { return e.head + e.end - e.tail }
+
+// cut leaves most bytes, half of them at either end.
+func (e extent) cut(most int64) extent {
+	if e.size() <= most {
+		return e
+	}
+	head, tail := e.head, e.end-e.tail
+	if e.head == e.tail {
+		head, tail = e.end, e.end // it is whole
+	}
+	head = min(head, max(most/2, most-tail))
+	return extent{head, e.end - (most - head), e.end}
+}
+
+// extent is what is kept of one stream, with room for so much of its end.
+func (s *Spool) extent(which Stream, room int64) (e extent) {
 	k := &s.streams[which]
-	o = sandbox.Output{Total: k.Bytes, Lines: k.Lines, SHA256: k.sha256()}
-	defer func() { o.Dropped = o.Total - int64(len(o.Head)) - int64(len(o.Tail)) }()
-	head, size := int64(0), k.tail()
 	for _, seg := range k.segments {
-		end = seg.end()
+		e.end = seg.end()
 		if !seg.tail {
-			head = end
+			e.head = e.end
 		}
 	}
-	tail := max(head, end-min(size, room))
-	if o.Head, err = s.bytes(which, 0, head); err != nil {
+	e.tail = max(e.head, e.end-min(k.tail(), room))
+	return e
+}
+
+// output is what a result has of one stream, and where in the stream that ends.
+func (s *Spool) output(which Stream, kept extent, most int64) (o sandbox.Output, end int64, err error) {
+	k := &s.streams[which]
+	o = sandbox.Output{Total: k.Bytes, Lines: k.Lines, SHA256: k.sha256(), Dropped: k.Bytes - kept.size()}
+	if most <= 0 {
+		return o, kept.end, nil
+	}
+	defer func() { o.Dropped = o.Total - int64(len(o.Head)) - int64(len(o.Tail)) }()
+	in := kept.cut(most)
+	if o.Head, err = s.bytes(which, 0, in.head); err != nil {
 		return o, int64(len(o.Head)), err
 	}
-	if o.Tail, err = s.bytes(which, tail, end); err != nil {
-		return o, tail + int64(len(o.Tail)), err
+	if o.Tail, err = s.bytes(which, in.tail, in.end); err != nil {
+		return o, in.tail + int64(len(o.Tail)), err
 	}
 	if int64(len(o.Head)+len(o.Tail)) == o.Total {
 		o.Head, o.Tail = append(o.Head, o.Tail...), nil // head and tail may be parts of one rune
-		return o, end, nil
+		return o, in.end, nil
 	}
-	return trimmed(o), end, nil
+	return trimmed(o), in.end, nil
 }
 
 // bytes reads a part of a stream that is kept as a whole.
@@ -126,16 +157,21 @@ func WholeRunes(p []byte) []byte {
 	return p
 }
 
+// FromRune is p without the rest of a rune at its beginning.
+func FromRune(p []byte) []byte {
+	for range utf8.UTFMax - 1 {
+		if len(p) > 0 && !utf8.RuneStart(p[0]) {
+			p = p[1:]
+		}
+	}
+	return p
+}
+
 // trimmed is o without the parts of runes on both sides of its gap, which would
 // make binary data of text. Binary data stays as it is.
 func trimmed(o sandbox.Output) sandbox.Output {
 	t := o
-	t.Head = WholeRunes(t.Head)
-	for range utf8.UTFMax - 1 {
-		if len(t.Tail) > 0 && !utf8.RuneStart(t.Tail[0]) {
-			t.Tail = t.Tail[1:]
-		}
-	}
+	t.Head, t.Tail = WholeRunes(t.Head), FromRune(t.Tail)
 	if !t.IsText() {
 		return o
 	}

@@ -20,6 +20,7 @@ const (
 // Ending is how a command ended, as its caller learned it.
 type Ending struct {
 	Result  sandbox.Result
+	Replace bool // its streams are to be valid UTF-8, which what is kept need not be
 	Notices []string
 }
 
@@ -91,6 +92,9 @@ func (s Store) Ending(id string) (Ending, error) {
 		if failed != nil {
 			o.Dropped = o.Total - int64(len(o.Head)+len(o.Tail))
 			f.Result.Evidence.OutputError = "output that was stored could not be read: " + failed.Error()
+		}
+		if f.Replace {
+			*o = ReplaceOutput(*o)
 		}
 	}
 	return f.Ending, nil

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,7 +88,7 @@ func TestSpoolKeepsBeginningAndEnd(t *testing.T) {
 		s, all, limit, action := spooling(t, r, chunks(rapid.Byte()))
 		s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
 		total := int64(len(all.merged))
-		outputs, err := s.Outputs()
+		outputs, err := s.Outputs(math.MaxInt64)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -143,7 +144,7 @@ func TestSpoolCutsBetweenRunes(t *testing.T) {
 		text := rapid.Map(rapid.StringN(0, 30, -1), func(s string) []byte { return []byte(strings.ReplaceAll(s, "\x00", "")) })
 		s, all, _, _ := spooling(t, r, text)
 		s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
-		outputs, err := s.Outputs()
+		outputs, err := s.Outputs(math.MaxInt64)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -177,7 +178,7 @@ func TestFloodLeavesTheOthersLastWords(t *testing.T) {
 		s.Write(Stdout, line)
 	}
 	s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
-	outputs, err := s.Outputs()
+	outputs, err := s.Outputs(math.MaxInt64)
 	if err != nil || string(outputs[Stderr].Bytes()) != "the error\n" {
 		t.Errorf("%q, %v", outputs[Stderr].Bytes(), err)
 	}
@@ -311,7 +312,7 @@ func TestSpoolGone(t *testing.T) {
 		}
 	}
 	s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
-	outputs, err := s.Outputs()
+	outputs, err := s.Outputs(math.MaxInt64)
 	if failures != 1 || err == nil || !strings.Contains(err.Error(), "bytes of stdout could not be stored") {
 		t.Errorf("%d failures, %v", failures, err)
 	}
