@@ -86,7 +86,7 @@ func TestAdversarial(t *testing.T) {
 			}
 		})
 	}
-	t.Run("writable-root", func(t *testing.T) { // CVE-2025-59532: where the script goes is no rule
+	t.Run("writable-root", func(t *testing.T) { // CVE-2025-59532: no rule covers where the script writes
 		p := compile(t, CommandRules{Writes: []string{"**"}, Rules: []CommandRule{{Name: "reads", Commands: []string{"ls", "echo", "cd"}, Decision: Allow}}})
 		for _, script := range strings.Split("cd / && echo x > f\x00cd /etc; echo x > f\x00cd ..; echo x > f\x00cd \"$x\" && echo x > f\x00(cd /tmp; echo x > f)\x00PWD=/; echo x > f\x00echo x > $PWD/f\x00pushd /; echo x > f", "\x00") {
 			if v := p.Judge(script, "/work"); v.Decision != Deny {
@@ -104,7 +104,7 @@ func TestAdversarial(t *testing.T) {
 	})
 }
 
-// checkVerdict holds what is true of every verdict.
+// checkVerdict checks what holds for every verdict.
 func checkVerdict(t testing.TB, script string, v Verdict) {
 	t.Helper()
 	if v.Reason == "" || strings.ContainsAny(v.Reason, "\n\r\x1b") {

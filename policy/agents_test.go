@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write golden files anew")
 
-// TestAgents holds the bundled sets against what agents really send.
+// TestAgents checks the bundled sets against commands that agents really send.
 func TestAgents(t *testing.T) {
 	const file = "testdata/agents.txt"
 	data, err := os.ReadFile(file)

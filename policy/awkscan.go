@@ -5,31 +5,31 @@ import (
 	"strings"
 )
 
-// awkScan finds what an awk program does besides print. It reads tokens only,
+// awkScan finds what an awk program does besides printing. It reads tokens only,
 // as gawk, mawk, busybox and original-awk do, and refuses what one of them
-// might read otherwise: a slash that may divide or begin a pattern, a newline
-// that some take for a space. What one of them does not accept it does not run.
+// might read differently: a slash that may divide or begin a pattern, a newline
+// that some read as a space. What one of them does not accept, it does not run.
 type awkScan struct {
 	text     string
 	at       int
 	before   awkKind
 	word     string // if before is a word
-	printing bool   // in a print statement, where > writes
+	printing bool   // in a print statement, where > writes to a file
 	braces   int
-	parens   []byte // those that are open: ( [ or c, of an if, while or for
+	parens   []byte // the open ones: ( [ or c, of an if, while or for
 }
 
-// awkKind is what a token is to the one after it.
+// awkKind is the kind of the token before the current one.
 type awkKind uint8
 
 const (
 	awkStart   awkKind = iota // nothing, ; { } or a newline: a statement may begin
-	awkComma                  // , && || after which lines go on
-	awkWord                   // an operator of words, a statement's or function's name
+	awkComma                  // , && || after which a statement continues on the next line
+	awkWord                   // an operator written as a word, or the name of a statement or function
 	awkValue                  // a variable, number, ) or ]: / divides
-	awkText                   // a string or regular expression, or x++: nothing divides them
+	awkText                   // a string or regular expression, or x++: no division follows
 	awkControl                // the ) of an if, while or for
-	awkAsks                   // ( ! ~ where a pattern may begin
+	awkAsks                   // ( ! ~ after which a pattern may begin
 	awkSign                   // any other operator
 )
 
@@ -65,7 +65,7 @@ func (a *awkScan) token() string {
 	return a.sign(rest)
 }
 
-// sign reads an operator. Those that are not in it do something, or are gawk's.
+// sign reads an operator. Operators not handled here have side effects, or are gawk's.
 func (a *awkScan) sign(rest string) string {
 	c, next := rest[0], rest[1:]
 	switch {
@@ -100,8 +100,8 @@ func (a *awkScan) pass(n int, kind awkKind) string {
 	return ""
 }
 
-// newline ends a statement, or is nothing after , && || else do and if (…).
-// busybox takes it for nothing after any operator.
+// newline ends a statement, except after , && || else do and if (…).
+// busybox ignores it after any operator.
 func (a *awkScan) newline() string {
 	a.at++
 	switch a.before {
@@ -128,7 +128,7 @@ func (a *awkScan) comment() string {
 	return ""
 }
 
-// end ends a statement with ; or begins or ends several.
+// end ends a statement with ; or begins or ends a block.
 func (a *awkScan) end(c byte) string {
 	switch {
 	case c == ';' && len(a.parens) > 0: // for (;;)
@@ -201,7 +201,7 @@ func (a *awkScan) slash() string {
 	return "has a slash that may be a division or begin a pattern"
 }
 
-// quoted passes a string.
+// quoted skips a string.
 func (a *awkScan) quoted() string {
 	for i := a.at + 1; i < len(a.text); i++ {
 		switch a.text[i] {
@@ -218,14 +218,14 @@ func (a *awkScan) quoted() string {
 	return "has a string without an end"
 }
 
-// awkWords are the words after which no value is divided. The statements among
+// awkWords are the words after which a slash does not divide. The statements among
 // them that may stand alone end at a newline.
 var awkWords = map[string]bool{}
 
 var awkAlone = map[string]bool{"break": true, "continue": true, "next": true, "nextfile": true, "exit": true, "return": true, "print": true, "length": true, "BEGIN": true, "END": true}
 
-// awkDoes are the names by which a program does more than print: ARGV and what
-// leads to it name the files that are read, and the rest are gawk's.
+// awkDoes are the names with which a program does more than print: ARGV and what
+// changes it name the files that are read; the rest are gawk's.
 var awkDoes = map[string]string{}
 
 func init() {

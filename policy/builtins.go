@@ -5,28 +5,28 @@ import (
 	"strings"
 )
 
-// builtins are what the shell itself does. They need no rule while they do
+// builtins are the shell's own commands. They need no rule as long as they change
 // nothing outside the shell; what they run is judged. echo and printf need
-// one, as programs do.
+// a rule, as programs do.
 var builtins map[string]func(*call)
 
-func init() { // the rows judge scripts, which look at the rows
+func init() { // not an initializer, which would be a cycle: the rows judge scripts, which use the rows
 	builtins = map[string]func(*call){
 		":": pass, "true": pass, "false": pass, "exit": pass, "return": pass, "break": pass, "continue": pass,
 		"shift": pass, "cd": pass, "pwd": pass, "umask": pass, "times": pass, "jobs": jobs, "fg": pass, "bg": pass,
 		"type": pass, "pushd": pass, "popd": pass, "dirs": pass, "disown": pass,
 		"test": testCommand, "[": testCommand,
 		"set": set, "unset": unset, "export": declares, "readonly": declares, "local": declares,
-		"read": read, "getopts": assignsOperands, "wait": waits, "let": hides, "hash": hash,
+		"read": read, "getopts": assignsOperands, "wait": waits, "let": unknownEffect, "hash": hash,
 		"eval": eval, "exec": execs, "command": command, "builtin": command, "trap": trap,
-		".": hides, "source": hides, "alias": hides, "unalias": hides, "declare": hides, "typeset": hides, "nameref": hides,
-		"enable": hides, "shopt": shopt, "bind": hides, "complete": hides, "compgen": hides, "compopt": hides, "fc": hides, "history": hides,
-		"mapfile": hides, "readarray": hides, "coproc": hides, "function": hides, "select": hides, "]]": hides,
-		"logout": hides, "suspend": hides, "caller": pass, "time": timeCommand, "ulimit": pass,
+		".": unknownEffect, "source": unknownEffect, "alias": unknownEffect, "unalias": unknownEffect, "declare": unknownEffect, "typeset": unknownEffect, "nameref": unknownEffect,
+		"enable": unknownEffect, "shopt": shopt, "bind": unknownEffect, "complete": unknownEffect, "compgen": unknownEffect, "compopt": unknownEffect, "fc": unknownEffect, "history": unknownEffect,
+		"mapfile": unknownEffect, "readarray": unknownEffect, "coproc": unknownEffect, "function": unknownEffect, "select": unknownEffect, "]]": unknownEffect,
+		"logout": unknownEffect, "suspend": unknownEffect, "caller": pass, "time": timeCommand, "ulimit": pass,
 	}
 }
 
-// bashBuiltins are programs to other shells.
+// bashBuiltins are builtins of bash that other shells look up as programs.
 var bashBuiltins = map[string]bool{
 	"pushd": true, "popd": true, "dirs": true, "disown": true, "caller": true, "shopt": true, "builtin": true, "let": true, "mapfile": true,
 	"readarray": true, "enable": true, "compgen": true, "complete": true, "compopt": true, "bind": true, "declare": true, "typeset": true, "logout": true,
@@ -34,8 +34,8 @@ var bashBuiltins = map[string]bool{
 
 func pass(*call) {}
 
-// hides is for what may change what every later command is.
-func hides(c *call) { c.s.hidden("what "+c.words[0].text+" does", c.span()) }
+// unknownEffect is for builtins that may change the meaning of all later commands.
+func unknownEffect(c *call) { c.s.hidden("what "+c.words[0].text+" does", c.span()) }
 
 func eval(c *call) {
 	words := c.words[1:]
@@ -57,7 +57,7 @@ func trap(c *call) {
 		return
 	}
 	if words[0].splits || words[0].globs {
-		hides(c)
+		unknownEffect(c)
 		return
 	}
 	c.s.lost = true // it may cd, at any time
@@ -82,7 +82,7 @@ var execOptions = newGrammar("a: c l @ordered")
 func execs(c *call) {
 	p := c.parse(c.words[1:], execOptions)
 	if len(p.options) > 0 {
-		hides(c) // -a gives a name, by which busybox finds its applet
+		unknownEffect(c) // -a gives a name, by which busybox finds its applet
 	}
 	c.run(p.operands)
 }
@@ -91,23 +91,23 @@ var timeOptions = newGrammar("p,portability v,verbose a,append q,quiet f,format:
 
 func timeCommand(c *call) { c.run(c.parse(c.words[1:], timeOptions).operands) }
 
-// set may change how words are read, and what is exported.
+// set may change how words are read and what is exported.
 func set(c *call) {
 	words := c.words[1:]
 	for i := 0; i < len(words); i++ {
 		w := words[i]
 		switch {
 		case !w.static && w.mayBeOption():
-			hides(c)
+			unknownEffect(c)
 			return
 		case !w.static || w.text == "--" || w.text == "-" || w.text == "" || w.text[0] != '-' && w.text[0] != '+':
 			return // what follows is $1, $2, …
 		case strings.Trim(w.text[1:], "euxvfCEToh") != "":
-			hides(c)
+			unknownEffect(c)
 			return
 		case strings.HasSuffix(w.text, "o"):
 			if i++; i < len(words) && !slices.ContainsFunc(setOptions, words[i].is) {
-				hides(c)
+				unknownEffect(c)
 				return
 			}
 		}
@@ -119,19 +119,19 @@ var setOptions = []string{"errexit", "nounset", "xtrace", "verbose", "noglob", "
 func shopt(c *call) {
 	for _, w := range c.words[1:] {
 		if !slices.ContainsFunc([]string{"-s", "-u", "-q", "nullglob", "failglob", "globstar", "dotglob", "nocaseglob", "nocasematch"}, w.is) {
-			hides(c)
+			unknownEffect(c)
 			return
 		}
 	}
 }
 
-// declares reads export, readonly and local where they are plain commands.
+// declares judges export, readonly and local where the parser sees plain commands.
 func declares(c *call) {
 	c.s.exports(c.words[0].text, c.words[1:], c.span())
 }
 
-// exports judges the words of export and its like. Words such as "x=$(id)" are
-// static up to the value.
+// exports judges the arguments of export and similar builtins. Words such as "x=$(id)"
+// are static up to the value.
 func (s *script) exports(variant string, words []word, at Span) {
 	if variant != "export" && variant != "readonly" && variant != "local" {
 		s.hidden("what "+variant+" does with a variable", at)
@@ -151,7 +151,7 @@ func (s *script) exports(variant string, words []word, at Span) {
 	}
 }
 
-// exported judges that every later command gets a variable.
+// exported judges a variable that is passed to every later command.
 func (s *script) exported(name string, at Span) {
 	p := s.j.policy
 	if p.maySet(name, nil) {
@@ -162,14 +162,14 @@ func (s *script) exported(name string, at Span) {
 	s.j.add(CommandVerdict{Decision: p.rules.Default, Reason: "it sets " + quoteShort(name) + " for all commands, which no rule allows (env)", Span: at})
 }
 
-// unset takes functions away too, in bash where no variable has the name.
+// unset removes functions too, in bash where no variable has the name.
 func unset(c *call) {
 	for i, w := range c.words[1:] {
 		if i == 0 && w.is("-v") {
 			continue
 		}
 		if !w.static || !isName(w.text) {
-			hides(c)
+			unknownEffect(c)
 			return
 		}
 		c.s.assigned(w.text, c.span())
@@ -181,7 +181,7 @@ func unset(c *call) {
 }
 
 // mayBeUnset judges a name that is called as a function in one place and unset
-// in another, whichever comes first: a loop or another function may turn them round.
+// in another, in either order: a loop or another function may reverse it.
 func (c *call) mayBeUnset(name string) {
 	if c.s.j.names.called[name] && c.s.j.names.unset[name] {
 		c.s.hidden("whether "+quoteShort(name)+" is still a function", c.span())
@@ -211,7 +211,7 @@ func assignsOperands(c *call) {
 	}
 	for _, w := range c.words[1:] {
 		if w.splits {
-			hides(c)
+			unknownEffect(c)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func assignsOperands(c *call) {
 func waits(c *call) {
 	for _, w := range c.words[1:] {
 		if w.static && strings.HasPrefix(w.text, "-") && w.text != "-n" || !w.static && w.mayBeOption() && len(c.words) > 2 {
-			hides(c)
+			unknownEffect(c)
 		}
 	}
 }
@@ -228,22 +228,22 @@ func waits(c *call) {
 func jobs(c *call) {
 	for _, w := range c.words[1:] {
 		if !w.static || !slices.Contains([]string{"-l", "-n", "-p", "-r", "-s"}, w.text) {
-			hides(c)
+			unknownEffect(c)
 		}
 	}
 }
 
-// hash -p makes a name mean another program.
+// hash -p makes a name refer to another program.
 func hash(c *call) {
 	for _, w := range c.words[1:] {
 		if !w.static || strings.HasPrefix(w.text, "-") && w.text != "-r" {
-			hides(c)
+			unknownEffect(c)
 		}
 	}
 }
 
 // testCommand: bash evaluates the subscript in `test -v 'a[$(id)]'`. A word
-// that may hold one must not become more than a string to compare. After a word
+// that may contain one may only be a string to compare. After a word
 // that may be -v it is a subscript even if the text itself is known.
 func testCommand(c *call) {
 	mayBeTest := false
@@ -251,14 +251,14 @@ func testCommand(c *call) {
 		before := mayBeTest
 		mayBeTest = mayBeTest || !w.static && w.mayBeOption()
 		switch {
-		case before && w.static && !w.tame && !c.plainTest():
+		case before && w.static && !w.noBracket && !c.plainTest():
 			c.s.hidden("what is tested", c.s.span(w.start, w.end))
 		case w.is("-v") || w.is("-R"):
 			next := c.words[1+i:]
 			if len(next) < 2 || !next[1].static || !isName(next[1].text) {
 				c.s.hidden("a test of an array subscript, which bash evaluates", c.span())
 			}
-		case w.static || w.tame || w.number:
+		case w.static || w.noBracket || w.number:
 		case w.splits || w.globs:
 			c.s.hidden("what is tested (quote it)", c.s.span(w.start, w.end))
 		case !c.plainTest():
@@ -268,7 +268,7 @@ func testCommand(c *call) {
 }
 
 // plainTest reports whether the words are one of POSIX's forms of up to four
-// words, whose operators are known.
+// words, with known operators.
 func (c *call) plainTest() bool {
 	words := c.words[1:]
 	if c.words[0].is("[") && len(words) > 0 {

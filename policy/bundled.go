@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// sets are the bundled ones. Each call makes a copy.
+// sets are the bundled rule sets. Each call makes a copy.
 var sets = []struct {
 	name  string
 	rules func() CommandRules
 }{
 	{"readonly", func() CommandRules {
-		return CommandRules{Rules: []CommandRule{readFiles(), gitReads(), readTools(), tellVersions()}}
+		return CommandRules{Rules: []CommandRule{readFiles(), gitReads(), readTools(), versionRule()}}
 	}},
 	{"git-readonly", func() CommandRules { return CommandRules{Rules: []CommandRule{gitReads()}} }},
 	{"build", func() CommandRules {
@@ -32,11 +32,11 @@ func Sets() (names []string) {
 }
 
 // Bundled returns a set of rules by its name: "readonly", "git-readonly" or
-// "build". Each is a copy, to be used as it is or to take rules from.
+// "build". Each is a copy that the caller may use or take rules from.
 //
-// Their promise is about the command line. What a repository's own settings
+// They are about the command line only. What a repository's own settings
 // make git run (core.fsmonitor, filters), where links lead and what the image
-// calls `ls` is up to the container.
+// calls `ls` is limited by the container.
 func Bundled(name string) (CommandRules, bool) {
 	for _, set := range sets {
 		if set.name == name {
@@ -46,8 +46,8 @@ func Bundled(name string) (CommandRules, bool) {
 	return CommandRules{}, false
 }
 
-// readFiles are programs that print, with what they print to other files or
-// run left out by their rows.
+// readFiles are programs that only print. What some of them write to other files or
+// run is excluded by their rows.
 func readFiles() CommandRule {
 	return CommandRule{
 		Name:     "read-files",
@@ -60,8 +60,8 @@ func readFiles() CommandRule {
 	}
 }
 
-// readTools are programs that print in one way and do more in others, which
-// their rows leave out.
+// readTools are programs that print in some modes and do more in others, which
+// their rows exclude.
 func readTools() CommandRule {
 	return CommandRule{
 		Name:     "read-tools",
@@ -74,8 +74,8 @@ func readTools() CommandRule {
 	}
 }
 
-// tellVersions are the words that many programs have for their version.
-func tellVersions() CommandRule {
+// versionRule allows the words with which programs print their version.
+func versionRule() CommandRule {
 	return CommandRule{Name: "versions", Decision: Allow, Allow: []string{Reads}, Reason: "it only prints its version", Commands: versionCommands()}
 }
 
@@ -97,7 +97,7 @@ var buildEnv = []string{
 	"CFLAGS", "CXXFLAGS", "LDFLAGS", "MAKEFLAGS", "PORT", "LOG_LEVEL", "DATABASE_URL", "RAILS_ENV", "RACK_ENV", "JAVA_HOME",
 }
 
-// buildRules let the workspace's own code run, and files in it change.
+// buildRules let the workspace's own code run, and let it change files there.
 func buildRules() []CommandRule {
 	return []CommandRule{
 		{

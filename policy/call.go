@@ -12,22 +12,22 @@ import (
 type call struct {
 	s     *script
 	words []word // the program first
-	in    where
-	env   []string // names set for it
-	inner int      // how many wrappers it is in
+	in    dirSet
+	env   []string // variables set for it
+	inner int      // how many wrappers it is nested in
 
 	byShell   bool // the shell starts it, so that it may be a builtin
-	functions bool // or a function
+	functions bool // or a function may be meant
 	piped     bool // its output goes to another command
 
 	// Rows of the tables set these.
-	subject []word // the words that rules match, without options that come first
+	subject []word // words that rules match, without leading options
 	wrapper bool   // does nothing by itself: without a rule, what it runs decides
 	uses    []use
 }
 
 // simple judges a simple command with its assignments and redirections.
-func (s *script) simple(cmd *syntax.CallExpr, redirs []*syntax.Redirect, in where) (ok, fail where) {
+func (s *script) simple(cmd *syntax.CallExpr, redirs []*syntax.Redirect, in dirSet) (ok, fail dirSet) {
 	if len(cmd.Args) == 0 {
 		s.assigns(cmd.Assigns)
 		s.redirects(redirs, in, nil)
@@ -47,11 +47,11 @@ func (s *script) simple(cmd *syntax.CallExpr, redirs []*syntax.Redirect, in wher
 	c.piped = s.piped && pipedOut(redirs)
 	rule := c.judge()
 	s.redirects(redirs, in, rule)
-	return c.moved(in)
+	return c.dirsAfter(in)
 }
 
-// persist judges assignments before a builtin as the shell's own, since before
-// some (POSIX 2.14) they stay. IFS before read is what everybody writes.
+// persist judges assignments before a builtin as the shell's own, since some
+// builtins (POSIX 2.14) keep them. IFS before read is common and harmless.
 func (c *call) persist(name string) {
 	for _, env := range c.env {
 		switch {
@@ -66,20 +66,20 @@ func (c *call) persist(name string) {
 	}
 }
 
-// moved tells where the shell is after the command, if it was in one of these
-// directories.
-func (c *call) moved(in where) (ok, fail where) {
+// dirsAfter returns the directories that the shell may be in after the command, when
+// it started in these.
+func (c *call) dirsAfter(in dirSet) (ok, fail dirSet) {
 	words := c.words
 	for len(words) > 1 && (words[0].is("command") || words[0].is("builtin")) {
 		words = words[1:]
 	}
 	switch name := words[0]; {
 	case !name.static:
-		return lostWhere, lostWhere
+		return unknownDirs, unknownDirs
 	case name.text == "cd" && len(words) == 2:
 		return in.cd(words[1]), in
 	case slices.Contains([]string{"cd", "pushd", "popd", "eval", ".", "source"}, name.text):
-		return lostWhere, lostWhere
+		return unknownDirs, unknownDirs
 	}
 	return in, in
 }
@@ -103,7 +103,7 @@ func (c *call) judge() *ruleMatch {
 	if c.functions && c.s.functions[name.text] && !c.s.j.policy.named[name.text] {
 		c.s.j.names.called[name.text] = true
 		c.mayBeUnset(name.text)
-		for _, env := range c.env { // its commands get them
+		for _, env := range c.env { // its commands inherit them
 			c.s.exported(env, c.span())
 		}
 		return nil
@@ -114,14 +114,14 @@ func (c *call) judge() *ruleMatch {
 		row(c)
 	} else if row := programRow(name.text); row != nil {
 		c.s.j.names.roots[name.text] = true
-		if !c.tellsVersion() {
+		if !c.onlyPrintsVersion() {
 			row(c)
 		}
 	} else {
 		c.s.j.names.roots[name.text] = true
 		switch row := programs[path.Base(name.text)]; {
 		case row != nil && path.Base(name.text) != name.text:
-			row(c) // it may be that, or anything
+			row(c) // the name may be this program, or any other
 			c.wrapper = false
 		case builtins[name.text] != nil && !c.byShell: // `env jobs -x id` may be a script that has a shell do so
 			c.opaque("is a program with the name of a shell builtin", name, 1)
@@ -130,8 +130,8 @@ func (c *call) judge() *ruleMatch {
 	return c.decide()
 }
 
-// systemProgram is the name of a program that is called by its path where the
-// image has its programs. Nothing is ever mounted there (containerPaths), and
+// systemProgram is the name of a program that is called by its path in one of the
+// image's program directories. Nothing is ever mounted there (containerPaths), and
 // the image is read-only.
 func systemProgram(text string) string {
 	dir, name := path.Split(text)
@@ -141,8 +141,8 @@ func systemProgram(text string) string {
 	return ""
 }
 
-// decide finds the rule and what it says. Where words that are not known leave
-// several rules, the strictest counts.
+// decide finds the rule and its decision. Where unknown words leave
+// several rules possible, the strictest counts.
 func (c *call) decide() *ruleMatch {
 	p := c.s.j.policy
 	var found []*ruleMatch
@@ -183,7 +183,7 @@ func (c *call) decide() *ruleMatch {
 	}
 	verdict.Program = c.words[0].text
 	if (found[0] == nil || found[0].leavesToAsk(p)) && verdict.Decision == Ask {
-		c.vague(found[0])
+		c.noteUnknown(found[0])
 	}
 	c.s.j.ruled = c.s.j.ruled || !c.wrapper || found[0] != nil
 	c.s.j.add(verdict)
@@ -194,7 +194,7 @@ func (c *call) decide() *ruleMatch {
 	return nil
 }
 
-// ask has one rule decide, or the default for nil.
+// ask asks one rule for its decision, or the default if the rule is nil.
 func (c *call) ask(m *ruleMatch) CommandVerdict {
 	v := CommandVerdict{Span: c.span()}
 	if m == nil {
@@ -237,7 +237,7 @@ func (c *call) start(words []word, byShell bool) {
 
 // shell judges a script that the program has a shell run.
 func (c *call) shell(text word, bash bool) {
-	for _, name := range c.env { // what the script runs gets them too
+	for _, name := range c.env { // what the script runs inherits them
 		c.s.exported(name, c.span())
 	}
 	dialects := []syntax.LangVariant{syntax.LangPOSIX, langBash}
@@ -247,12 +247,12 @@ func (c *call) shell(text word, bash bool) {
 	c.within(text, dialects, script{onlyBash: bash})
 }
 
-// sourced judges a script that this very shell runs, in its own dialect.
+// sourced judges a script that this same shell runs, in its own dialect.
 func (c *call) sourced(text word) {
 	c.within(text, []syntax.LangVariant{c.s.lang}, script{onlyBash: c.s.onlyBash, lost: true})
 }
 
-// within judges a script that a word of this one holds.
+// within judges a script that one of the words contains.
 func (c *call) within(text word, dialects []syntax.LangVariant, like script) {
 	if !text.static {
 		c.s.hidden("the script that "+quoteShort(c.words[0].text)+" runs", c.s.span(text.start, text.end))

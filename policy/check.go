@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 )
 
-// JudgeScript implements sandbox.Policy. Without Commands a script is allowed:
-// not judged.
+// JudgeScript implements sandbox.Policy. Without Commands every script is allowed,
+// and none is judged.
 func (r Rules) JudgeScript(script, dir, shell string) Verdict {
 	if r.Commands == nil {
 		return Verdict{Decision: Allow, Reason: "there is no command policy, so every script is allowed"}
@@ -16,9 +16,9 @@ func (r Rules) JudgeScript(script, dir, shell string) Verdict {
 	return r.Commands.JudgeIn(shell, script, dir)
 }
 
-// Hash implements sandbox.Policy: rules that say the same have the same, and
-// none of what is kept under it (an approval) holds for others. Where belljar's
-// own files are says nothing of them.
+// Hash implements sandbox.Policy: rules with the same effect have the same hash, and
+// nothing stored under it (an approval) applies to others. The location of belljar's
+// own files is not part of it.
 func (r Rules) Hash() string {
 	said := struct {
 		Env      []string    `json:"env,omitempty"`

@@ -14,10 +14,10 @@ import (
 // use. The zero CommandPolicy denies everything.
 type CommandPolicy struct {
 	rules   CommandRules
-	hash    string // made once, since each command asks for it
+	hash    string // computed once, since each command asks for it
 	matches []ruleMatch
-	worst   Decision // what a command could get in the worst case
-	least   granted  // and what it would be left with
+	worst   Decision // the decision on a command that may be any command
+	least   granted  // and the grant that remains for it
 	named   map[string]bool
 }
 
@@ -25,9 +25,9 @@ type CommandPolicy struct {
 type ruleMatch struct {
 	CommandRule
 	patterns [][]string
-	byName   map[string][][]string // those whose first word is that or "*"
+	byName   map[string][][]string // those whose first word is this name or "*"
 	anyName  [][]string            // those whose first word is "*"
-	byBase   bool                  // the default allows more, so /usr/bin/x may be the x that is meant
+	byBase   bool                  // the default allows more, so /usr/bin/x may be the x of the rule
 }
 
 // Compile checks the rules. An error names the rule and the field, one line
@@ -44,7 +44,7 @@ func (r CommandRules) Compile() (*CommandPolicy, error) {
 	wrong = append(wrong, checkLists(r.Writes, r.Env)...)
 	names := map[string]bool{}
 	for i, rule := range r.Rules {
-		where := fmt.Sprintf("rule %q: ", rule.Name)
+		prefix := fmt.Sprintf("rule %q: ", rule.Name)
 		if rule.Name == "" || names[rule.Name] {
 			wrong = append(wrong, fmt.Errorf("rules[%d]: name %q: give each rule a name of its own", i, rule.Name))
 		}
@@ -54,13 +54,13 @@ func (r CommandRules) Compile() (*CommandPolicy, error) {
 			m.patterns = append(m.patterns, strings.Fields(command))
 		}
 		for _, err := range rule.Check() {
-			wrong = append(wrong, fmt.Errorf("%s%w", where, err))
+			wrong = append(wrong, fmt.Errorf("%s%w", prefix, err))
 		}
 		p.add(m)
 	}
 	var err error
 	if p.hash, err = hashJSON(r); err != nil {
-		wrong = append(wrong, err) // a number that is none
+		wrong = append(wrong, err) // an invalid number
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return nil, fmt.Errorf("compiling command rules: %w", err)
@@ -90,8 +90,8 @@ func (p *CommandPolicy) add(m ruleMatch) {
 	p.matches = append(p.matches, m)
 }
 
-// Check is all that is wrong with the rule by itself, each naming the field and
-// what to write.
+// Check returns everything that is wrong with the rule by itself. Each error names the
+// field and what to write.
 func (r CommandRule) Check() (wrong []error) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
 	if len(r.Commands) == 0 {

@@ -7,8 +7,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// connections are where the names of files begin that programs open as
-// connections: bash's redirections, and gawk's files, also where it only reads.
+// connections are prefixes of file names that programs open as
+// connections: bash in redirections, and gawk for all its files.
 var connections = []string{"/dev/tcp/", "/dev/udp/", "/inet"}
 
 // mayConnect reports whether a name that begins with the text may be one of them.
@@ -26,25 +26,25 @@ func (w word) connects() bool {
 	case w.splits:
 		return true
 	}
-	return !w.away && !w.number && !w.path && mayConnect(w.text)
+	return !w.notConn && !w.number && !w.path && mayConnect(w.text)
 }
 
-// keepsAway reports whether the word, if it is one field, is surely none.
-func (s *script) keepsAway(w *syntax.Word) bool {
-	return w != nil && keepAway(w.Parts, func(name string) bool {
+// isNotConn reports whether the word, if it is one field, is certainly no connection.
+func (s *script) isNotConn(w *syntax.Word) bool {
+	return w != nil && partsNotConn(w.Parts, func(name string) bool {
 		v := s.variables()
-		return !v.any && v.away[name]
+		return !v.any && v.notConn[name]
 	})
 }
 
-// isAway reports whether a variable of that value is none, nor the start of one.
-func isAway(w *syntax.Word) bool {
-	return w == nil || keepAway(w.Parts, func(string) bool { return false })
+// valueNotConn reports whether a variable of that value is no connection, nor a prefix of one.
+func valueNotConn(w *syntax.Word) bool {
+	return w == nil || partsNotConn(w.Parts, func(string) bool { return false })
 }
 
-// keepAway looks at the parts of a word up to the first that decides. Of some
-// variables only good values are known, but any may be empty.
-func keepAway(parts []syntax.WordPart, away func(name string) bool) bool {
+// partsNotConn looks at the parts of a word up to the first that decides. Of some
+// variables only possible values are known, and any may be empty.
+func partsNotConn(parts []syntax.WordPart, notConn func(name string) bool) bool {
 	known := ""
 	for _, part := range unquoted(parts) {
 		switch part := part.(type) {
@@ -67,7 +67,7 @@ func keepAway(parts []syntax.WordPart, away func(name string) bool) bool {
 		case *syntax.ProcSubst:
 			return known == ""
 		case *syntax.ParamExp:
-			if known != "" || part.Param == nil || !isPlain(part) || !away(part.Param.Value) {
+			if known != "" || part.Param == nil || !isPlain(part) || !notConn(part.Param.Value) {
 				return false
 			}
 		default:

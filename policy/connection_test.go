@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// TestRedirectionsAgree runs the scripts that are allowed with the real shells,
-// where a connection is caught: bash opens one for a redirection from or to
-// /dev/tcp/HOST/PORT, however the name comes about.
+// TestRedirectionsAgree runs the allowed scripts in the real shells and
+// catches connections: bash opens one for a redirection from or to
+// /dev/tcp/HOST/PORT, in whatever way the script writes that name.
 func TestRedirectionsAgree(t *testing.T) {
-	tr := newSnare(t, redirectionShells)
+	tr := newTripwire(t, redirectionShells)
 	policies := redirectionPolicies(t)
 	for name := range tr.programs {
 		if did := tr.does(t, name, "-c", "cat < /dev/tcp/127.0.0.1/PORT"); strings.HasPrefix(name, "bash") != (did != "") {
@@ -21,15 +21,15 @@ func TestRedirectionsAgree(t *testing.T) {
 	}
 	ran := map[string]int{}
 	for _, script := range redirectionRows {
-		holdRedirection(t, tr, policies, ran, script)
+		checkRedirection(t, tr, policies, ran, script)
 	}
-	random, more := soupTime(t)
+	random, more := fuzzTime(t)
 	for more() {
-		holdRedirection(t, tr, policies, ran, hide(random, pick(random, redirectionNames), redirectionPlaces))
+		checkRedirection(t, tr, policies, ran, hide(random, pick(random, redirectionNames), redirectionPlaces))
 	}
 	for name := range tr.programs {
 		if ran[name] < 100 {
-			t.Errorf("%s ran %d scripts, too few to tell", name, ran[name])
+			t.Errorf("%s ran %d scripts, too few for a result", name, ran[name])
 		}
 	}
 	t.Log("scripts run:", ran)
@@ -42,17 +42,17 @@ func FuzzRedirection(f *testing.F) {
 	for _, script := range redirectionRows {
 		f.Add(script)
 	}
-	tr, policies, ran := newSnare(f, redirectionShells), redirectionPolicies(f), map[string]int{}
+	tr, policies, ran := newTripwire(f, redirectionShells), redirectionPolicies(f), map[string]int{}
 	f.Fuzz(func(t *testing.T, script string) {
 		if len(script) < 300 && !strings.Contains(script, "/proc") {
-			holdRedirection(t, tr, policies, ran, script)
+			checkRedirection(t, tr, policies, ran, script)
 		}
 	})
 }
 
 var redirectionShells = map[string][]string{"dash": {"dash"}, "bash": {"bash"}, "bash as sh": {"bash", "--posix"}, "busybox": {"busybox", "sh"}}
 
-// redirectionPolicies let files be read and written, but nothing be connected to.
+// redirectionPolicies allow reading and writing files, but no connections.
 func redirectionPolicies(t testing.TB) map[string]*CommandPolicy {
 	policies := map[string]*CommandPolicy{}
 	for _, shell := range []string{ShellPOSIX, ShellBash} {
@@ -61,7 +61,7 @@ func redirectionPolicies(t testing.TB) map[string]*CommandPolicy {
 	return policies
 }
 
-func holdRedirection(t testing.TB, tr *snare, policies map[string]*CommandPolicy, ran map[string]int, script string) {
+func checkRedirection(t testing.TB, tr *tripwire, policies map[string]*CommandPolicy, ran map[string]int, script string) {
 	t.Helper()
 	forSh, forBash := policies[ShellPOSIX].Judge(script, "").Decision == Allow, policies[ShellBash].Judge(script, "").Decision == Allow
 	for name := range tr.programs {
@@ -88,7 +88,7 @@ var redirectionRows = []string{
 	"x=/dev/tcp/127.0.0.1/PORT; echo a &> $x", "x=/dev/tcp/127.0.0.1/PORT; echo a > \"$x\"", "echo a >& /dev/tcp/127.0.0.1/PORT", "f() { cat < \"$x\"; }; x=f; f; x=/dev/tcp/127.0.0.1/PORT; f",
 }
 
-// Names that can be no connection need no rule that lets things run.
+// Names that cannot be a connection need no rule that allows running anything.
 func TestConnections(t *testing.T) {
 	for script, want := range map[string]Decision{
 		"cat < f": Allow, "cat < /dev/null": Allow, "head -c 8 < /dev/urandom": Allow, "cat < ~/f": Allow, "wc -l < *.md": Allow, "wc -l < \"./$1\"": Allow, "for f in *.go; do wc -l < \"$f\"; done": Allow, "f=README.md; wc -l < \"$f\"": Allow,

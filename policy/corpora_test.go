@@ -21,8 +21,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// The corpora are other people's, so they are not kept here. What they taught
-// is in testdata/escapes.txt and testdata/agents.txt.
+// The corpora belong to others, so they are not copied here. The lessons from them
+// are in testdata/escapes.txt and testdata/agents.txt.
 var (
 	gtfobinsDir = flag.String("gtfobins", os.Getenv("GTFOBINS"), "a clone of GTFOBins")
 	nl2bashFile = flag.String("nl2bash", os.Getenv("NL2BASH"), "data/bash/all.cm of a clone of nl2bash")
@@ -39,13 +39,13 @@ type gtfobin struct {
 	Functions map[string][]gtfoExample
 }
 
-// gtfoExample is how. A context (sudo, suid) may have code of its own.
+// gtfoExample is one way to do it. A context (sudo, suid) may have code of its own.
 type gtfoExample struct {
 	Code     string
 	Contexts map[string]*struct{ Code string }
 }
 
-// snippet is a script of GTFOBins, and what it is there to show.
+// snippet is a script of GTFOBins, and what it demonstrates.
 type snippet struct{ program, function, script string }
 
 func readGTFOBins(t *testing.T) (snippets []snippet) {
@@ -75,8 +75,8 @@ func readGTFOBins(t *testing.T) (snippets []snippet) {
 	return snippets
 }
 
-// snippetsOf are a program's snippets. One that is only another by a new name
-// has the other's, under its own name.
+// snippetsOf are a program's snippets. A program that is an alias of another
+// has that program's snippets, under its own name.
 func snippetsOf(program string, bins map[string]gtfobin) (snippets []snippet) {
 	bin, name := bins[program], func(code string) string { return code }
 	if bin.Alias != "" {
@@ -116,29 +116,29 @@ func (e gtfoExample) codes() []string {
 
 var sudoOrHere = regexp.MustCompile(`(?m)^(sudo (-\S+ )*|\./)`)
 
-// asRun is the snippet as it is, and as the program itself: older versions
+// asRun is the snippet with the plain program name: older versions
 // write "sudo tar …" and "./tar …", where a rule would see another name.
 func asRun(code string) []string {
 	return []string{code, sudoOrHere.ReplaceAllString(code, "")}
 }
 
-// plainReaders are what a snippet may be of and still be readonly: programs
-// that print what they read, and of those that can do more, the words with
-// which they do not. Nothing here comes from the tables that are tested.
+// plainReaders are the programs that a readonly snippet may use: programs
+// that only print what they read, and for others the arguments with
+// which they only print. Nothing here comes from the tested tables.
 var plainReaders = map[string]string{
 	"awk": "//", "mawk": "//", "gawk": "//", "nawk": "//", "original-awk": "//",
 	"bash": "-c -p", "date": "-f", "file": "-f -m", "find": "-exec cat {} ;", "git": "diff", "gzip": "-c -d", "sed": "", "shuf": "-z",
 	"sort": "-m", "uniq": "", "xargs": "-a -0", "xxd": "-r", "busybox": "cat",
 }
 
-func init() { // these do nothing else, whatever their words are
+func init() { // these only print, with any arguments
 	for _, name := range strings.Fields(`base32 base64 basenc cat cmp column comm cut diff echo egrep expand fgrep fmt fold getent grep head join jq
 		ls nl od paste pr rev strings tac tail unexpand w wc zcat zgrep`) {
 		plainReaders[name] = "*"
 	}
 }
 
-// onlyPrints reports whether the script is nothing but plain readers, with no
+// onlyPrints reports whether the script only uses plain readers, without a
 // file to write to.
 func onlyPrints(script string) bool {
 	file, err := parse(script, langBash)
@@ -190,7 +190,7 @@ func plainCall(args []*syntax.Word) bool {
 		}
 	}
 	switch words[0] {
-	case "uniq", "xxd": // the second is written
+	case "uniq", "xxd": // the second operand is written
 		return paths <= 1
 	case "gzip":
 		return paths == 0 || slices.Contains(words, "-c")
@@ -198,12 +198,12 @@ func plainCall(args []*syntax.Word) bool {
 	return true
 }
 
-// reads reports whether a snippet that is allowed may be: it is there to read a
-// file, and does nothing else.
+// reads reports whether a snippet may be allowed: its purpose is to read a
+// file, and it does nothing else.
 func (s snippet) reads() bool {
 	switch {
 	case s.function == "file-read":
-	case s.program == "busybox" && s.function == "inherit": // of its cat
+	case s.program == "busybox" && s.function == "inherit": // for its cat
 	case s.program == "getent" && s.function == "privilege-escalation": // prints the hashes, if root asks
 	default:
 		return false
@@ -238,7 +238,7 @@ func TestCorporaGTFOBins(t *testing.T) {
 			}
 			lines++
 			for name, p := range sets {
-				// Some are typed into the program, or show what it did.
+				// Some are typed into the program, or show its output.
 				if v := p.Judge(line, ""); v.Decision != Deny && !onlyPrints(line) {
 					t.Errorf("%s: %q of %s is %s: %s", name, line, s.program, v.Decision, v.Reason)
 				}
@@ -248,7 +248,7 @@ func TestCorporaGTFOBins(t *testing.T) {
 	if len(programs) < 470 || len(snippets) < 1000 {
 		t.Errorf("%d snippets of %d programs: is that all of GTFOBins?", len(snippets), len(programs))
 	}
-	t.Logf("%d snippets of %d programs, and %d lines of the longer ones; %d only read and may", len(snippets), len(programs), lines, len(read))
+	t.Logf("%d snippets of %d programs, and %d lines of the longer ones; %d only read and are allowed", len(snippets), len(programs), lines, len(read))
 	for _, script := range slices.Sorted(maps.Keys(read)) {
 		t.Logf("reads: %s", script)
 	}
@@ -266,8 +266,8 @@ func readNL2Bash(tb testing.TB) []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
-// TestCorporaNL2Bash: whatever people write has a decision, and what does not
-// parse is denied with its place.
+// TestCorporaNL2Bash: every line has a decision, and one that does not
+// parse is denied with its position.
 func TestCorporaNL2Bash(t *testing.T) {
 	lines := readNL2Bash(t)
 	for _, shell := range []string{ShellPOSIX, ShellBash} {
@@ -299,8 +299,8 @@ func parses(script string, dialects []syntax.LangVariant) bool {
 	})
 }
 
-// BenchmarkCorporaNL2Bash is how many lines a core judges in a second that it
-// spends on it, whatever else the machine does meanwhile.
+// BenchmarkCorporaNL2Bash is how many lines a core judges in a second of CPU
+// time, independent of other load on the machine.
 func BenchmarkCorporaNL2Bash(b *testing.B) {
 	lines := readNL2Bash(b)
 	for _, shell := range []string{ShellPOSIX, ShellBash} {

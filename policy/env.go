@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// steering variables decide which code runs, or which servers it talks to.
+// steering variables decide which code runs, or which servers it contacts.
 var steering = []string{
 	// what the loader, the shell and the interpreters run or load
 	"PATH", "LD_*", "GLIBC_TUNABLES", "GCONV_PATH",
 	"ENV", "BASH_ENV", "IFS", "PROMPT_COMMAND", "PS4", "SHELLOPTS", "BASHOPTS", "CDPATH",
 	"PYTHON*", "PERL*", "RUBY*", "NODE_*", "LUA_*", "CLASSPATH", "*JAVA*OPTIONS",
-	// what programs run or which servers they talk to
+	// what programs run or which servers they contact
 	"GIT_*", "DOCKER_*", "SSH_*", "BELLJAR_*",
 }
 
-// dangerous variables steer, or hold what should not leak. No glob lets them
-// through, since anyone who wrote the glob had others in mind.
+// dangerous variables change what runs, or hold secrets. No glob lets them
+// through, since the author of the glob did not mean them.
 var dangerous = append(steering[:len(steering):len(steering)],
 	"AWS_*", "*TOKEN*", "*KEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*")
 
@@ -26,7 +26,7 @@ func (r Rules) Steers(name string) bool {
 	return matchAny(steering, upper) || matchAny(shellVariables, name) || matchAny([]string{"*_PROXY", "SSL_CERT_*", "CURL_*"}, upper)
 }
 
-// AllowEnv says whether the caller's variable of that name may pass.
+// AllowEnv reports whether the caller's variable of that name may be passed on.
 func (r Rules) AllowEnv(name string) bool {
 	if !isName(name) {
 		return false
@@ -37,20 +37,20 @@ func (r Rules) AllowEnv(name string) bool {
 	return matchAny(r.Env, name) && !Dangerous(name)
 }
 
-// credentials are further names that values go by which should not leak.
+// credentials are further names of variables that often hold secrets.
 var credentials = []string{
 	"*PASS*", "*_PWD", "*_AUTH*", "*_PAT", "*_CREDS", "*_KEY_*", "*_KEYS", "*_DSN", "*JWT*", "*BEARER*", "*COOKIE*", "*WEBHOOK*",
 	"*_PROXY", "*DATABASE_URL", "*REDIS_URL", "*MONGO*_UR*", "*AMQP*_UR*", "NETRC", "KUBECONFIG",
 }
 
-// Dangerous says whether no glob lets a variable of that name through.
+// Dangerous reports whether no glob lets a variable of that name through.
 func Dangerous(name string) bool {
 	return isDangerous(name) || matchAny(credentials, strings.ToUpper(name))
 }
 
 func isDangerous(name string) bool { return matchAny(dangerous, strings.ToUpper(name)) }
 
-// isName reports whether a shell could set the variable. It keeps out functions
+// isName reports whether a shell could set the variable. It rejects functions
 // that bash exports, such as "BASH_FUNC_ls%%".
 func isName(name string) bool {
 	for i, c := range []byte(name) {
@@ -66,7 +66,7 @@ func matchAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(glob string) bool { return match(glob, name) })
 }
 
-// match reports whether name is like glob, in which "*" stands for any bytes.
+// match reports whether name matches glob, in which "*" stands for any bytes.
 func match(glob, name string) bool {
 	first, rest, isGlob := strings.Cut(glob, "*")
 	if !isGlob {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Names that each dangerous pattern is there for, one row a pattern: no glob lets
-// them through, in upper or in lower case, and their own name does.
+// Names for which each dangerous pattern exists, one row a pattern: no glob lets
+// them through, in upper or in lower case, but a rule with the full name does.
 var dangerousNames = map[string]string{
 	"PATH": "PATH", "LD_*": "LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT LD_", "GLIBC_TUNABLES": "GLIBC_TUNABLES", "GCONV_PATH": "GCONV_PATH",
 	"ENV": "ENV", "BASH_ENV": "BASH_ENV", "IFS": "IFS", "PROMPT_COMMAND": "PROMPT_COMMAND", "PS4": "PS4", "SHELLOPTS": "SHELLOPTS", "BASHOPTS": "BASHOPTS", "CDPATH": "CDPATH",
@@ -23,7 +23,7 @@ func TestDangerousVariables(t *testing.T) {
 	}
 	for pattern, row := range dangerousNames {
 		if !slices.Contains(dangerous, pattern) {
-			t.Errorf("%s is not on the list any more", pattern)
+			t.Errorf("%s is no longer in the list", pattern)
 		}
 		for _, upper := range strings.Fields(row) {
 			for _, name := range []string{upper, strings.ToLower(upper), upper[:1] + strings.ToLower(upper[1:])} {
@@ -42,12 +42,12 @@ func TestDangerousVariables(t *testing.T) {
 	}
 	for _, name := range []string{"PATHS", "MYPATH", "ENVIRONMENT", "KEYBOARD", "LDFLAGS", "GITHUB_SHA", "AWSOME", "SSHD", "EDITOR", "CI"} {
 		if !(Rules{Env: []string{"*"}}).AllowEnv(name) {
-			t.Errorf("%s is taken for another", name)
+			t.Errorf("%s is taken for a dangerous one", name)
 		}
 	}
 }
 
-// Nor does a script set them for what a rule allows (S2 of the adversarial
+// Scripts cannot set them for allowed commands either (S2 of the adversarial
 // suite), unless the rules name them.
 func TestScriptsDoNotSetDangerousVariables(t *testing.T) {
 	rules := CommandRules{Env: []string{"*"}, Rules: []CommandRule{rule("reads", Allow, "ls|git log|env|export")}}
@@ -69,7 +69,7 @@ func TestScriptsDoNotSetDangerousVariables(t *testing.T) {
 	}
 }
 
-// A caller that sets these has a say in which code gets a secret, or to whom it goes.
+// A caller that sets these influences which code gets a secret, or where it is sent.
 func TestSteers(t *testing.T) {
 	for name, want := range map[string]bool{
 		"PATH": true, "LD_PRELOAD": true, "GIT_SSH_COMMAND": true, "https_proxy": true, "ALL_PROXY": true, "SSL_CERT_FILE": true, "CURL_HOME": true, "NODE_OPTIONS": true, "IFS": true,

@@ -8,7 +8,7 @@ import (
 )
 
 // TestEscapes: nothing that runs another program or writes is readonly, neither
-// as it is nor where agents hide it.
+// plain nor in the places where agents hide it.
 func TestEscapes(t *testing.T) {
 	data, err := os.ReadFile("testdata/escapes.txt")
 	if err != nil {
@@ -38,13 +38,13 @@ func TestEscapes(t *testing.T) {
 		}
 	}
 	if len(programs) < 470 || count < 600 {
-		t.Errorf("%d invocations of %d programs: some are gone", count, len(programs))
+		t.Errorf("%d invocations of %d programs: fewer than expected", count, len(programs))
 	}
 	t.Logf("%d invocations of %d programs", count, len(programs))
 }
 
-// TestClusters: a letter that takes no value leaves the rest of its word to be
-// letters too, whatever the long option of the same meaning takes.
+// TestClusters: after a letter that takes no value, the rest of the word is
+// letters too, even if the long option of the same meaning takes a value.
 func TestClusters(t *testing.T) {
 	p := compile(t, CommandRules{Rules: []CommandRule{{Name: "start", Decision: Allow, Commands: strings.Fields("ls strace sudo unshare tar")}}})
 	for _, script := range []string{

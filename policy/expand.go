@@ -15,8 +15,8 @@ func (s *script) param(p *syntax.ParamExp, quoted bool) word {
 		s.deny("an expansion that POSIX sh does not have", s.spanOf(p))
 		return w
 	}
-	// Within double quotes the parser takes '$(id)' for quoted, and shells run
-	// it; on a double quote and a backslash there they differ among themselves.
+	// Within double quotes the parser takes '$(id)' for quoted, but shells run
+	// it; they disagree about a double quote and a backslash there.
 	if quoted && strings.ContainsAny(s.source(p), "'\"\\") {
 		s.deny("quotes in a quoted expansion, which shells read differently", s.spanOf(p))
 	}
@@ -50,8 +50,8 @@ func (s *script) param(p *syntax.ParamExp, quoted bool) word {
 	if plain && (p.Length || s.isNumber(name)) {
 		w.number = true
 	}
-	w.tame = plain && (w.number || s.isTame(name))
-	w.undashed = plain && (name == "PWD" || name == "HOME" || s.isUndashed(name, int(p.Pos().Offset()))) // neither is set by scripts
+	w.noBracket = plain && (w.number || s.hasNoBracket(name))
+	w.noDash = plain && (name == "PWD" || name == "HOME" || s.startsWithoutDash(name, int(p.Pos().Offset()))) // scripts set neither
 	return w
 }
 
@@ -72,8 +72,8 @@ func (s *script) expansion(p *syntax.ParamExp, name string) {
 	}
 }
 
-// arithm judges an arithmetic expression. bash evaluates what variables in it
-// hold, so that x='a[$(id)]'; echo $((x)) runs id: all must be known numbers.
+// arithm judges an arithmetic expression. bash evaluates the values of its
+// variables, so that x='a[$(id)]'; echo $((x)) runs id: all must be known numbers.
 func (s *script) arithm(x syntax.ArithmExpr) {
 	switch x := x.(type) {
 	case nil:
@@ -112,7 +112,7 @@ func (s *script) operand(w *syntax.Word) {
 	if lit := w.Lit(); isDigits(lit) || isName(lit) && s.isNumber(lit) || isHex(lit) {
 		return
 	}
-	value := s.word(w) // judges what is in it
+	value := s.word(w) // judges the expansions in it
 	if value.number || s.lang != langBash {
 		return
 	}
@@ -165,7 +165,7 @@ func (s *script) testExpr(x syntax.TestExpr) {
 	}
 }
 
-// shellVariables decide how the shell itself reads, finds and runs things.
+// shellVariables decide how the shell itself reads, finds and runs commands.
 var shellVariables = []string{
 	"HOME", "PWD", "OLDPWD", "OPTIND", "PPID", "UID", "EUID", "PS1", "PS2", "PS3", "SHELL", "HISTFILE", "HISTCMD",
 	"TMOUT", "TMPDIR", "POSIXLY_CORRECT", "GLOBIGNORE", "MAIL", "MAILPATH", "MAILCHECK", "EXECIGNORE", "BASH_*", "BASH",
@@ -175,8 +175,8 @@ var shellVariables = []string{
 	"TAR_OPTIONS", "RSYNC_RSH", "CVS_RSH", "TMUX*", "EXINIT", "VIMINIT", "COMPOSE_*", "KUBE*", "MANOPT", "XDG_*", "SYSTEMD_*",
 }
 
-// assigned judges that a variable of the shell changes. If the environment
-// has it already, so do the commands that follow.
+// assigned judges a change of one of the shell's variables. If it is already in
+// the environment, later commands inherit the change.
 func (s *script) assigned(name string, at Span) {
 	switch {
 	case !isName(name):
@@ -187,7 +187,7 @@ func (s *script) assigned(name string, at Span) {
 	}
 }
 
-// assigns judges assignments that are no command's.
+// assigns judges assignments without a command.
 func (s *script) assigns(list []*syntax.Assign) {
 	for _, a := range list {
 		s.assign(a)
@@ -203,7 +203,7 @@ func (s *script) assign(a *syntax.Assign) {
 		s.needBash(a)
 	}
 	if a.Index != nil {
-		s.arithm(a.Index) // or a key
+		s.arithm(a.Index) // or it is a key
 	}
 	if a.Value != nil {
 		s.word(a.Value)
@@ -221,7 +221,7 @@ func (s *script) assign(a *syntax.Assign) {
 	}
 }
 
-// declare judges export and its like as bash reads them.
+// declare judges export and similar clauses as bash reads them.
 func (s *script) declare(d *syntax.DeclClause) {
 	var words []word
 	for _, a := range d.Args {
@@ -235,7 +235,7 @@ func (s *script) declare(d *syntax.DeclClause) {
 				w.text += "="
 			}
 			if a.Index != nil || a.Array != nil {
-				w.text += "[" // no plain name
+				w.text += "[" // not a plain name
 			}
 		}
 		words = append(words, w)

@@ -2,7 +2,7 @@ package policy
 
 import "strings"
 
-// findTests are find's tests and options, with the number of their arguments
+// findTests are find's tests and options, with their number of arguments
 // (findutils 4.9, busybox 1.36, BSD).
 var findTests = map[string]int{}
 
@@ -20,7 +20,7 @@ func init() {
 	programs["find"] = find
 }
 
-// find runs commands with -exec and its like, and deletes and writes files.
+// find runs commands with -exec and similar actions, and deletes and writes files.
 func find(c *call) {
 	f := &findReader{call: c, words: c.words[1:]}
 	for f.at < len(f.words) {
@@ -34,7 +34,7 @@ type findReader struct {
 	words []word
 	at    int
 	roots []word // the paths, which come first
-	began bool   // the expression did
+	began bool   // the expression has begun
 	lacks bool   // a word may be missing, since a pattern may match nothing
 }
 
@@ -58,7 +58,7 @@ func (f *findReader) primary(w word) {
 	switch w.text {
 	case "-exec", "-execdir", "-ok", "-okdir":
 		if w.text == "-execdir" || w.text == "-okdir" {
-			f.in = lostWhere
+			f.in = unknownDirs
 		}
 		f.at += f.findExec(f.words[f.at-1:], f.roots)
 	case "-delete":
@@ -87,9 +87,9 @@ func (f *findReader) primary(w word) {
 	}
 }
 
-// value judges the argument of a test. Where `-name *.c` becomes several words,
-// find refuses the second. Where it becomes none (nullglob), -name takes the
-// next word, and the argument after that is an action: `-newer -delete`.
+// value judges the argument of a test. Where `-name *.c` expands to several words,
+// find refuses the second. Where it expands to none (nullglob), -name takes the
+// next word, and the argument after that becomes an action: `-newer -delete`.
 func (f *findReader) value(w word) {
 	switch {
 	case (w.splits || w.globs) && !harmlessGlob(w):
@@ -100,12 +100,12 @@ func (f *findReader) value(w word) {
 	f.lacks = f.lacks || w.globs
 }
 
-// harmlessGlob matches patterns such as *.go that no action of find's is like
-// them: none has a dot or a slash.
+// harmlessGlob matches patterns such as *.go that cannot expand to an action of
+// find: none contains a dot or a slash.
 func harmlessGlob(w word) bool { return w.globs && !w.splits && w.dotted }
 
 // findExec judges the command after -exec, and returns how many words it has.
-// {} becomes what starts with one of the paths, or with "./".
+// {} is replaced by names that start with one of the paths, or with "./".
 func (c *call) findExec(words []word, roots []word) int {
 	end := 1
 	for ; end < len(words); end++ {
@@ -129,7 +129,7 @@ func (c *call) findExec(words []word, roots []word) int {
 	return end
 }
 
-// findDelete deletes below the paths, whatever is there.
+// findDelete judges -delete, which deletes anything below the paths.
 func (c *call) findDelete(roots []word, at word) {
 	if len(roots) == 0 {
 		roots = []word{{text: ".", static: true, start: at.start, end: at.end, inner: -1}}

@@ -2,8 +2,8 @@ package policy
 
 import "testing"
 
-// A function is one only while it is surely there: bash's unset takes it away,
-// and then the name is a program's.
+// A name is a function only while it is certainly defined: bash's unset removes it,
+// and then the name refers to a program.
 func TestFunctionsThatAreUnset(t *testing.T) {
 	const f = "prog() { ls; }; "
 	for script, want := range map[string]Decision{
@@ -23,7 +23,7 @@ func TestFunctionsThatAreUnset(t *testing.T) {
 }
 
 // TestWrappersAreSeenThrough: what a rule denies is denied behind each program
-// that starts others, with its options, and behind options that are not known.
+// that starts others, with its options, and behind unknown options.
 func TestWrappersAreSeenThrough(t *testing.T) {
 	p := compile(t, CommandRules{Default: Allow, Rules: []CommandRule{rule("no", Deny, "rm")}})
 	for _, before := range wrappers {

@@ -11,8 +11,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// seeds are scripts of all tables: of the longest, which has a test of its
-// own, every tenth.
+// seeds are scripts of all tables: of the longest, which has its own
+// test, every tenth.
 func seeds(t testing.TB) (scripts []string) {
 	t.Helper()
 	for _, row := range adversarial {
@@ -38,8 +38,8 @@ func seeds(t testing.TB) (scripts []string) {
 	return scripts
 }
 
-// FuzzJudge: no input panics, nothing is allowed that no rule names, a denial
-// in front of the rules never allows more, and the decision is the one on the
+// FuzzJudge: no input panics, nothing is allowed that no rule names, an additional
+// denial never allows more, and the decision is the same for the
 // script printed again.
 func FuzzJudge(f *testing.F) {
 	for _, script := range seeds(f) {
@@ -77,15 +77,15 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// names holds an allowed script against the rules in a way that shares nothing
-// with the judge: each command that the parser finds is one they name, or one
-// that only starts another, or a function.
+// names checks an allowed script against the rules without using the
+// judge's code: each command that the parser finds is named by a rule, or
+// only starts another, or is a function.
 func (set fuzzSet) names(t *testing.T, script string, v Verdict) {
 	if v.Decision != Allow || set.policy.rules.Default != Deny {
 		return
 	}
 	if len(v.Commands) == 0 {
-		t.Errorf("%q is allowed, and no rule spoke", script)
+		t.Errorf("%q is allowed, and no rule decided", script)
 	}
 	for _, c := range v.Commands {
 		if c.Decision != Allow || c.Rule == "" && !plainStarters[c.Program] && builtins[c.Program] == nil {
@@ -94,7 +94,7 @@ func (set fuzzSet) names(t *testing.T, script string, v Verdict) {
 	}
 	for _, lang := range set.policy.dialects() {
 		file, err := parse(script, lang)
-		if plain, _, ok := standIns(script); err != nil && ok && lang == syntax.LangPOSIX {
+		if plain, _, ok := replaceBash(script); err != nil && ok && lang == syntax.LangPOSIX {
 			file, err = parse(plain, lang)
 		}
 		if err != nil {
@@ -120,7 +120,7 @@ func (set fuzzSet) names(t *testing.T, script string, v Verdict) {
 	}
 }
 
-// plainStarters are the programs that need no rule, since what they start does.
+// plainStarters are the programs that need no rule, since the program they start does.
 var plainStarters = map[string]bool{}
 
 func init() {
@@ -129,7 +129,7 @@ func init() {
 	}
 }
 
-// fuzzSet is a set, and the set with denials in front.
+// fuzzSet is a set, and the same set preceded by denials.
 type fuzzSet struct {
 	shell    string
 	policy   *CommandPolicy
@@ -154,13 +154,13 @@ func (set fuzzSet) holdsAround(t *testing.T, script string, decision Decision) {
 	}
 	if again, ok := reprint(script, set.shell); ok {
 		if v := set.policy.Judge(again, ""); v.Decision != decision {
-			t.Errorf("%q is %s, and printed anew as %q it is %s: %s", script, decision, again, v.Decision, v.Reason)
+			t.Errorf("%q is %s, and printed again as %q it is %s: %s", script, decision, again, v.Decision, v.Reason)
 		}
 	}
 }
 
-// reprint prints the script again, if all dialects read what is printed as they
-// read the script.
+// reprint prints the script again, if all dialects parse the printed text as they
+// parse the script.
 func reprint(script, shell string) (string, bool) {
 	langs := (&CommandPolicy{rules: CommandRules{Shell: shell}}).dialects()
 	again := printed(script, langs[0])
@@ -178,7 +178,7 @@ func reprint(script, shell string) (string, bool) {
 	return again, true
 }
 
-// shape is the kinds of the script's nodes. The printer moves some apart:
+// shape is the kinds of the script's nodes. The printer separates some:
 // ">0>(a)" becomes ">0 >(a)".
 func shape(script string, lang syntax.LangVariant) string {
 	file, err := parse(script, lang)

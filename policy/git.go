@@ -10,7 +10,7 @@ import (
 // programs or settings (-c core.pager=…) run what they name.
 var gitGlobal = newGrammar("C:!C p,paginate!o P,no-pager no-replace-objects bare literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs no-optional-locks no-advice no-lazy-fetch v,version h,help!o html-path man-path info-path exec-path?!o git-dir:!o work-tree:!o namespace: super-prefix: config-env:!o c:!o attr-source: @ordered")
 
-// gitShow are the options of log, diff, show and their like that only choose
+// gitShow are the options of log, diff, show and similar commands that only choose
 // what is printed (git 2.47, git-log(1) and git-diff(1)).
 const gitShow = `p,patch s,no-patch u U,unified: output-indicator-new: output-indicator-old: output-indicator-context: raw patch-with-raw indent-heuristic
 	no-indent-heuristic minimal patience histogram anchored: diff-algorithm: stat? compact-summary numstat shortstat X,dirstat? cumulative dirstat-by-file?
@@ -61,7 +61,7 @@ func init() {
 	programs["git"] = git
 }
 
-const gitNames = "abcdefghijklmnopqrstuvwxyz-" // all that names of commands consist of
+const gitNames = "abcdefghijklmnopqrstuvwxyz-" // the characters of command names
 
 const stashLists = "show list"
 
@@ -81,7 +81,7 @@ var gitLists = map[string]*struct {
 	"symbolic-ref": {newGrammar("short q,quiet"), "HEAD"},
 }
 
-// gitSignature is of formats: what it prints gpg finds out, or what gpg.program names.
+// gitSignature matches formats with a signature: gpg, or gpg.program, checks it.
 var gitSignature = regexp.MustCompile(`%[-+ ]?G|%\(\*?signature`)
 
 func git(c *call) {
@@ -106,18 +106,18 @@ func git(c *call) {
 	case sub.text == "help" && slices.ContainsFunc(p.operands[1:], func(w word) bool {
 		return !w.static || strings.Trim(w.text, gitNames) != "" || w.text[:1] != "-" && !c.piped
 	}):
-		c.opaque("shows a manual page, and a pager can run commands on a terminal", sub, 2) // and man takes what has a slash for a file
+		c.opaque("shows a manual page, and a pager can run commands on a terminal", sub, 2) // and man opens an argument with a slash as a file
 	case grammar != nil:
 		c.parse(p.operands[1:], grammar)
 	case list != nil && c.gitList(p.operands[1:], list.options, list.words):
 	default:
-		// Hooks, filters, editors, helpers and aliases; and the files.
+		// they run hooks, filters, editors, helpers and aliases, and change files
 		c.opaque("runs git "+oneLine(sub.text)+", which may run hooks and more", sub, 2)
 	}
 }
 
-// gitList reports whether the words only list. If not, their options are no
-// matter: all of the command is.
+// gitList reports whether the words only list. If not, their options do not
+// matter: the whole command is judged as unsafe.
 func (c *call) gitList(words []word, g *grammar, operands string) bool {
 	before := len(c.uses)
 	p := c.parse(words, g)

@@ -7,14 +7,14 @@ import (
 	"belljar/sandbox"
 )
 
-// granted is what the rules that a script uses make of it.
+// granted is the combined effect of the rules that a script uses.
 type granted struct {
 	Grant
-	given bool     // a command had a say in Secrets: others can only take from them
-	named []string // what any rule gives
+	given bool     // a command has set Secrets: others can only remove some
+	named []string // secrets that any rule grants
 }
 
-// narrow makes each limit the tighter of the two.
+// narrow reduces each limit to the smaller of the two.
 func (g *granted) narrow(by Grant) {
 	g.Timeout = tighter(g.Timeout, by.Timeout)
 	g.IdleTimeout = tighter(g.IdleTimeout, by.IdleTimeout)
@@ -40,7 +40,7 @@ func tighter[T time.Duration | int64 | float64](a, b T) T {
 	return a
 }
 
-// share leaves the secrets that these are among, too.
+// share keeps only the secrets that are also in these.
 func (g *granted) share(secrets []string) {
 	g.named = append(g.named, secrets...)
 	if !g.given {
@@ -56,7 +56,7 @@ func (g *granted) share(secrets []string) {
 	g.Secrets = left
 }
 
-// add is what a part of the script gets, or a reading of it.
+// add combines the grant of a part of the script, or of another reading of it.
 func (g *granted) add(other granted) {
 	g.narrow(other.Grant)
 	if other.given {
@@ -65,7 +65,7 @@ func (g *granted) add(other granted) {
 	g.named = append(g.named, other.named...)
 }
 
-// withheld are the secrets that some rules give, and others do not.
+// withheld are the secrets that some rules grant and others do not.
 func (g granted) withheld() (names []string) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(g.named))) {
 		if !slices.Contains(g.Secrets, name) {
@@ -75,8 +75,8 @@ func (g granted) withheld() (names []string) {
 	return names
 }
 
-// grants applies the rules on a command, of which nil is the default. What only
-// starts another command leaves the secrets to that.
+// grants applies the rules of a command; nil is the default. A program that only
+// starts another command leaves the secrets to that command's rule.
 func (c *call) grants(rules []*ruleMatch) {
 	for _, rule := range rules {
 		var g Grant
@@ -90,7 +90,7 @@ func (c *call) grants(rules []*ruleMatch) {
 	}
 }
 
-// narrows reports whether the rule takes anything away from what it matches.
+// narrows reports whether the rule takes anything away from the commands it matches.
 func (m *ruleMatch) narrows() bool {
 	g := m.Grant
 	return len(m.Deny) > 0 || g.Timeout != 0 || g.IdleTimeout != 0 || g.Limits != sandbox.Limits{} || g.Network != "" || g.Mounts != ""

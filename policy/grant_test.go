@@ -17,7 +17,7 @@ func granting(name string, decision Decision, commands string, g Grant) CommandR
 	return r
 }
 
-// Of all rules that a script uses the tightest limit counts, field by field.
+// Of all rules that a script uses the smallest limit counts, field by field.
 func TestGrantsAreTheTightest(t *testing.T) {
 	p := compile(t, CommandRules{Rules: []CommandRule{
 		granting("a", Allow, "a", Grant{Timeout: time.Hour, IdleTimeout: time.Second, Mounts: sandbox.ReadOnlyMounts, Limits: sandbox.Limits{Memory: 7 << 20, CPUs: 2, Pids: 5, Tmp: 1 << 20}}),
@@ -28,7 +28,7 @@ func TestGrantsAreTheTightest(t *testing.T) {
 		granting("timeout", Allow, "timeout", Grant{Timeout: 2 * time.Second}),
 	}})
 	for script, want := range map[string]Grant{
-		"d": {}, "cd x": {}, "no; a": {}, "a; x": {}, // what is denied gets nothing
+		"d": {}, "cd x": {}, "no; a": {}, "a; x": {}, // a denied script gets nothing
 		"a":            {Timeout: time.Hour, IdleTimeout: time.Second, Mounts: sandbox.ReadOnlyMounts, Limits: sandbox.Limits{Memory: 7 << 20, CPUs: 2, Pids: 5, Tmp: 1 << 20}},
 		"a | d":        {Timeout: time.Hour, IdleTimeout: time.Second, Mounts: sandbox.ReadOnlyMounts, Limits: sandbox.Limits{Memory: 7 << 20, CPUs: 2, Pids: 5, Tmp: 1 << 20}},
 		"timeout 5 d":  {Timeout: 2 * time.Second},
@@ -44,7 +44,7 @@ func TestGrantsAreTheTightest(t *testing.T) {
 	}
 }
 
-// Where it is not known which rule matches, all that may have a say.
+// Where it is not known which rule matches, all that may match count.
 func TestGrantsOfRulesThatMayMatch(t *testing.T) {
 	p := compile(t, CommandRules{Default: Allow, Rules: []CommandRule{
 		granting("install", Allow, "tool install", Grant{Timeout: time.Minute, Secrets: []string{"A", "B"}}),
@@ -55,7 +55,7 @@ func TestGrantsOfRulesThatMayMatch(t *testing.T) {
 		"tool install":  {Timeout: time.Minute, Secrets: []string{"A", "B"}},
 		"tool test":     {Network: "none", Secrets: []string{"B", "C"}},
 		"tool \"$x\"":   {Timeout: time.Minute, Network: "none", Secrets: []string{"B"}},
-		"/usr/bin/curl": {Limits: sandbox.Limits{Memory: 6 << 20}}, // may be that curl
+		"/usr/bin/curl": {Limits: sandbox.Limits{Memory: 6 << 20}}, // may be the rule's curl
 		"$x":            {Timeout: time.Minute, Network: "none", Limits: sandbox.Limits{Memory: 6 << 20}},
 		"eval \"$x\"":   {Timeout: time.Minute, Network: "none", Limits: sandbox.Limits{Memory: 6 << 20}},
 		"ls":            {},
@@ -66,7 +66,7 @@ func TestGrantsOfRulesThatMayMatch(t *testing.T) {
 	}
 }
 
-// A script has one environment, so all its commands must be given a secret.
+// A script has one environment, so all its commands must be allowed a secret.
 func TestSecretsAreGivenByAllRules(t *testing.T) {
 	p := compile(t, CommandRules{Default: Allow, Writes: []string{"/tmp/**"}, Rules: []CommandRule{
 		granting("deploy", Allow, "deploy", Grant{Secrets: []string{"KEY", "API"}}),

@@ -8,7 +8,7 @@ import (
 	"belljar/sandbox"
 )
 
-// hashed is rules with something in every field, of which change gets each.
+// hashed is rules with a value in every field; change changes each in turn.
 func hashed() (Rules, CommandRules) {
 	return Rules{
 			Env: []string{"A", "B"}, Mounts: []MountRule{{Source: "/a", Target: "/b", Mode: ReadOnly}},
@@ -32,14 +32,14 @@ func (r Rules) with(commands CommandRules) Rules {
 	return r
 }
 
-// What the rules say is all in the hash: a field that is new must be, too.
+// The hash covers everything in the rules, including fields added later.
 func TestHashHoldsEveryField(t *testing.T) {
 	rules, commands := hashed()
 	seen := map[string]string{rules.with(commands).Hash(): "what it was"}
 	look := func(what string, r Rules) {
 		hash := r.Hash()
 		if before, isSeen := seen[hash]; isSeen {
-			t.Errorf("%s changed: the hash is as with %s", what, before)
+			t.Errorf("%s changed: the hash is still that of %s", what, before)
 		}
 		seen[hash] = what
 	}
@@ -47,7 +47,7 @@ func TestHashHoldsEveryField(t *testing.T) {
 	for _, part := range []any{&rules, &commands} {
 		eachField(reflect.ValueOf(part).Elem(), reflect.TypeOf(part).Elem().Name(), func(what string) {
 			if what == "Rules.Protected[0]" || what == "Rules.Fixed[0]" {
-				return // where belljar's own files are, which differs from user to user
+				return // the location of belljar's own files, which differs between users
 			}
 			changes++
 			look(what, rules.with(commands))
@@ -62,7 +62,7 @@ func TestHashHoldsEveryField(t *testing.T) {
 	}
 }
 
-// eachField changes one value after the other, and puts it back.
+// eachField changes one value after the other, and restores it.
 func eachField(v reflect.Value, name string, changed func(what string)) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -79,7 +79,7 @@ func eachField(v reflect.Value, name string, changed func(what string)) {
 		}
 		return
 	case reflect.Pointer:
-		return // Rules.Commands, which is changed by itself
+		return // Rules.Commands, which is tested on its own
 	}
 	before := reflect.New(v.Type()).Elem()
 	before.Set(v)
@@ -101,12 +101,12 @@ func eachField(v reflect.Value, name string, changed func(what string)) {
 	v.Set(before)
 }
 
-// Rules that say the same have one hash, in each process and on each machine.
+// Equal rules have one hash, in each process and on each machine.
 func TestHashIsStable(t *testing.T) {
 	rules, commands := hashed()
 	again, andAgain := hashed()
 	if rules.with(commands).Hash() != again.with(andAgain).Hash() {
-		t.Error("the same rules have two hashes")
+		t.Error("equal rules have different hashes")
 	}
 	again.Protected, again.Fixed = nil, nil
 	if rules.with(commands).Hash() != again.with(andAgain).Hash() {
@@ -114,12 +114,12 @@ func TestHashIsStable(t *testing.T) {
 	}
 	none, empty := Rules{}, Rules{Env: []string{}, Mounts: []MountRule{}}
 	if none.with(CommandRules{}).Hash() != empty.with(CommandRules{Rules: []CommandRule{}, Env: []string{}}).Hash() {
-		t.Error("nothing and an empty list have two hashes")
+		t.Error("nil and an empty list have different hashes")
 	}
-	rules.Written = nil // it is new
+	rules.Written = nil // a field added later
 	const want = "3adb448876d73d2d7a78c867e961b0da11589a0396002ba2f4b153f0acaeb8e7"
 	if got := rules.with(commands).Hash(); got != want {
-		t.Errorf("the hash of the same rules is another than in the last version: %s", got)
+		t.Errorf("the hash of unchanged rules changed: %s", got)
 	}
 	set, _ := Bundled("build") // whose tables are maps
 	other, _ := Bundled("build")

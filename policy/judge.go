@@ -10,19 +10,19 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Limits deny: a script past one is not judged in part.
+// Limits. A script that exceeds one is denied, never judged in part.
 const (
-	maxScript = 128 << 10 // of syntax, and of one word that is looked into: Linux takes no longer argument
-	maxSteps  = 50_000    // nodes looked at
-	maxDepth  = 100       // nodes within nodes
+	maxScript = 128 << 10 // of syntax, and of one word that is parsed: Linux accepts no longer argument
+	maxSteps  = 50_000    // visited nodes
+	maxDepth  = 100       // nested nodes
 	maxTexts  = 6         // scripts within scripts, which are judged once per dialect
 	maxParens = 500       // the parser needs seconds for 100,000 of them
 )
 
-// Judge decides on a script as `sh -c` would run it, or on what one outer
-// `sh -c '…'` would run. It looks at nothing but the text: what the image's
-// programs are, what files say and where links lead is not known here. It starts
-// in dir, absolute and in the container; any other is unknown.
+// Judge decides on a script as `sh -c` would run it, or on the script within one outer
+// `sh -c '…'`. It reads only the text: what the image's
+// programs are, what files contain and where links lead is unknown. The script starts
+// in dir, an absolute path in the container; any other value means an unknown directory.
 func (p *CommandPolicy) Judge(text, dir string) Verdict {
 	if len(p.matches) == 0 && p.rules.Default == Allow && len(p.rules.Writes) == 0 {
 		return Verdict{Decision: Allow, Reason: "there are no rules, and the default is allow"}
@@ -31,7 +31,7 @@ func (p *CommandPolicy) Judge(text, dir string) Verdict {
 		return p.refuse(text, at, what)
 	}
 	j := &judge{policy: p, src: text, start: startIn(dir), names: newNames()}
-	text = veiled(text)
+	text = withPlaceholders(text)
 	j.readings(p.dialects(), func(one *judge, lang syntax.LangVariant) {
 		s := &script{j: one, lang: lang, text: text, onlyBash: p.rules.Shell == ShellBash, outer: true}
 		s.judgeText(j.start)
@@ -39,7 +39,7 @@ func (p *CommandPolicy) Judge(text, dir string) Verdict {
 	return j.verdict()
 }
 
-// JudgeIn is Judge of a script that this shell runs: bash, or whatever sh is.
+// JudgeIn is Judge for a script that this shell runs: bash, or any sh.
 func (p *CommandPolicy) JudgeIn(shell, text, dir string) Verdict {
 	switch isBash := shell == ShellBash; {
 	case p.rules.Shell == ShellBash && !isBash:
@@ -52,7 +52,7 @@ func (p *CommandPolicy) JudgeIn(shell, text, dir string) Verdict {
 	return p.Judge(text, dir)
 }
 
-// dialects are the grammars a script must pass. What sh is depends on the
+// dialects are the grammars that a script must pass. What sh is depends on the
 // image: some read `a &> b` as one redirection and some as two commands.
 func (p *CommandPolicy) dialects() []syntax.LangVariant {
 	if p.rules.Shell == ShellBash {
@@ -61,35 +61,35 @@ func (p *CommandPolicy) dialects() []syntax.LangVariant {
 	return []syntax.LangVariant{syntax.LangPOSIX, langBash}
 }
 
-// judge gathers what is found in one script and the scripts within it.
+// judge collects the findings in one script and the scripts within it.
 type judge struct {
 	policy   *CommandPolicy
 	src      string
-	start    where
-	lines    []int // where each starts
+	start    dirSet
+	lines    []int // where each line starts
 	steps    int
 	commands []CommandVerdict
 	unknown  []Unknown
 	names    *names
-	ruled    bool // a rule or the default spoke on a command
+	ruled    bool // a rule or the default decided on a command
 	granted  granted
 }
 
-// names are what is gathered of them in all readings and scripts within.
+// names are collected over all readings and the scripts within.
 type names struct {
 	roots  map[string]bool // programs that are run
 	called map[string]bool // functions that are called
-	unset  map[string]bool // what is unset, variables or functions
+	unset  map[string]bool // variables or functions that are unset
 }
 
 func newNames() *names {
 	return &names{roots: map[string]bool{}, called: map[string]bool{}, unset: map[string]bool{}}
 }
 
-// readings judges a text in several dialects, of which the shell has one. What
-// is told is the strictest reading, with all that the others would ask about.
+// readings judges a text in several dialects, one of which is the shell's. The result
+// is the strictest reading, plus everything the others would ask about.
 func (j *judge) readings(dialects []syntax.LangVariant, read func(*judge, syntax.LangVariant)) {
-	var told *judge
+	var strictest *judge
 	ruled := true
 	for _, lang := range dialects {
 		one := &judge{policy: j.policy, src: j.src, start: j.start, lines: j.lines, steps: j.steps, names: j.names}
@@ -98,18 +98,18 @@ func (j *judge) readings(dialects []syntax.LangVariant, read func(*judge, syntax
 		ruled = ruled && one.ruled
 		j.granted.add(one.granted)
 		switch {
-		case told == nil:
-			told = one
-		case one.decision() < told.decision():
-			told, one = one, told
+		case strictest == nil:
+			strictest = one
+		case one.decision() < strictest.decision():
+			strictest, one = one, strictest
 			fallthrough
 		default:
-			told.asksFor(one)
+			strictest.asksFor(one)
 		}
 	}
 	j.ruled = j.ruled || ruled
-	j.commands = append(j.commands, told.commands...)
-	j.unknown = append(j.unknown, told.unknown...)
+	j.commands = append(j.commands, strictest.commands...)
+	j.unknown = append(j.unknown, strictest.unknown...)
 }
 
 func (j *judge) decision() Decision {
@@ -120,8 +120,8 @@ func (j *judge) decision() Decision {
 	return strictest
 }
 
-// asksFor adds what only another reading asks about: who approves the one
-// approves the other.
+// asksFor adds what only another reading asks about: an approval covers both
+// readings.
 func (j *judge) asksFor(other *judge) {
 	for _, c := range other.commands {
 		known := func(mine CommandVerdict) bool {
@@ -146,7 +146,7 @@ func (j *judge) verdict() Verdict {
 	if len(j.commands) == 0 {
 		v.Reason = "no rule applies to it"
 	}
-	// What only moves within the shell, such as cd, is no reason to allow.
+	// Commands that change only the shell, such as cd, are no reason to allow.
 	if d := j.policy.rules.Default; !j.ruled && d < v.Decision {
 		v.Decision, v.Rule, v.Span = d, "", j.span(0, len(j.src))
 		v.Reason = "no rule applies to it, and the default is " + d.String()
@@ -159,12 +159,12 @@ func (j *judge) verdict() Verdict {
 
 func (j *judge) add(c CommandVerdict) { j.commands = append(j.commands, c) }
 
-// span counts lines and columns itself, since the parser's are cut at 2^14.
+// span counts lines and columns itself, since the parser's are limited to 2^14.
 func (j *judge) span(start, end int) Span {
 	start = min(max(start, 0), len(j.src))
 	end = min(max(end, start), len(j.src))
 	for end < len(j.src) && end > start && !utf8.RuneStart(j.src[end]) {
-		end++ // what was refused by its first byte is shown whole
+		end++ // what was refused because of its first byte is shown whole
 	}
 	if j.lines == nil {
 		j.lines = []int{0}
@@ -181,13 +181,13 @@ func (j *judge) span(start, end int) Span {
 	return Span{Start: start, End: end, Line: line + 1, Column: start - j.lines[line] + 1}
 }
 
-// refuse is the verdict on what cannot be read.
+// refuse is the verdict on a script that cannot be read.
 func (p *CommandPolicy) refuse(src string, at int, what string) Verdict {
 	j := &judge{policy: p, src: src}
 	return Verdict{Reason: what, Span: j.span(at, at+1)}
 }
 
-// tooMuch finds what is not parsed at all.
+// tooMuch finds scripts that are too large to parse.
 func tooMuch(src string) (at int, what string) {
 	if wordsOnly(src) {
 		return 0, ""

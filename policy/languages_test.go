@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// language is one whose programs have several implementations, each of which
-// may read a program otherwise than the policy does.
+// language is one with several implementations, each of which
+// may read a program differently than the policy does.
 type language struct {
 	program  string // as scripts call it
 	programs map[string][]string
-	hostile  map[string][]string // for each implementation what is caught of it
+	hostile  map[string][]string // for each implementation what the tripwire catches
 	payloads []string
-	places   []string // where a payload is only text, to some
-	rows     []string // programs that were allowed once, and others like them
+	places   []string // where some read a payload as plain text
+	rows     []string // programs that were wrongly allowed once, and similar ones
 	args     [][]string
 }
 
@@ -51,8 +51,8 @@ var sedLanguage = language{
 	args: [][]string{{"", "f"}, {"", "f"}, {"-n", "", "f"}, {"-E", "", "f"}, {"-s", "", "f"}, {"-z", "", "f"}, {"--posix", "", "f"}, {"--debug", "", "f"}, {"-l", "", "f"}, {"-l", "5", "", "f"}, {"", "f", "-i"}, {"", "f", "-n"}, {"-u", "", "f"}, {"-n", "", "--", "f"}, {"-i", "", "f"}, {"-iw", "", "f"}, {"-s", "-n", "", "f", "g"}, {"-l", "w w", "", "f"}, {"w w", "-e", "", "f"}},
 }
 
-// command is the words of a call: of awk the program where args are empty, of
-// sed as many -e as the text has chunks.
+// command builds the words of a call: for awk the program if args are empty, for
+// sed one -e for each part of the text.
 func (l language) command(text string, args []string) (words []string) {
 	chunks := strings.Split(text, "¬")
 	for _, arg := range args {
@@ -79,8 +79,8 @@ func (l language) script(words []string) string {
 	return script
 }
 
-// hold judges the call, and runs it if that is allowed.
-func (l language) hold(t testing.TB, tr *snare, p *CommandPolicy, ran map[string]int, words []string) {
+// check judges the call, and runs it if it is allowed.
+func (l language) check(t testing.TB, tr *tripwire, p *CommandPolicy, ran map[string]int, words []string) {
 	t.Helper()
 	script := l.script(words)
 	if p.Judge(script, "").Decision != Allow {
@@ -94,8 +94,8 @@ func (l language) hold(t testing.TB, tr *snare, p *CommandPolicy, ran map[string
 	}
 }
 
-// controls shows that the snare catches what each implementation does.
-func (l language) controls(t *testing.T, tr *snare) {
+// controls shows that the tripwire catches what each implementation does.
+func (l language) controls(t *testing.T, tr *tripwire) {
 	for name := range tr.programs {
 		for _, text := range l.hostile[name] {
 			if tr.does(t, name, l.command(text, []string{"", "f"})...) == "" {
@@ -115,28 +115,28 @@ func init() {
 	sedLanguage.hostile = map[string][]string{"GNU sed": {"1e evil", "w w", "s/a/evil/e", "w f"}, "busybox sed": {"w w", "s/a/b/w w"}, "none": {"s/a/b/p"}}
 }
 
-// TestLanguagesAgree runs the awk and sed programs that are readonly with each
-// awk and sed, where another program, a file or a connection is caught. It
-// finds where one of them reads a program otherwise than the policy does.
+// TestLanguagesAgree runs the readonly awk and sed programs with each
+// awk and sed, and catches other programs, changed files and connections. It
+// finds where an implementation reads a program differently than the policy.
 func TestLanguagesAgree(t *testing.T) {
 	for _, l := range []language{awkLanguage, sedLanguage} {
 		t.Run(l.program, func(t *testing.T) {
 			t.Parallel()
-			tr, p := newSnare(t, l.programs), bundled(t, "readonly", ShellPOSIX)
+			tr, p := newTripwire(t, l.programs), bundled(t, "readonly", ShellPOSIX)
 			l.controls(t, tr)
 			ran := map[string]int{}
 			for _, text := range l.rows {
-				l.hold(t, tr, p, ran, l.command(text, []string{"", "f"}))
+				l.check(t, tr, p, ran, l.command(text, []string{"", "f"}))
 			}
-			random, more := soupTime(t)
+			random, more := fuzzTime(t)
 			for more() {
 				for range 8 { // most are denied
-					l.hold(t, tr, p, ran, l.command(l.text(random), l.args[random.IntN(len(l.args))]))
+					l.check(t, tr, p, ran, l.command(l.text(random), l.args[random.IntN(len(l.args))]))
 				}
 			}
 			for name := range tr.programs {
 				if ran[name] < 100 {
-					t.Errorf("%s ran %d programs, too few to tell", name, ran[name])
+					t.Errorf("%s ran %d programs, too few for a result", name, ran[name])
 				}
 			}
 			t.Log("programs run:", ran)
@@ -155,7 +155,7 @@ func (l language) text(random *rand.Rand) string {
 func FuzzAwk(f *testing.F) { awkLanguage.fuzz(f) }
 func FuzzSed(f *testing.F) { sedLanguage.fuzz(f) }
 
-// fuzz tries texts that begin as the rows and places do.
+// fuzz tries texts that begin like the rows and places.
 func (l language) fuzz(f *testing.F) {
 	for _, text := range l.rows {
 		f.Add(text, 0)
@@ -163,11 +163,11 @@ func (l language) fuzz(f *testing.F) {
 	for i, place := range l.places {
 		f.Add(strings.ReplaceAll(place, "@", l.payloads[i%len(l.payloads)]), i)
 	}
-	tr, p := newSnare(f, l.programs), bundled(f, "readonly", ShellPOSIX)
+	tr, p := newTripwire(f, l.programs), bundled(f, "readonly", ShellPOSIX)
 	ran := map[string]int{}
 	f.Fuzz(func(t *testing.T, text string, args int) {
 		if len(text) < 300 && !strings.Contains(text, "/proc") {
-			l.hold(t, tr, p, ran, l.command(text, l.args[uint(args)%uint(len(l.args))]))
+			l.check(t, tr, p, ran, l.command(text, l.args[uint(args)%uint(len(l.args))]))
 		}
 	})
 }

@@ -5,10 +5,10 @@ import "strings"
 // What sed and awk have in common: their program is one word, and they find the
 // end of a regular expression by rules on which their implementations differ.
 
-// regexEnd is the place of the delimiter that ends the regular expression at
-// text[i:], or what is not to be read in it. All readers pass a backslash and
-// what follows it. Some take a delimiter in brackets for itself, so there must
-// be no bracket open at the first one, however brackets are read.
+// regexEnd is the position of the delimiter that ends the regular expression at
+// text[i:], or the reason why it cannot be found. All readers skip a backslash and
+// what follows it. Some read a delimiter in brackets literally, so no bracket may
+// be open at the first one, in any way to read brackets.
 func regexEnd(text string, i int, delimiter byte) (end int, what string) {
 	for end = i; end < len(text) && text[end] != delimiter; end++ {
 		if text[end] == '\\' {
@@ -34,8 +34,8 @@ type brackets uint8
 
 const (
 	firstCloses  brackets = 1 << iota // []a] ends at its first bracket
-	escapes                           // a backslash in it takes the next character along
-	namedClasses                      // [:alpha:] in it has a bracket of its own
+	escapes                           // a backslash in it escapes the next character
+	namedClasses                      // [:alpha:] in it has brackets of its own
 )
 
 // open reports whether a bracket is still open at the end.
@@ -55,7 +55,7 @@ func (b brackets) open(regex string) bool {
 	return false
 }
 
-// length is how far the bracket expression's end is from its start, or -1.
+// length is the length of the bracket expression, or -1.
 func (b brackets) length(text string) int {
 	first := 1
 	if strings.HasPrefix(text[1:], "^") {
@@ -77,8 +77,8 @@ func (b brackets) length(text string) int {
 	return -1
 }
 
-// texts are what a word may be, if only numbers in it are not known: a number
-// may be negative, and is empty where the program that counts is missing.
+// texts are the possible texts of a word whose only unknown parts are numbers: a
+// number may be negative, and is empty where the counting program is missing.
 func (w word) texts() []string {
 	if w.static {
 		return []string{w.text}

@@ -15,7 +15,7 @@ const (
 	yes
 )
 
-// match reports whether the rule is on the call.
+// match reports whether the rule applies to the call.
 func (m *ruleMatch) match(c *call) likely {
 	best, length := no, 0
 	for _, pattern := range m.candidates(c.subject[0]) {
@@ -40,7 +40,7 @@ func (m *ruleMatch) candidates(program word) [][]string {
 	return m.anyName
 }
 
-// longest is the length of the longest pattern that surely matches.
+// longest is the length of the longest pattern that certainly matches.
 func (m *ruleMatch) longest(c *call) (length int) {
 	for _, pattern := range m.candidates(c.subject[0]) {
 		if m.matchWords(pattern, c) == yes {
@@ -70,7 +70,7 @@ func (m *ruleMatch) matchWords(pattern []string, c *call) likely {
 		case w.static:
 			return no
 		case want == "*" && !w.splits && !w.globs:
-		case w.splits || w.globs: // what follows may be any word
+		case w.splits || w.globs: // any word may follow
 			return maybe
 		default:
 			result = maybe
@@ -83,7 +83,7 @@ func isRelativePath(program string) bool {
 	return strings.Contains(program, "/") && !path.IsAbs(program)
 }
 
-// matchArgs holds the words against the rule's globs: all must be like one of
+// matchArgs compares the words with the rule's globs: all must match one of
 // them, or for a denial any.
 func (m *ruleMatch) matchArgs(words []word) likely {
 	all, anyOf := yes, no
@@ -103,7 +103,7 @@ func (m *ruleMatch) matchArgs(words []word) likely {
 	return all
 }
 
-// denies finds an option of the call that is, or may be, one the rule denies.
+// denies finds an option of the call that is, or may be, one that the rule denies.
 func (m *ruleMatch) denies(c *call) string {
 	for _, w := range c.words[1:] {
 		for _, flag := range m.Deny {
@@ -119,7 +119,7 @@ func (m *ruleMatch) denies(c *call) string {
 }
 
 // isFlag reports whether a word could be the option: itself, with a value, as an
-// abbreviation, or in a cluster. It errs on the strict side.
+// abbreviation, or in a cluster. If in doubt, it is.
 func isFlag(text, flag string) bool {
 	name, _, _ := strings.Cut(text, "=")
 	switch {

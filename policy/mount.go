@@ -10,8 +10,8 @@ import (
 	"belljar/sandbox"
 )
 
-// hostPaths are the kernel's, the system's and the engines' own. Writing there,
-// or often only reading, is an escape.
+// hostPaths belong to the kernel, the system and the engines. Writing there,
+// or often only reading, breaks isolation.
 var hostPaths = []string{
 	"/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/var/lib/docker", "/var/lib/containerd",
 }
@@ -29,7 +29,7 @@ func (r Rules) CheckMount(m sandbox.Mount) error {
 	return nil
 }
 
-// Writable says whether a mount could let commands write to dir, a directory of
+// Writable reports whether a mount could let commands write to dir, a directory of
 // the host.
 func (r Rules) Writable(dir string) bool {
 	return slices.ContainsFunc(r.Mounts, func(rule MountRule) bool {
@@ -38,7 +38,7 @@ func (r Rules) Writable(dir string) bool {
 }
 
 // Within reports whether p is dir or below it, comparing whole components. Both
-// must be absolute; otherwise it is not.
+// must be absolute; otherwise the answer is no.
 func Within(dir, p string) bool {
 	if !path.IsAbs(dir) || !path.IsAbs(p) {
 		return false
@@ -59,7 +59,7 @@ func checkPaths(m sandbox.Mount) *refusal {
 
 func (r Rules) checkSource(m sandbox.Mount) *refusal {
 	for _, p := range slices.Concat([]string{"/"}, hostPaths, r.Protected) {
-		// Everything is below "/" and nothing holds it but itself.
+		// Everything is below "/", and only "/" contains it.
 		if Within(m.Source, p) || p != "/" && Within(p, m.Source) {
 			return &refusal{fmt.Sprintf("rule %q", "protected path "+p), "mount a directory that does not overlap with this path"}
 		}
@@ -79,8 +79,8 @@ func checkTarget(m sandbox.Mount) *refusal {
 	return nil
 }
 
-// checkAllowed looks for a rule that covers m. Where none does, it names the
-// one that came closest.
+// checkAllowed looks for a rule that covers m. If none does, the error names the
+// closest one.
 func (r Rules) checkAllowed(m sandbox.Mount) *refusal {
 	no := &refusal{"no rule in mounts.allow", "add the source to mounts.allow in sandbox.yaml"}
 	closest := 0

@@ -8,13 +8,13 @@ import (
 	"belljar/sandbox"
 )
 
-// The bounds of what a caller gives with one command.
+// Limits on the rules that a caller sends with one command.
 const (
 	maxOwnRules = 100
 	maxOwnRule  = 1000 // bytes
 )
 
-// ownRules is what messages call the rules that came with a command, where none of
+// ownRules is the name in messages of the rules that came with a command, when none of
 // them matches.
 const ownRules = "this command's own rules"
 
@@ -76,7 +76,7 @@ func checkOwn(by sandbox.Rules) error {
 	return nil
 }
 
-// ownRule is one with a name that no other rule has.
+// ownRule is a rule with a name that no other rule has.
 func ownRule(what, command string, i int, all []string, d Decision) CommandRule {
 	name := what + " " + strings.Join(strings.Fields(command), " ")
 	if slices.Contains(all[:i], command) {
@@ -98,8 +98,8 @@ func (n narrowed) JudgeScript(script, dir, shell string) Verdict {
 	return stricter(v, own)
 }
 
-// stricter is the profile's verdict with a command's own, neither of which denies
-// unless the other is the stricter one. What is granted is the profile's to say.
+// stricter is the profile's verdict, or the command's own if that is stricter. The
+// grant is always the profile's.
 func stricter(v, own Verdict) Verdict {
 	switch {
 	case own.Decision == Deny, own.Decision == Ask && v.Decision == Allow:
@@ -125,6 +125,6 @@ func stricter(v, own Verdict) Verdict {
 
 // Hash implements sandbox.Policy.
 func (n narrowed) Hash() string {
-	hash, _ := hashJSON([]string{n.Rules.Hash(), n.own.hash}) // of strings, which are always JSON
+	hash, _ := hashJSON([]string{n.Rules.Hash(), n.own.hash}) // strings can always be encoded
 	return hash
 }

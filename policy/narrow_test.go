@@ -67,7 +67,7 @@ func compiled(t *testing.T, r CommandRules) *CommandPolicy {
 	return p
 }
 
-// Own rules take away, and give nothing: neither a command nor a grant.
+// Own rules only restrict: they allow no command and add no grant.
 func TestNarrowNeverWidens(t *testing.T) {
 	grant := CommandRules{Default: Ask, Rules: []CommandRule{
 		{Name: "no-rm", Commands: []string{"rm"}, Decision: Deny},

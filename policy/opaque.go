@@ -2,8 +2,8 @@ package policy
 
 import "strings"
 
-// opaqueRow are programs that run what cannot be judged: other languages,
-// build files, editors' commands, another host's or a container's programs. It
+// opaqueRow is the row of programs that run what cannot be judged: other languages,
+// build files, editors' commands, programs on another host or in a container. That
 // is their purpose, so a rule that names them allows it.
 type opaqueRow struct {
 	what  string
@@ -42,8 +42,8 @@ func init() {
 	}
 }
 
-// buildGlobals are the options that may stand before a build tool's command
-// and only choose where it works.
+// buildGlobals are the options that may precede a build tool's command
+// and only choose its directory.
 var buildGlobals = map[string]string{"make": "-C", "npm": "--prefix", "pnpm": "-C", "yarn": "--cwd", "go": "-C", "cargo": "-C"}
 
 // buildTool lets rules such as "npm test" match `npm --prefix web test` too.

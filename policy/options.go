@@ -6,7 +6,7 @@ import (
 )
 
 // grammar is how a program reads its options, and what they do. It is written
-// as words of a specification, one per option:
+// as a list of specifications, one per option:
 //
 //	n,quiet        names: of one letter with one dash, longer ones with two
 //	k,key:         takes a value, in the same word or the next
@@ -23,18 +23,18 @@ import (
 //	@harmless      no option does anything, so a word that may be one is none
 //	@single        long names have one dash or two, and letters do not cluster
 //
-// An option that is not there is unknown, and so is an abbreviation.
-// It is read at the first use: a command needs few of them, and all take longer
-// than the rest of a start.
+// An option that is not listed is unknown, and so is an abbreviation.
+// It is parsed at the first use: a command needs few grammars, and parsing all of
+// them takes longer than the rest of a start.
 type grammar struct {
-	spec    string
-	once    sync.Once
-	short   []*option // by their letters
-	long    map[string]*option
-	numbers bool
-	ordered bool
-	single  bool
-	tame    bool
+	spec     string
+	once     sync.Once
+	short    []*option // indexed by their letters
+	long     map[string]*option
+	numbers  bool
+	ordered  bool
+	single   bool
+	harmless bool
 }
 
 type option struct {
@@ -56,7 +56,7 @@ func (g *grammar) read() {
 			g.ordered = true
 			continue
 		case "@harmless":
-			g.tame = true
+			g.harmless = true
 			continue
 		case "@single":
 			g.single = true
@@ -81,7 +81,7 @@ func (g *grammar) read() {
 	}
 }
 
-// parsed is what a call's words are by a grammar.
+// parsed is a call's words, read with a grammar.
 type parsed struct {
 	operands []word
 	options  []given
@@ -102,7 +102,7 @@ func (p *parsed) has(name string) bool {
 	return false
 }
 
-// parse reads the words after the program's name, and notes what the options
+// parse reads the words after the program's name, and records what the options
 // do. A word that may or may not be an option is unknown.
 func (c *call) parse(words []word, g *grammar) *parsed {
 	g.once.Do(g.read)
@@ -120,7 +120,7 @@ func (c *call) parse(words []word, g *grammar) *parsed {
 			}
 			p.operands = append(p.operands, w)
 		case !w.static && !knownOption(w):
-			if !g.tame {
+			if !g.harmless {
 				c.unknown("a word that may be an option (write -- or ./ before it)", w)
 			}
 			p.operands = append(p.operands, w)
@@ -137,7 +137,7 @@ func knownOption(w word) bool {
 	return !w.splits && !w.globs && strings.HasPrefix(w.text, "--") && strings.Contains(w.text, "=")
 }
 
-// option reads one word of options, and returns how many words after it are
+// option reads one word of options, and returns how many of the words after it are
 // values.
 func (c *call) option(p *parsed, g *grammar, w word, after []word) (taken int) {
 	if strings.HasPrefix(w.text, "--") || g.single {
@@ -148,7 +148,7 @@ func (c *call) option(p *parsed, g *grammar, w word, after []word) (taken int) {
 			return 0
 		}
 		if g.long[name] == nil && o.effect == 0 {
-			c.unknown("abbreviation "+quoteShort(w.text), w) // of another option, in another version
+			c.unknown("abbreviation "+quoteShort(w.text), w) // it may abbreviate another option in another version
 		}
 		if has {
 			c.give(p, o, part(w, value), true)
@@ -178,7 +178,7 @@ func (c *call) option(p *parsed, g *grammar, w word, after []word) (taken int) {
 }
 
 // separate takes the next word as the value, if the option needs one. A value
-// that looks like an option might be one elsewhere.
+// that looks like an option might be one in other versions.
 func (c *call) separate(p *parsed, o *option, w word, after []word) int {
 	if o.value != ':' {
 		c.give(p, o, w, false)
@@ -196,8 +196,8 @@ func (c *call) separate(p *parsed, o *option, w word, after []word) int {
 	return 1
 }
 
-// find finds an option by its name or an abbreviation. Of several that begin
-// so, one that does something counts: which there are depends on the version.
+// find finds an option by its name or an abbreviation. If several options begin
+// so, one with an effect counts: which of them exist depends on the version.
 func (g *grammar) find(name string) *option {
 	if o := g.long[name]; o != nil || name == "" || g.single {
 		return o
@@ -220,7 +220,7 @@ func part(w word, text string) word {
 	return w
 }
 
-// withWords is a command that gets words which are not known, so that `env`
+// withWords returns the command with unknown words added, so that `env`
 // and `xargs` run the first of them.
 func withWords(command word) word {
 	command.text += ` "$@"`
@@ -228,7 +228,7 @@ func withWords(command word) word {
 	return command
 }
 
-// give notes an option and what it does.
+// give records an option and what it does.
 func (c *call) give(p *parsed, o *option, value word, has bool) {
 	p.options = append(p.options, given{o, value, has})
 	switch o.effect {
@@ -243,7 +243,7 @@ func (c *call) give(p *parsed, o *option, value word, has bool) {
 	case 'W':
 		c.writeSomewhere("writes by option "+quoteShort("-"+o.name), value, 0)
 	case 'C':
-		c.in = lostWhere
+		c.in = unknownDirs
 	case 'R':
 		c.opaque("runs in another root by option "+quoteShort("-"+o.name), value, 0)
 		c.goElsewhere()

@@ -1,8 +1,8 @@
-// Package policy decides what a command may have of its caller and of its host.
+// Package policy decides what a command may use of its caller and of its host.
 //
-// The one rule: it decides, and looks at nothing. The same question has the
+// The one rule: it decides without any I/O. The same question has the
 // same answer on every machine, so a decision can be tested, and explained
-// afterwards. Anyone who asks resolves paths first.
+// afterwards. The caller resolves paths first.
 //
 //	rules := policy.Rules{
 //		Env:    []string{"CI", "LC_*"},
@@ -23,12 +23,12 @@ type Rules struct {
 	// Written are directories that mounts of any profile may let commands write.
 	Written []string
 
-	// Protected are paths of the host that are never mounted, nor what is in
-	// them, nor what holds them.
+	// Protected are paths of the host that are never mounted, and neither are paths
+	// below or above them.
 	Protected []string
 	// Fixed are paths that commands must not change: belljar's configuration.
-	// They are never mounted themselves, and what holds them only read-only:
-	// a command that writes its own rules has none.
+	// They are never mounted themselves, and their parents only read-only:
+	// a command that can write its own rules is not restricted by them.
 	Fixed []string
 
 	Commands *CommandPolicy // judges scripts; nil judges none, so all may run

@@ -140,8 +140,8 @@ func TestWritable(t *testing.T) {
 	}
 }
 
-// An allowed mount is below the source and the target of a rule, and touches no
-// host path: told here by components, apart from the code's own comparison.
+// An allowed mount is below the source and the target of a rule, and contains no
+// host path: checked here by components, independent of the tested comparison.
 func TestAllowedMountsAreCovered(t *testing.T) {
 	paths := rapid.Custom(func(t *rapid.T) string {
 		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "ab", "b", "etc", "var", "run", "..", ".", "", "A"}), 0, 5).Draw(t, "parts")
@@ -197,7 +197,7 @@ func FuzzAllowEnv(f *testing.F) {
 	})
 }
 
-// A name that only looks like one that is allowed is shown with what it is.
+// A name that looks like an allowed one is shown with its unusual characters.
 func TestLookAlikes(t *testing.T) {
 	p := bundled(t, "readonly", ShellPOSIX)
 	for script, want := range map[string]string{

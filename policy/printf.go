@@ -7,7 +7,7 @@ import (
 
 var countFormat = regexp.MustCompile(`%[-+ #0-9.*hjlLqtz\']*n`)
 
-// printf -v sets a variable in bash, and so does %n, the one that an argument names.
+// printf -v sets a variable in bash, and so does %n: the one that an argument names.
 func printf(c *call) {
 	words := c.words[1:]
 	switch {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// freePrograms do no more than read and print, whatever their arguments are.
+// freePrograms only read and print, with any arguments.
 // Sources: the man pages of coreutils 9, util-linux 2.39, procps 4, grep 3.11,
 // diffutils 3.10, psmisc 23, net-tools 2.10,
-// gzip 1.12, bzip2 1.0.8, xz 5.4 and jq 1.7, each looked through for files and commands.
+// gzip 1.12, bzip2 1.0.8, xz 5.4 and jq 1.7, each searched for files and commands.
 const freePrograms = `
 	[ arch b2sum base32 base64 basename basenc cat cksum cmp colrm column comm cut df diff dir dirname du echo egrep
 	expand expr factor fgrep fmt fold free grep groups head hexdump id join jq logname ls
@@ -28,8 +28,8 @@ type optionRow struct {
 	// so do 'L' without an option of effect L, 'Z' unless printed, '0' with any, '=' with settings, '@' with files of options
 }
 
-// The operands that a program is there to write are its purpose, which a rule
-// that names the program allows, unless it or the set has path rules.
+// Writing the operands is the purpose of some programs: a rule
+// that names the program allows it, unless the rule or the set has path rules.
 var optionRows = []optionRow{
 	{"sort", "b,ignore-leading-blanks d,dictionary-order f,ignore-case g,general-numeric-sort i,ignore-nonprinting M,month-sort h,human-numeric-sort n,numeric-sort R,random-sort random-source: r,reverse sort: V,version-sort batch-size: c C check? m,merge o,output:!w S,buffer-size: t,field-separator: T,temporary-directory:!w parallel: u,unique z,zero-terminated debug files0-from: compress-program:!x k,key: s,stable help version", 0},
 	{"uniq", "@harmless c,count d,repeated D all-repeated? f,skip-fields: group? i,ignore-case s,skip-chars: u,unique z,zero-terminated w,check-chars: help version", '2'},
@@ -105,14 +105,14 @@ func init() {
 		programs[row.names] = func(c *call) { row.judge(c, grammar) }
 	}
 	programs["printf"] = printf
-	programs["[["] = func(*call) {} // to a shell that has no [[ …]] of its own, test by another name
+	programs["[["] = func(*call) {} // a shell without its own [[ … ]] runs a program named [[, which is test
 	programs["fdfind"], programs["batcat"] = programs["fd"], programs["bat"]
 	tree := programs["tree"]
 	programs["tree"] = func(c *call) { c.valuesApart("LPIHTo"); tree(c) }
 }
 
 // valuesApart refuses clusters such as tree's -Po, whose letters take their
-// values from the words that follow, in turn.
+// values from the following words, in turn.
 func (c *call) valuesApart(letters string) {
 	for _, w := range c.words[1:] {
 		if !w.static || !strings.HasPrefix(w.text, "-") || strings.HasPrefix(w.text, "--") {
@@ -132,7 +132,7 @@ func (row optionRow) judge(c *call, g *grammar) {
 	p := c.parse(words, g)
 	switch row.operands {
 	case 'z':
-		if first := c.first(g); first.printed() { // no option takes that back
+		if first := c.first(g); first.printed() { // no later option reverts that
 			c.uses = c.uses[:before]
 			return
 		}
@@ -158,7 +158,7 @@ func (row optionRow) judge(c *call, g *grammar) {
 				c.write(w, 0)
 			}
 		}
-	case '+', '-': // others set the clock or the name
+	case '+', '-': // other operands set the clock or the host's name
 		for _, w := range p.operands {
 			if row.operands == '-' || !strings.HasPrefix(w.text, "+") || w.splits {
 				c.unknown("what "+row.names+" sets", w)
@@ -167,35 +167,35 @@ func (row optionRow) judge(c *call, g *grammar) {
 	case 'W', 'U', 'T':
 		row.archive(c, p, words)
 	case 'p', 'L', 'Z', '0', '=', '@':
-		if len(c.uses) > before || row.names == "ss" && !c.asksNobody(p.operands) || !row.prints(c, p) {
+		if len(c.uses) > before || row.names == "ss" && !c.asksNoHost(p.operands) || !row.prints(c, p) {
 			c.uses = c.uses[:before]
 			c.opaque("may do more than print", c.words[0], 1)
 		}
 	}
 }
 
-// prints reports whether the program does no more, of those that change the
-// system or run others when they are asked in another way.
+// prints reports whether a program that can also change the system or run other
+// programs only prints here.
 func (row optionRow) prints(c *call, p *parsed) bool {
 	switch row.operands {
 	case 'L':
 		macro := func(w word) bool { return strings.Contains(w.text, "%") || !w.static && row.names == "rpm" }
 		return slices.ContainsFunc(p.options, func(o given) bool { return o.effect == 'L' }) && !slices.ContainsFunc(p.operands, macro)
 	case 'Z':
-		// Of -t, -l and -d the last counts, but to gzip.
+		// Of -t, -l and -d the last counts, except for gzip.
 		mode := slices.ContainsFunc(p.options, func(o given) bool { return o.name == "uncompress" || o.name == "decompress" })
 		return p.has("to-stdout") || p.printed() && !mode
 	case '0':
 		return len(p.operands) == 0
 	case '=', '@':
 		return !slices.ContainsFunc(c.words[1:], func(w word) bool {
-			return strings.Contains(w.text, string(row.operands)) || !w.static && (row.operands == '=' || !w.undashed)
+			return strings.Contains(w.text, string(row.operands)) || !w.static && (row.operands == '=' || !w.noDash)
 		})
 	}
 	return true
 }
 
-// first is the call as if its first word were all of it.
+// first is the call, read as if its first word were the whole command line.
 func (c *call) first(g *grammar) *parsed {
 	probe := *c
 	probe.uses = nil
@@ -214,10 +214,10 @@ func (c *call) copiesGit(operands []word) {
 	}
 }
 
-// archive judges programs that write files which only their input names.
+// archive judges programs that write the files that their input names.
 func (row optionRow) archive(c *call, p *parsed, words []word) {
 	switch {
-	case row.operands == 'U' && len(words) > 0 && words[0].static && strings.HasPrefix(words[0].text, "-Z"): // is zipinfo
+	case row.operands == 'U' && len(words) > 0 && words[0].static && strings.HasPrefix(words[0].text, "-Z"): // works as zipinfo
 		c.uses = nil
 	case row.operands == 'W' && !p.has("output-document") && !p.has("spider"),
 		row.operands == 'U' && !p.has("l") && !p.has("p") && !p.has("c") && !p.has("verbose") && !p.has("t") && !p.has("Z") && !p.has("z"):
@@ -241,7 +241,7 @@ func (row optionRow) archive(c *call, p *parsed, words []word) {
 	}
 }
 
-// dashed writes tar's old style again: the first word is letters, whose values
+// dashed converts tar's old style: the first word is letters, whose values
 // are the words after it, in turn.
 func dashed(words []word, g *grammar) []word {
 	g.once.Do(g.read)

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// quoteShort quotes a name, and shows after it which characters are no ASCII:
+// quoteShort quotes a name, and lists after it the characters that are not ASCII:
 // some look like others.
 func quoteShort(text string) string {
 	text = oneLine(text)
@@ -21,12 +21,12 @@ func quoteShort(text string) string {
 	return quoted
 }
 
-// looksOther matches a name with letters that may pass for others in it.
+// looksOther matches a name that contains letters which look like others.
 func looksOther(text string) bool {
 	isASCII := func(r rune) bool { return r <= unicode.MaxASCII && unicode.IsLetter(r) }
 	isOther := func(r rune) bool { return r > unicode.MaxASCII && unicode.IsLetter(r) && !isAccented(r) }
 	return strings.ContainsFunc(text, isASCII) && strings.ContainsFunc(text, isOther)
 }
 
-// isAccented matches é and its like, up to the end of Latin Extended-A.
+// isAccented matches é and similar letters, up to the end of Latin Extended-A.
 func isAccented(r rune) bool { return r >= 0xC0 && r < 0x180 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// maxDenied is which part of the uses may be denied, in percent.
+// maxDenied is the share of the uses that may be denied, in percent.
 const maxDenied = 5
 
 const readonlyTable = "testdata/readonly.txt"
@@ -43,8 +43,8 @@ func readReadonly(t testing.TB) (rows []readonlyRow) {
 	return rows
 }
 
-// TestReadonly: the set allows what only reads, but for a few, of each of which
-// the table says why, and nothing of what stands beside that.
+// TestReadonly: the set allows commands that only read, except for a few with a
+// reason in the table, and none of the counterexamples next to them.
 func TestReadonly(t *testing.T) {
 	rows := readReadonly(t)
 	for _, shell := range []string{ShellPOSIX, ShellBash} {
@@ -66,7 +66,7 @@ func TestReadonly(t *testing.T) {
 				denied++
 				t.Logf("%s: denied: %-40q %s", shell, row.script, row.why)
 				if row.why == "" && !*update {
-					t.Errorf("%s: %q is denied, and the table says no reason: %s", shell, row.script, v.Reason)
+					t.Errorf("%s: %q is denied, and the table gives no reason: %s", shell, row.script, v.Reason)
 				}
 				if asked.Decision != Ask {
 					t.Errorf("%s: %q is %s where the default asks: %s", shell, row.script, asked.Decision, asked.Reason)
@@ -84,7 +84,7 @@ func TestReadonly(t *testing.T) {
 		share := 100 * float64(denied) / float64(uses)
 		t.Logf("%s: %d of %d uses are denied, %.1f %%; of %d others none is allowed", shell, denied, uses, share, nos)
 		if share > maxDenied || uses < 400 || nos < 600 {
-			t.Errorf("%s: that is more than %d %%, or rows are gone", shell, maxDenied)
+			t.Errorf("%s: that is more than %d %%, or rows are missing", shell, maxDenied)
 		}
 	}
 	if *update {
@@ -92,14 +92,14 @@ func TestReadonly(t *testing.T) {
 	}
 }
 
-// askingReadonly is the set where a person is asked about the rest.
+// askingReadonly is the set with a default that asks a person.
 func askingReadonly(t testing.TB, shell string) *CommandPolicy {
 	rules, _ := Bundled("readonly")
 	rules.Shell, rules.Default = shell, Ask
 	return compile(t, rules)
 }
 
-// writeReadonly writes the decisions again, and keeps all else.
+// writeReadonly updates the decisions, and keeps everything else.
 func writeReadonly(t *testing.T, rows []readonlyRow) {
 	data, err := os.ReadFile(readonlyTable)
 	if err != nil {
@@ -121,7 +121,7 @@ func writeReadonly(t *testing.T, rows []readonlyRow) {
 }
 
 // TestNothingUnknownIsApprovedForLonger: what readonly leaves to a person is
-// asked about each time, for a rule on reading says nothing of the next.
+// asked about each time, because a read rule says nothing about the next command.
 func TestNothingUnknownIsApprovedForLonger(t *testing.T) {
 	p := askingReadonly(t, ShellPOSIX)
 	for _, script := range []string{
@@ -140,7 +140,7 @@ func TestNothingUnknownIsApprovedForLonger(t *testing.T) {
 	rules, _ := Bundled("readonly")
 	rules.Default, rules.Rules = Ask, append([]CommandRule{{Name: "no", Commands: []string{"rm"}, Decision: Deny}}, rules.Rules...)
 	strict := compile(t, rules)
-	for _, script := range []string{"rm @(a|b)", "ls @(a|b); rm x", "diff <(rm x) y", "ls @(a|b)"} { // the last could be rm
+	for _, script := range []string{"rm @(a|b)", "ls @(a|b); rm x", "diff <(rm x) y", "ls @(a|b)"} { // the last one could be rm
 		if v := strict.Judge(script, "/work"); v.Decision != Deny {
 			t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
 		}

@@ -19,9 +19,9 @@ import (
 	"time"
 )
 
-// TestReadonlyRuns runs the uses that are allowed with the real programs, where
-// files have the names of options: none is changed, and nothing on PATH starts
-// but what the script names and what that is known to need.
+// TestReadonlyRuns runs the allowed uses with the real programs, in a directory where
+// files have names of options: no file is changed, and no program on PATH starts
+// except those that the script names and those that they are known to need.
 func TestReadonlyRuns(t *testing.T) {
 	for shell, argv := range map[string][]string{ShellPOSIX: {"dash"}, ShellBash: {"bash"}} {
 		t.Run(shell, func(t *testing.T) {
@@ -62,14 +62,14 @@ func TestReadonlyRuns(t *testing.T) {
 	}
 }
 
-// isSlow matches programs that take seconds to start. They run in CI, and for
-// POLICY_SOUP.
+// isSlow matches programs that take seconds to start. They run in CI, and with
+// POLICY_FUZZ.
 func isSlow(program string) bool {
-	all := os.Getenv("CI") != "" || os.Getenv("POLICY_SOUP") != ""
+	all := os.Getenv("CI") != "" || os.Getenv("POLICY_FUZZ") != ""
 	return !all && slices.Contains(strings.Fields("npm npx pip pip3 go java javac apt apt-cache rustc cargo vmstat docker kubectl lsof sysctl"), program)
 }
 
-// helpers are the programs that others start for what they are asked.
+// helpers are the programs that others need for their work.
 const helpers = "sh bash env node gzip bzip2 xz zstd grep sed cat expr mktemp rm less man groff nroff tbl preconv dpkg-query apt-cache python3 gcc as getopt gettext gettext.sh envsubst"
 
 // place is a directory to run scripts in, and a PATH.
@@ -114,8 +114,8 @@ func newPlace(t *testing.T) place {
 	return p
 }
 
-// link puts a program on the place's PATH: itself if the set names it or one of
-// those needs it, else what leaves a mark.
+// link puts a program on the place's PATH: the real one if the set names it or one of
+// those needs it, else a script that leaves a mark.
 func (p place) link(t *testing.T, program string) {
 	name := filepath.Base(program)
 	to := filepath.Join(p.path, name)
@@ -133,7 +133,7 @@ func (p place) link(t *testing.T, program string) {
 	}
 }
 
-// archives are small ones, by the names that the table has.
+// archives are small ones, with the names that the table uses.
 func (p place) archives(t *testing.T) {
 	f, err := os.Create(filepath.Join(p.work, "a.tar"))
 	if err != nil {
@@ -179,14 +179,14 @@ func (p place) has(roots []string) bool {
 	return true
 }
 
-// marked is what has started that should not, and forgets it.
+// marked returns the programs that started and should not, and resets the list.
 func (p place) marked() string {
 	data, _ := os.ReadFile(p.mark)
 	_ = os.Remove(p.mark)
 	return strings.ReplaceAll(string(data), p.path+"/", "")
 }
 
-// run runs the script to its end, or for a while, with all that it starts.
+// run runs the script and everything it starts to the end, or up to a time limit.
 func (p place) run(t *testing.T, shell, script string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -196,10 +196,10 @@ func (p place) run(t *testing.T, shell, script string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	_ = cmd.Run() // many fail here, which is no matter
+	_ = cmd.Run() // many fail here, which does not matter
 }
 
-// sum is of all names, modes and contents in the directory.
+// sum covers all names, modes and contents in the directory.
 func (p place) sum(t *testing.T) string {
 	h := sha256.New()
 	err := filepath.WalkDir(p.work, func(name string, d fs.DirEntry, err error) error {

@@ -6,24 +6,24 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// resolver puts a word together from its parts.
+// resolver builds a word from its parts.
 type resolver struct {
 	word
 	b        strings.Builder
 	form     strings.Builder
-	formless bool // it has unknown parts that are no numbers
+	formless bool // it has unknown parts that are not numbers
 	bracket  bool // one was opened, so that what follows may be in it
 	decided  bool // what it starts with is known, or cannot be
 }
 
-// begins notes what the word starts with, unless what is before it is not
-// empty.
-func (r *resolver) begins(undashed bool) {
-	r.undashed = r.undashed && (r.decided || undashed)
+// begins records how the word starts. A part that is empty does not count, and
+// only the first other part does.
+func (r *resolver) begins(noDash bool) {
+	r.noDash = r.noDash && (r.decided || noDash)
 	r.decided = true
 }
 
-// unknown ends the text that is known.
+// unknown ends the known text.
 func (r *resolver) unknown() {
 	if r.static {
 		r.text, r.static = r.b.String(), false
@@ -32,7 +32,7 @@ func (r *resolver) unknown() {
 	r.formless = true
 }
 
-// write adds text that is known.
+// write adds known text.
 func (r *resolver) write(text string) {
 	switch {
 	case r.static:
@@ -43,7 +43,7 @@ func (r *resolver) write(text string) {
 }
 
 func (s *script) parts(parts []syntax.WordPart, quoted bool) word {
-	r := &resolver{word: word{static: true, tame: true, inner: -1, undashed: true}}
+	r := &resolver{word: word{static: true, noBracket: true, inner: -1, noDash: true}}
 	if len(parts) == 1 { // the usual cases
 		switch part := parts[0].(type) {
 		case *syntax.Lit:
@@ -52,8 +52,8 @@ func (s *script) parts(parts []syntax.WordPart, quoted bool) word {
 				return r.word
 			}
 		case *syntax.SglQuoted:
-			if !part.Dollar && !unread(part.Value) {
-				r.text, r.tame = part.Value, !strings.ContainsAny(part.Value, "[`$")
+			if !part.Dollar && !isOpaqueText(part.Value) {
+				r.text, r.noBracket = part.Value, !strings.ContainsAny(part.Value, "[`$")
 				return r.word
 			}
 		}
@@ -88,7 +88,7 @@ func (s *script) part(r *resolver, part syntax.WordPart, first, quoted bool) {
 	case *syntax.DblQuoted:
 		if part.Dollar {
 			s.needBash(part)
-			r.unknown() // translated
+			r.unknown() // bash translates it
 			r.begins(false)
 		}
 		inner := s.parts(part.Parts, true)
@@ -102,17 +102,17 @@ func (s *script) part(r *resolver, part syntax.WordPart, first, quoted bool) {
 		if part.Backquotes {
 			s.backquotes(part)
 		}
-		s.stmts(part.Stmts, lostWhere, false)
-		r.take(word{splits: !quoted, number: numericOutput(part), undashed: undashedOutput(part)}, first)
+		s.stmts(part.Stmts, unknownDirs, false)
+		r.take(word{splits: !quoted, number: numericOutput(part), noDash: outputWithoutDash(part)}, first)
 	case *syntax.ArithmExp:
 		if part.Bracket || part.Unsigned {
 			s.needBash(part)
 		}
 		s.arithm(part.X)
-		r.take(word{tame: true, form: "\x00"}, first)
+		r.take(word{noBracket: true, form: "\x00"}, first)
 	case *syntax.ProcSubst:
-		s.stmts(part.Stmts, lostWhere, false)
-		r.take(word{path: true, procSubst: true, tame: true, undashed: true}, first)
+		s.stmts(part.Stmts, unknownDirs, false)
+		r.take(word{path: true, procSubst: true, noBracket: true, noDash: true}, first)
 	case *syntax.ExtGlob:
 		s.needBash(part)
 		s.hidden("an extended pattern", s.spanOf(part))
@@ -123,8 +123,8 @@ func (s *script) part(r *resolver, part syntax.WordPart, first, quoted bool) {
 	}
 }
 
-// backquotes denies what is in them but ends elsewhere for shells, which look
-// for the next backquote first, or is unquoted twice.
+// backquotes denies text whose end the shells see elsewhere: they look
+// for the next backquote first, or remove quotes twice.
 func (s *script) backquotes(c *syntax.CmdSubst) {
 	inner := s.source(c)
 	if inner = inner[1:max(len(inner)-1, 1)]; strings.ContainsAny(inner, "`\\#") || strings.Contains(inner, "<<") {
@@ -140,15 +140,15 @@ func (s *script) source(n syntax.Node) string {
 	return s.text[start:end]
 }
 
-// take appends a part that was resolved.
+// take appends a resolved part.
 func (r *resolver) take(w word, first bool) {
 	r.dotted = r.dotted || w.dotted && !r.bracket
-	if !w.undashed || w.static && w.text != "" || w.path {
-		r.begins(w.undashed || w.path || w.static && w.text[0] != '-')
+	if !w.noDash || w.static && w.text != "" || w.path {
+		r.begins(w.noDash || w.path || w.static && w.text[0] != '-')
 	}
 	if w.static {
 		r.write(w.text)
-		r.tame = r.tame && w.tame
+		r.noBracket = r.noBracket && w.noBracket
 		return
 	}
 	if w.number && w.form == "" {
@@ -156,7 +156,7 @@ func (r *resolver) take(w word, first bool) {
 	}
 	if r.static {
 		r.b.WriteString(w.text)
-		w.form = strings.TrimPrefix(w.form, w.text) // unknown takes the text along
+		w.form = strings.TrimPrefix(w.form, w.text) // unknown includes the text
 	}
 	formless := r.formless || w.form == ""
 	r.unknown()
@@ -164,13 +164,13 @@ func (r *resolver) take(w word, first bool) {
 		r.form.WriteString(w.form)
 	}
 	r.splits, r.globs = r.splits || w.splits, r.globs || w.globs
-	r.tame = r.tame && (w.tame || w.number)
+	r.noBracket = r.noBracket && (w.noBracket || w.number)
 	if first {
 		r.number, r.path, r.procSubst = w.number, w.path, w.procSubst
 	}
 }
 
-// literal takes the escapes out of text that is not in single quotes.
+// literal removes the escapes from text that is not in single quotes.
 func (s *script) literal(r *resolver, text string, first, quoted bool) {
 	if !quoted && first && strings.HasPrefix(text, "~") {
 		r.unknown()
@@ -179,7 +179,7 @@ func (s *script) literal(r *resolver, text string, first, quoted bool) {
 			return
 		}
 		r.begins(true)
-		r.path = true // a home directory; HOME is not set by scripts
+		r.path = true // a home directory; scripts do not set HOME
 		return
 	}
 	if !quoted && (strings.Contains(text, "=~") || strings.Contains(text, ":~")) {
@@ -194,13 +194,13 @@ func (s *script) literal(r *resolver, text string, first, quoted bool) {
 		case !quoted && (c == '*' || c == '?' || c == '['):
 			r.unknown()
 			r.begins(false)
-			r.globs, r.tame = true, r.tame && c != '['
+			r.globs, r.noBracket = true, r.noBracket && c != '['
 			r.bracket = r.bracket || c == '['
 		case c == '.' || c == '/':
 			r.dotted = r.dotted || !r.bracket
 		}
 		if c == '[' || c == '`' || c == '$' {
-			r.tame = false
+			r.noBracket = false
 		}
 		r.begins(c != '-' && c != '{')
 		r.write(text[i : i+1])
@@ -216,25 +216,25 @@ func (s *script) single(r *resolver, q *syntax.SglQuoted) {
 			if strings.Contains(text, "\\") {
 				r.unknown()
 				r.begins(false)
-				r.tame = false
+				r.noBracket = false
 				return
 			}
 		}
 	}
 	if text != "" {
-		r.begins(text[0] != '-' && text[0] != veil)
+		r.begins(text[0] != '-' && text[0] != placeholder)
 	}
 	if strings.ContainsAny(text, "[`$") {
-		r.tame = false
+		r.noBracket = false
 	}
-	if unread(text) {
-		r.write(text[:max(0, strings.IndexByte(text, veil))])
+	if isOpaqueText(text) {
+		r.write(text[:max(0, strings.IndexByte(text, placeholder))])
 		r.unknown()
 	}
 	r.dotted = r.dotted || !r.bracket && strings.ContainsAny(text, "./")
 	r.write(text)
 }
 
-// ansiC are the escapes of $'…' that are read here. With others the word is
+// ansiC are the escapes of $'…' that are decoded here. With others the word is
 // unknown.
 var ansiC = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\'`, "'", `\"`, `"`, `\r`, "\r")

@@ -62,7 +62,7 @@ func TestZeroesDeny(t *testing.T) {
 	}
 }
 
-// rulesOf reads rules as a line each: decision, then commands parted by "|",
+// rulesOf reads one rule a line: decision, then commands separated by "|",
 // then fields.
 func rule(name string, decision Decision, commands string) CommandRule {
 	return CommandRule{Name: name, Commands: strings.Split(commands, "|"), Decision: decision}
@@ -163,7 +163,7 @@ func itoa(n int) string {
 	return string(text)
 }
 
-func TestVerdictTellsRootsUnknownAndGrant(t *testing.T) {
+func TestVerdictHasRootsUnknownAndGrant(t *testing.T) {
 	p := compile(t, CommandRules{Rules: []CommandRule{
 		{Name: "a", Commands: []string{"make", "timeout"}, Decision: Allow, Grant: Grant{Timeout: time.Hour, Limits: sandbox.Limits{Memory: 6 << 20}}},
 		{Name: "b", Commands: []string{"git"}, Decision: Allow, Grant: Grant{Timeout: time.Minute, Network: "none", Limits: sandbox.Limits{CPUs: 0.5}}},
@@ -185,12 +185,12 @@ func TestVerdictTellsRootsUnknownAndGrant(t *testing.T) {
 	}
 }
 
-// The most that a script may be of anything is judged, and ends: what is deep or
+// Scripts up to the limits are judged in bounded time: what is too deep or
 // has too many parts is denied.
 func TestLargeScripts(t *testing.T) {
 	p := bundled(t, "build", ShellPOSIX)
 	for _, unit := range []string{"ls;", "(", "$(", "`", "{ ", "if ", "sh -c '", "env ", "x=$((", "\"$(", "a|", "[[ ", "{a,b}", "<<E ", "case x in x) ", "# \\\n", "f(){ ", "$x", "\\", "*", "~", "! ", "echo $((i+1));"} {
-		size := maxScript / 4 // the parser takes seconds for more of some, with the race detector
+		size := maxScript / 4 // the parser takes seconds for more of some units, with the race detector
 		if unit == "ls;" {
 			size = maxScript
 		}
@@ -201,7 +201,7 @@ func TestLargeScripts(t *testing.T) {
 	}
 }
 
-// A script within a script is read once per dialect; what is found is told once.
+// A script within a script is read once per dialect; findings are listed once.
 func TestRecordsAreMadeOnce(t *testing.T) {
 	quoted := func(script string, times int) string {
 		for range times {
@@ -217,9 +217,9 @@ func TestRecordsAreMadeOnce(t *testing.T) {
 		quoted("tool b; tool c", 5):    {2, 0},
 		quoted("tool b | $x", 3):       {2, 1},
 		"tool b; tool c":               {2, 0},
-		"tool \"$x\"":                  {1, 1}, // which rule
+		"tool \"$x\"":                  {1, 1}, // which rule applies
 		"sort --unknown":               {1, 1},
-		"sort \"$x\"":                  {1, 2}, // the word, and which rule
+		"sort \"$x\"":                  {1, 2}, // the word, and which rule applies
 		"dash -c 'bash -c \"tool b\"'": {1, 0},
 	} {
 		if v := p.Judge(script, ""); len(v.Commands) != want.commands || len(v.Unknown) != want.unknown {
@@ -228,7 +228,7 @@ func TestRecordsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// Both readings count, whichever is told: what is (( to one is a command to the
+// Both readings count, whichever is reported: (( for one shell is a command for the
 // other.
 func TestReadingsOfAScriptWithin(t *testing.T) {
 	p := compile(t, CommandRules{Rules: []CommandRule{
@@ -246,8 +246,8 @@ func TestReadingsOfAScriptWithin(t *testing.T) {
 	}
 }
 
-// A script is judged in the shell that runs it, or in a stricter language, and never
-// in another.
+// A script is judged in the grammar of its shell, or of a stricter one, and never
+// of another.
 func TestJudgeIn(t *testing.T) {
 	for _, test := range []struct {
 		rules, shell string
@@ -258,7 +258,7 @@ func TestJudgeIn(t *testing.T) {
 		{ShellPOSIX, "sh", "cat $'x'", Deny}, {ShellPOSIX, "bash", "cat $'x'", Deny},
 		{ShellBash, "bash", "cat $'x'", Allow}, {ShellBash, "sh", "ls", Deny}, {ShellBash, "auto", "ls", Deny}, {ShellBash, "", "ls", Deny},
 		{"", "sh", "ls", Allow}, {"", "bash", "ls", Allow}, {ShellPOSIX, "bash", "ls", Allow},
-		{"", "bash", "sh -c \"cat $'x'\"; ls", Deny}, // which is sh again
+		{"", "bash", "sh -c \"cat $'x'\"; ls", Deny}, // the inner shell is sh again
 	} {
 		p := bundled(t, "readonly", test.rules)
 		if v := p.JudgeIn(test.shell, test.script, ""); v.Decision != test.want {

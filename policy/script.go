@@ -10,24 +10,24 @@ import (
 
 const langBash = syntax.LangBash
 
-// script is a text that a shell runs, read in one dialect. Spans of a script
-// within a script are those of the words that it came from.
+// script is a text that a shell runs, read in one dialect. Spans in a script
+// within a script are those of the words that contain it.
 type script struct {
 	j         *judge
 	lang      syntax.LangVariant
 	text      string
 	shift     int   // where the text starts in the judged script,
-	fixed     *Span // unless it does not stand there as it is
-	onlyBash  bool  // the shell is bash for sure, so its own syntax is fine
-	outer     bool  // the text as it was given, whose one sh -c is taken off
+	fixed     *Span // unless its text is not in the judged script unchanged
+	onlyBash  bool  // the shell is certainly bash, so bash's own syntax is allowed
+	outer     bool  // the text as given, before its one sh -c is removed
 	nested    int
 	depth     int
 	file      *syntax.File
 	functions map[string]bool
 	vars      *variables
-	lost      bool // what cd does cannot be followed
+	lost      bool // the effect of cd cannot be followed
 	elsewhere bool // it runs in another root, or on another host
-	piped     bool // the command that is judged writes to a pipe
+	piped     bool // the judged command writes to a pipe
 }
 
 func (s *script) span(start, end int) Span {
@@ -41,21 +41,21 @@ func (s *script) spanOf(n syntax.Node) Span {
 	return s.span(int(n.Pos().Offset()), int(n.End().Offset()))
 }
 
-// judgeText parses and judges the script, and tells where it may end up.
-func (s *script) judgeText(in where) where {
+// judgeText parses and judges the script, and returns the directories it may end in.
+func (s *script) judgeText(in dirSet) dirSet {
 	if s.nested > maxTexts {
 		s.deny("scripts are nested too deeply", s.span(0, len(s.text)))
-		return lostWhere
+		return unknownDirs
 	}
 	file, err := parse(s.text, s.lang)
 	if err != nil && s.lang == syntax.LangPOSIX {
-		if plain := s.standIn(); plain != nil {
+		if plain := s.parseReplaced(); plain != nil {
 			file, err = plain, nil
 		}
 	}
-	if at := strings.IndexByte(s.text, veil); err != nil && at >= 0 {
-		s.deny(odd(s.j.src[at:]), s.span(at, at+1))
-		return lostWhere
+	if at := strings.IndexByte(s.text, placeholder); err != nil && at >= 0 {
+		s.deny(badChar(s.j.src[at:]), s.span(at, at+1))
+		return unknownDirs
 	}
 	if err != nil {
 		at, what := parseError(err)
@@ -64,24 +64,24 @@ func (s *script) judgeText(in where) where {
 		} else {
 			s.unsure(what, s.span(at, at+1))
 		}
-		return lostWhere
+		return unknownDirs
 	}
 	s.file = file
-	if at := unveiled(file, s.text); at >= 0 {
-		s.deny(odd(s.j.src[at:]), s.span(at, at+1))
-		return lostWhere
+	if at := unquotedPlaceholder(file, s.text); at >= 0 {
+		s.deny(badChar(s.j.src[at:]), s.span(at, at+1))
+		return unknownDirs
 	}
 	if at := splitComment(file, s.text); at >= 0 {
 		s.deny("a comment ends in a backslash, which shells read differently", s.span(at, at+1))
-		return lostWhere
+		return unknownDirs
 	}
 	if at := hereDocAfter(file, s.text); at >= 0 {
 		s.deny("a here-document in a substitution continues after it, which shells read differently (end the line before the closing bracket)", s.span(at, at+1))
-		return lostWhere
+		return unknownDirs
 	}
 	if at := joinedDollar(file, s.text); at >= 0 {
 		s.deny("a dollar sign before a line end, which shells read differently", s.span(at, at+1))
-		return lostWhere
+		return unknownDirs
 	}
 	if inner := s.unwrapped(); inner != nil {
 		return inner.judgeText(in)
@@ -90,7 +90,7 @@ func (s *script) judgeText(in where) where {
 	return s.stmts(file.Stmts, in, true)
 }
 
-// parsers are kept, since a new one costs as much as reading a line.
+// parsers are reused, since a new one costs as much as parsing a line.
 var parsers = sync.Pool{New: func() any { return syntax.NewParser() }}
 
 func parse(text string, lang syntax.LangVariant) (*syntax.File, error) {
@@ -123,7 +123,7 @@ func oneLine(text string) string {
 }
 
 // splitComment finds a comment that ends in a backslash. mvdan.cc/sh v3.14.1
-// reads on in the same command there, where shells start a new one.
+// continues the same command there, where shells start a new one.
 func splitComment(file *syntax.File, text string) int {
 	if !strings.Contains(text, "\\\n") || !strings.Contains(text, "#") {
 		return -1
@@ -143,8 +143,8 @@ func (s *script) deny(what string, at Span) {
 	s.j.add(CommandVerdict{Decision: Deny, Reason: what, Span: at})
 }
 
-// unsure is for what shells read differently, where a person who is asked can
-// tell. Without one it is denied.
+// unsure is for text that shells read differently. A person who is asked can
+// decide; otherwise it is denied.
 func (s *script) unsure(what string, at Span) {
 	if s.j.policy.rules.Default == Ask {
 		s.hidden(what, at)
@@ -153,7 +153,7 @@ func (s *script) unsure(what string, at Span) {
 	s.deny(what, at)
 }
 
-// hidden adds what only the run reveals: it gets what anything could get.
+// hidden adds what is known only at run time: it gets the decision on any command.
 func (s *script) hidden(what string, at Span) {
 	s.j.unknown = append(s.j.unknown, Unknown{What: what, Span: at})
 	s.j.ruled = true
@@ -162,7 +162,7 @@ func (s *script) hidden(what string, at Span) {
 	s.j.add(CommandVerdict{Decision: s.j.policy.worst, Reason: "known only when it runs: " + what, Span: at})
 }
 
-// enter counts a step, and is false past a limit.
+// enter counts a step. It returns false past a limit.
 func (s *script) enter(n syntax.Node) bool {
 	s.depth++
 	s.j.steps++

@@ -16,12 +16,12 @@ func sed(c *call) {
 	files := p.operands
 	for _, o := range p.options {
 		switch {
-		case o.name == "expression" && len(files) > 0 && o.value.start > files[0].start: // where options end at an operand, that is the script
+		case o.name == "expression" && len(files) > 0 && o.value.start > files[0].start: // if options end at the first operand, that is the script
 			c.unknown("an -e after the first file", o.value)
 			fallthrough
 		case o.name == "expression":
 			scripts = append(scripts, o.value)
-		case o.name == "line-length" && !o.value.number && !isDigits(o.value.text): // which BSD's -l does not take
+		case o.name == "line-length" && !o.value.number && !isDigits(o.value.text): // which BSD's -l does not accept
 			c.unknown("the line length of sed", o.value)
 		}
 	}
@@ -34,7 +34,7 @@ func sed(c *call) {
 	}
 }
 
-// sedWords takes "${n}p" for no option: where the number is negative, sed
+// sedWords reads "${n}p" as no option: if the number is negative, sed
 // refuses it.
 func sedWords(words []word) []word {
 	words = slices.Clone(words)
@@ -68,7 +68,7 @@ func (c *call) sedScript(script word) {
 }
 
 // editInPlace is sed -i: it writes its files, and with a suffix others next to
-// them, or elsewhere. What links lead to it writes only where it is to follow them.
+// them, or elsewhere. It writes the target of a link only with --follow-symlinks.
 func (c *call) editInPlace(p *parsed, files []word) {
 	if !p.has("in-place") {
 		return

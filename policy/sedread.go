@@ -2,13 +2,13 @@ package policy
 
 import "strings"
 
-// sedReader reads a script as GNU sed 4.9, busybox 1.35 and POSIX do, and says
-// where they do not read the same. It goes by lines, of which one that ends in
-// an odd number of backslashes continues in the next: to busybox in every command,
-// to others in text and replacements, and elsewhere it is refused here. So what
+// sedReader reads a script as GNU sed 4.9, busybox 1.35 and POSIX do, and reports
+// where they differ. It goes by lines; a line that ends in
+// an odd number of backslashes continues in the next: for busybox in every command,
+// for others in text and replacements. Elsewhere it is refused here. So what
 // is text to one and a command to another is judged as a command.
 type sedReader struct {
-	text   string // the line that is read
+	text   string // the current line
 	at     int
 	runs   bool
 	writes []string
@@ -37,7 +37,7 @@ func (r *sedReader) read(script string) {
 	}
 }
 
-// sedLines are the lines of a script, each with those that it continues in.
+// sedLines are the lines of a script, each with its continuation lines.
 func sedLines(script string) (lines []string) {
 	start := 0
 	for i := range len(script) {
@@ -52,7 +52,7 @@ func trailingBackslashes(text string) int {
 	return len(text) - len(strings.TrimRight(text, "\\"))
 }
 
-// more passes what may stand between commands, and reports whether there is one.
+// more skips what may stand between commands, and reports whether a command follows.
 func (r *sedReader) more() bool {
 	r.skip(" \t;")
 	return r.what == "" && r.at < len(r.text)
@@ -71,7 +71,7 @@ func (r *sedReader) skip(chars string) {
 	}
 }
 
-// rest reads what is left of the line, which must not go on in the next.
+// rest reads the rest of the line, which must not continue in the next.
 func (r *sedReader) rest(what string) string {
 	rest := r.text[r.at:]
 	r.at = len(r.text)
@@ -81,8 +81,8 @@ func (r *sedReader) rest(what string) string {
 	return rest
 }
 
-// address reads a line number, $, a pattern, or GNU's first~step, +N and ~N. One
-// that is negative no sed accepts.
+// address reads a line number, $, a pattern, or GNU's first~step, +N and ~N. No
+// sed accepts a negative one.
 func (r *sedReader) address() {
 	switch r.peek() {
 	case '/':
@@ -97,7 +97,7 @@ func (r *sedReader) address() {
 	r.skip("IM")
 }
 
-// sedDelimiters are those that mean nothing else in a script.
+// sedDelimiters are those without another meaning in a script.
 const sedDelimiters = "/|,:#%@!~+=_;\""
 
 // pattern reads a regular expression between delimiters, up to the second.
@@ -153,9 +153,9 @@ func (r *sedReader) command() {
 }
 
 // label reads a label. GNU ends it at a space, semicolon or brace, busybox not at
-// a brace, and others at the end of the line, which may hide what follows from
-// them. It must not hide where that begins: busybox takes "a}s/x/ w f" for a label
-// and a command, and GNU "a}i\\" for one that inserts the next line.
+// a brace, and others at the end of the line, which may hide the rest from
+// them. It must not hide where that begins: busybox reads "a}s/x/ w f" as a label
+// and a command, and GNU reads "a}i\\" as one that inserts the next line.
 func (r *sedReader) label() {
 	r.skip(" \t")
 	for r.at < len(r.text) && (r.text[r.at] == '_' || isAlnum(r.text[r.at])) {
@@ -167,7 +167,7 @@ func (r *sedReader) label() {
 	}
 }
 
-// fileName reads up to the end of the line, as all seds do that follow POSIX.
+// fileName reads up to the end of the line, as in POSIX.
 func (r *sedReader) fileName() string {
 	name := strings.TrimLeft(r.rest("a file name"), " \t")
 	if strings.ContainsAny(name, ";}\\") {
@@ -177,7 +177,7 @@ func (r *sedReader) fileName() string {
 }
 
 // addedText reads the text of a, i and c, which continues to the end of the line
-// and of those that it continues in: after a backslash and a newline, or in the
+// and of its continuation lines: after a backslash and a newline, or on the
 // same line.
 func (r *sedReader) addedText() {
 	r.skip(" \t")
@@ -194,7 +194,7 @@ func (r *sedReader) twoPatterns() {
 	}
 }
 
-// replacement has no bracket expressions, and may go on in the next line.
+// replacement has no bracket expressions, and may continue in the next line.
 func (r *sedReader) replacement(delimiter byte) {
 	for ; r.at < len(r.text); r.at++ {
 		switch r.text[r.at] {

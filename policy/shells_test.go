@@ -14,12 +14,12 @@ import (
 	"belljar/internal/shelltest"
 )
 
-// evil is the program that must not run. No shell has it built in, as busybox
+// evil is the program that must not run. No shell has it as a builtin, as busybox
 // has id.
 const evil = "evil"
 
-// TestShellsAgree runs scripts that were allowed with the real shells, on a
-// PATH where all that is not allowed leaves a mark. It finds where the parser
+// TestShellsAgree runs allowed scripts in the real shells, on a
+// PATH where every program that is not allowed leaves a mark. It finds where the parser
 // and a shell read a script differently.
 func TestShellsAgree(t *testing.T) {
 	dir := trapPath(t)
@@ -31,14 +31,14 @@ func TestShellsAgree(t *testing.T) {
 			}
 		}
 		if marks(dir, argv, "ls; echo "+evil) {
-			t.Fatalf("%s leaves marks of its own", name)
+			t.Fatalf("%s leaves a mark by itself", name)
 		}
 	}
 	sh, bash := trapPolicy(t, ShellPOSIX), trapPolicy(t, ShellBash)
 	ran := map[string]int{}
-	random, more := soupTime(t)
+	random, more := fuzzTime(t)
 	for more() {
-		script := soup(random)
+		script := randomScript(random)
 		if random.IntN(2) == 0 {
 			script = nest(random)
 		}
@@ -57,19 +57,19 @@ func TestShellsAgree(t *testing.T) {
 	}
 	for name := range shells {
 		if ran[name] < 100 {
-			t.Errorf("%s ran %d scripts, too few to tell", name, ran[name])
+			t.Errorf("%s ran %d scripts, too few for a result", name, ran[name])
 		}
 	}
 	t.Log("scripts run:", ran)
 }
 
-// soupTime is how long to try: always the same scripts, or for POLICY_SOUP
-// others.
-func soupTime(t *testing.T) (random *rand.Rand, more func() bool) {
+// fuzzTime is how long to try: the same scripts each time, or other ones for the time
+// in POLICY_FUZZ.
+func fuzzTime(t *testing.T) (random *rand.Rand, more func() bool) {
 	seed := uint64(1)
 	left := 2500
 	more = func() bool { left--; return left >= 0 }
-	if d, err := time.ParseDuration(os.Getenv("POLICY_SOUP")); err == nil {
+	if d, err := time.ParseDuration(os.Getenv("POLICY_FUZZ")); err == nil {
 		seed = uint64(time.Now().UnixNano())
 		t.Log("seed", seed)
 		deadline := time.Now().Add(d)
@@ -84,7 +84,7 @@ func trapPolicy(t *testing.T, shell string) *CommandPolicy {
 	}}})
 }
 
-// trapPath is a PATH on which evil leaves a mark, and so does whatever starts it.
+// trapPath is a PATH on which evil leaves a mark, and so do programs that start it.
 func trapPath(t *testing.T) string {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "work"), 0o700); err != nil {
@@ -116,13 +116,13 @@ func marks(dir string, argv []string, script string) bool {
 	cmd := exec.CommandContext(ctx, argv[0], slices.Concat(argv[1:], []string{"-c", script})...)
 	cmd.Env = []string{"PATH=" + dir, "MARK=" + mark}
 	cmd.Dir = filepath.Join(dir, "work")
-	_ = cmd.Run() // most fail, which is no matter
+	_ = cmd.Run() // most fail, which does not matter
 	return os.Remove(mark) == nil
 }
 
 var tokens = strings.Split(`ls|echo|cat|evil|evil|evil|a|x|E|1|test|[|]|env|xargs|sed|find .|-exec|{}|;|\;|+| | | | |`+"\n|\n|\t"+`|'|'|"|"|\|\\|`+"`|\\`|\\\n"+`|$|$(|$((|)|))|${|}|${x:-|${x|$x|"$x"|$'|$"|#| #|&|&&|bar|{|{ |; }|(|)|!|<|<<E|<<'E'|<<-E|<<\E|`+"\nE\n|\n\tE\n"+`|<(|>(|<<<|<&|2>&1|>&2|>/dev/null|&>/dev/null|=|x=|x=1|a=|a[|[[|]]|((|if |then |; fi|for x in |; do |; done|case x in |esac|;;|x)|*|?|~|{a,evil}|,|..|[a|-v|-n|eq|function |ls() |time |coproc |let |select |do|done|in|a=(|${x//a/b}|${x:0:1}|${x^^}|${#a[@]}|for ((i=0;i<1;i++)); do |&>/dev/null |&>>|-f|== |=~ |$`, "|")
 
-// nestings hide a command in each other's quotes and expansions.
+// nestings put a command into each other's quotes and expansions.
 var nestings = []string{
 	"\"@\"", "'@'", "${x:-@}", "${x+@}", "${x#@}", "${x%%@}", "${x:=@}", "$(echo @)", "`echo @`", "\\@", "\\\\@", "\\\n@", "cat <<E\n@\nE\n", "cat <<'E'\n@\nE\n",
 	"cat <<-E\n\t@\n\tE\n", "$((@))", "$((1+@))", "a@", "@a", "# @\n", "#@", "a#@", "a #@\n", "$'@'", "$\"@\"", "{@,a}", "x=@; ", "x=@ ls", "case @ in a) ;; esac", "case a in @) ;; esac",
@@ -145,9 +145,9 @@ func nest(random *rand.Rand) string {
 	return []string{"", "echo ", "ls "}[random.IntN(3)] + script
 }
 
-// soup is a script of few different tokens, in random order: with all of them
-// at once hardly a script would parse.
-func soup(random *rand.Rand) string {
+// randomScript is a script of a few different tokens, in random order: with all of
+// them at once hardly any script would parse.
+func randomScript(random *rand.Rand) string {
 	few := []string{evil, evil, " ", "\n"}
 	for range 2 + random.IntN(5) {
 		token := tokens[random.IntN(len(tokens))]

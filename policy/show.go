@@ -7,11 +7,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Programs that print the state of the system, or files, and do more when they
-// are asked in another way.
+// Programs that print the state of the system, or files, and do more with other
+// arguments.
 //
-// Some take a host's name and ask a server for its address, who learns of what
-// the name is made.
+// Some look up the address of a host name at a server, which can leak data in
+// the name.
 func init() {
 	for name, prints := range map[string]func(*call) bool{
 		"lsof": lsof, "getent": getent, "ip": ipShows, "tput": tput, "zgrep": zgrep, "less": pages, "more": pages, "bat": batPrints,
@@ -33,7 +33,7 @@ func asksHost(text string) bool {
 	return has && !isAddress(strings.Split(host, ":")[0]) && !strings.HasPrefix(host, "[")
 }
 
-// getent asks for hosts, and their like, but not for this one.
+// getent looks up hosts and networks at a server, but not this host itself.
 func getent(c *call) bool {
 	for i, w := range c.words[1:] {
 		switch {
@@ -46,7 +46,7 @@ func getent(c *call) bool {
 	return true
 }
 
-// isAddress matches what is an address or a port, which needs no server.
+// isAddress matches an address or a port, which needs no lookup.
 func isAddress(text string) bool {
 	return strings.HasPrefix(text, ":") || strings.Trim(text, "0123456789.:/*[]") == ""
 }
@@ -54,8 +54,8 @@ func isAddress(text string) bool {
 const ssWords = `state exclude excl dst src dport sport = == != eq ne neq ge geq le leq gt lt >= <= > < ( ) and or not ! & && | || autobound
 	established syn-sent syn-recv fin-wait-1 fin-wait-2 time-wait closed close-wait last-ack listening listen closing connected synchronized bucket big all`
 
-// asksNobody reports whether ss filters by addresses only.
-func (c *call) asksNobody(words []word) bool {
+// asksNoHost reports whether ss filters by addresses only.
+func (c *call) asksNoHost(words []word) bool {
 	return !slices.ContainsFunc(words, func(w word) bool {
 		return !w.static && !w.number || slices.ContainsFunc(strings.Fields(strings.NewReplacer("(", " ", ")", " ", "=", " ", "!", " ").Replace(w.text)), func(text string) bool {
 			return !isAddress(text) && !slices.Contains(strings.Fields(ssWords), text)
@@ -63,8 +63,8 @@ func (c *call) asksNobody(words []word) bool {
 	})
 }
 
-// lsof reads its options in a way of its own: values are optional, and some
-// begin with a plus. -D writes a cache, -A, -k and -m name files of the kernel.
+// lsof has its own option syntax: values are optional, and some options
+// begin with a plus. -D writes a cache; -A, -k and -m name kernel files.
 func lsof(c *call) bool {
 	for i, w := range c.words[1:] {
 		switch {
@@ -82,7 +82,7 @@ func lsof(c *call) bool {
 			letters := strings.TrimLeft(w.text[1:], "abClnNOPRtUvVwXhE?")
 			switch {
 			case letters == "" || strings.IndexByte("cdipu", letters[0]) >= 0:
-			case strings.IndexByte("FgKLorsSTxZ", letters[0]) < 0 || strings.ContainsAny(letters, "DAkm"): // no value of theirs, but letters
+			case strings.IndexByte("FgKLorsSTxZ", letters[0]) < 0 || strings.ContainsAny(letters, "DAkm"): // letters of options without a value
 				return false
 			}
 		}
@@ -92,7 +92,7 @@ func lsof(c *call) bool {
 
 var ipOptions = newGrammar("@single @ordered 4 6 0 s stats statistics d details o oneline br brief c color? j json p pretty f: family: h human iec t timestamp r resolve N Numeric V Version")
 
-// ipShows knows `ip addr`, `ip -br link show eth0` and their like. Other words
+// ipShows accepts `ip addr`, `ip -br link show eth0` and similar. Other words
 // change the network, or run programs in another namespace.
 func ipShows(c *call) bool {
 	words := c.parse(c.words[1:], ipOptions).operands
@@ -107,7 +107,7 @@ func ipShows(c *call) bool {
 	case len(words) == 1:
 		return true
 	}
-	// `ip link s` is set, by its order of names.
+	// ip reads `ip link s` as set, the first name in its table.
 	return slices.Contains(strings.Fields("sh show ls list"), words[1].text) && !slices.ContainsFunc(words[2:], func(w word) bool {
 		return slices.Contains([]string{"", "t", "ty", "typ", "type"}, w.text) // type loads a library of that name
 	})
@@ -122,21 +122,21 @@ func tput(c *call) bool {
 	return slices.Contains(harmless, c.words[1].text) && !slices.ContainsFunc(c.words[2:], func(w word) bool { return !w.number && !isDigits(w.text) })
 }
 
-// zgrep is a script. Before gzip 1.12 a file's name could make it write (CVE-2022-1271).
+// zgrep is a script. Before gzip 1.12 a file's name could make it write files (CVE-2022-1271).
 func zgrep(c *call) bool {
 	return !slices.ContainsFunc(c.words[1:], func(w word) bool { return !w.static || strings.ContainsAny(w.text, "\n|&;") })
 }
 
 var pageOptions = newGrammar("e E F,quit-if-one-screen i I M N,LINE-NUMBERS n,line-numbers q,quiet r,raw-control-chars R,RAW-CONTROL-CHARS s,squeeze-blank-lines S,chop-long-lines X,no-init d f c p u @numbers")
 
-// pages knows less and more whose output goes to a pipe, where they read no
-// keys and copy. On a terminal "!id" typed into them runs id.
+// pages allows less and more with output to a pipe, where they read no
+// keys and only copy. On a terminal, typing "!id" runs id.
 func pages(c *call) bool {
 	words := c.parse(c.words[1:], pageOptions).operands
-	return c.piped && !slices.ContainsFunc(words, func(w word) bool { return strings.HasPrefix(w.text, "+") || !w.static && !w.undashed && !w.path })
+	return c.piped && !slices.ContainsFunc(words, func(w word) bool { return strings.HasPrefix(w.text, "+") || !w.static && !w.noDash && !w.path })
 }
 
-// batPrints: bat pages only on a terminal.
+// batPrints: bat starts a pager only on a terminal.
 var batOptions = newGrammar("n,number p,plain l,language: r,line-range: A,show-all color: decorations: style: theme: wrap: H,highlight-line: paging: P h,help V,version")
 
 func batPrints(c *call) bool {
@@ -145,7 +145,7 @@ func batPrints(c *call) bool {
 	return c.piped || len(p.options) > 0 && never(p.options[len(p.options)-1])
 }
 
-// pipedOut reports whether a command's output surely goes where its pipe does.
+// pipedOut reports whether a command's output certainly goes into its pipe.
 func pipedOut(redirs []*syntax.Redirect) bool {
 	return !slices.ContainsFunc(redirs, func(r *syntax.Redirect) bool {
 		return (r.N == nil || r.N.Value != "2") && r.Op != syntax.RdrIn && r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc && r.Op != syntax.WordHdoc

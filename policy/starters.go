@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// starters are programs that start what follows their options, which are not
-// known here: where there are any, each word after them may be the program.
-// With them are the operands that come before it.
+// starters are programs that start what follows their options. The options are not
+// known here: if there are any, each word after them may be the program.
+// The keys are the number of operands before it.
 var starters = map[int]string{
 	0: `linux32 linux64 uname26 i386 i486 i586 i686 athlon x86_64 aarch64 arm armv6l armv7l armv8l ppc ppc32 ppc64 ppc64le s390 s390x sparc sparc32 sparc64 mips mips64 parisc ia64 alpha riscv64
 		pkexec chronic ifne eatmydata nocache numactl systemd-inhibit systemd-run systemd-cat systemd-nspawn firejail bwrap proot fakeroot fakechroot fakeroot-ng pseudo
@@ -18,7 +18,7 @@ var starters = map[int]string{
 	1: "perf rr envdir envuidgid setlock s6-setuidgid s6-envdir s6-envuidgid s6-setlock runcon sg machinectl pidproxy",
 }
 
-// lineStarters have a shell run each of their operands.
+// lineStarters run each of their operands in a shell.
 const lineStarters = "hyperfine mispipe pee concurrently"
 
 func init() {
@@ -35,7 +35,7 @@ func init() {
 	}
 }
 
-// programRow is the row of a program: by its name, or as one of a family.
+// programRow is the row of a program: by its name, or by its family of names.
 func programRow(name string) func(*call) {
 	base := path.Base(name)
 	switch {
@@ -48,7 +48,7 @@ func programRow(name string) func(*call) {
 	return nil
 }
 
-// runLater judges the command after some operands. Which word it begins with
+// runLater judges the command after some operands. Its first word
 // depends on the options before it.
 func (c *call) runLater(skip int, words []word) {
 	options := false
@@ -75,7 +75,7 @@ func (c *call) runLater(skip int, words []word) {
 	}
 }
 
-// runAny judges each word as the start of a command, and one with a space as a
+// runAny judges each word as the start of a command, and a word with a space as a
 // line for a shell.
 func (c *call) runAny(words []word) {
 	for i, w := range words {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// readCommands are the commands of build tools and package managers that print
-// what there is, with the options that change no more than that. Others of
-// their commands and options run, write or ask a server. What they keep for
-// themselves (go's build cache, npm's log) is theirs, as git's index is.
+// readCommands are the commands of build tools and package managers that only print,
+// with the options that do not change that. Their other
+// commands and options run, write or contact a server. Files that they keep for
+// themselves (go's build cache, npm's log) are allowed, as git's index is.
 var readCommands = map[string]map[string]*grammar{}
 
-// Sources: go 1.26, npm 10, pip 23 and apt 2.6, each command's help looked
-// through. go list -mod=mod writes go.mod, go env -w its settings, go vet
+// Sources: the help of each command of go 1.26, npm 10, pip 23 and apt 2.6.
+// go list -mod=mod writes go.mod, go env -w its settings, go vet
 // -vettool and -toolexec run programs, npm --prefix and --userconfig read
-// another's settings, pip --log writes, pip --python runs, apt -o and -c set
+// another's settings, pip --log writes, pip --python runs, and apt -o and -c set
 // what runs.
 func init() {
 	for _, row := range []struct{ program, commands, spec string }{
@@ -56,7 +56,7 @@ func init() {
 	}
 }
 
-// readCommand judges the words of a command that only prints, and is false for
+// readCommand judges the words of a command that only prints, and returns false for
 // others.
 func (c *call) readCommand(commands map[string]*grammar) bool {
 	for n := 1; n <= 2 && n < len(c.words) && c.words[n].static; n++ {
@@ -71,7 +71,7 @@ func (c *call) readCommand(commands map[string]*grammar) bool {
 	return false
 }
 
-// readCommandNames are rules' commands for all of them.
+// readCommandNames lists all of them for a rule's Commands.
 func readCommandNames() (names []string) {
 	for program, commands := range readCommands {
 		for command := range commands {

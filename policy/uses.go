@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// use is what a program would do besides its work.
+// use is a side effect of a program.
 type use struct {
 	kind  useKind
 	what  string
 	at    Span
 	file  word
-	named int // a rule that names so many words means just this; 0 is never
+	named int // a rule that names that many words allows exactly this; 0 means none does
 }
 
 type useKind uint8
 
 const (
-	useUnknown useKind = iota // what it does depends on a word that is not known
+	useUnknown useKind = iota // its effect depends on an unknown word
 	useRuns                   // runs something that cannot be judged
 	useWrites                 // writes the file
 )
@@ -28,18 +28,18 @@ var harmlessEnv = []string{
 	"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "CI",
 }
 
-// harmlessValues are what variables that otherwise matter may be set to.
+// harmlessValues are values that are harmless for variables that otherwise matter.
 var harmlessValues = map[string]string{
 	"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "TERM": "dumb", "DEBIAN_FRONTEND": "noninteractive",
 }
 
 // maySet reports whether the variable may be set for commands: for any, or for
-// those that the rule is on.
+// those that the rule matches.
 func (p *CommandPolicy) maySet(name string, rule *ruleMatch) bool {
 	return slices.Contains(harmlessEnv, name) || Rules{Env: p.rules.Env}.AllowEnv(name) || rule != nil && Rules{Env: rule.Env}.AllowEnv(name)
 }
 
-// changesCommands reports whether the variable may change what commands are.
+// changesCommands reports whether the variable may change which program a name means.
 func changesCommands(name string) bool { return isDangerous(name) || matchAny(shellVariables, name) }
 
 func (c *call) askEnv(m *ruleMatch, v *CommandVerdict) {
@@ -61,11 +61,11 @@ func (c *call) askEnv(m *ruleMatch, v *CommandVerdict) {
 	}
 }
 
-// vague says what is not known of a program that the default asks about: who
-// approves it for longer must know which it is, and what it runs. A rule allows
-// neither by itself. What a rule on reading leaves to the default is never
-// approved for longer: the next may write elsewhere.
-func (c *call) vague(m *ruleMatch) {
+// noteUnknown records what is unknown of a program that the default asks about:
+// a person who approves it for longer must know which program it is and what it runs.
+// A rule allows neither by itself. What a read rule leaves to the default is never
+// approved for longer: the next such command may write elsewhere.
+func (c *call) noteUnknown(m *ruleMatch) {
 	for _, name := range c.env {
 		if changesCommands(name) && !c.s.j.policy.maySet(name, nil) {
 			c.s.j.unknown = append(c.s.j.unknown, Unknown{What: fmt.Sprintf("what %s is where %s is set", quoteShort(c.words[0].text), quoteShort(name)), Span: c.span()})
@@ -78,13 +78,13 @@ func (c *call) vague(m *ruleMatch) {
 	}
 }
 
-// askUse decides on one use under the rule, or the default.
+// askUse decides on one use by the rule, or by the default.
 func (c *call) askUse(m *ruleMatch, u use, base Decision) (Decision, string) {
 	p := c.s.j.policy
 	program := quoteShort(c.words[0].text)
 	if m == nil {
 		switch {
-		case u.kind == useUnknown: // no more than what "runs" could be
+		case u.kind == useUnknown: // nothing worse than what "runs" allows
 			return p.rules.Default, "known only when it runs: " + u.what
 		case u.kind == useWrites && c.s.mayWrite(c.in, u.file, nil):
 			return base, ""
@@ -115,19 +115,19 @@ func (c *call) askUse(m *ruleMatch, u use, base Decision) (Decision, string) {
 	return d, fmt.Sprintf("%s %s, which rule %q does not allow (add %s)", program, u.what, m.Name, add)
 }
 
-// leavesToAsk reports whether the rule is on nothing but reading, so that a person
-// is asked about the rest, as about what no rule is on.
+// leavesToAsk reports whether the rule allows only reading, so that a person
+// is asked about everything else, as where no rule matches.
 func (m *ruleMatch) leavesToAsk(p *CommandPolicy) bool {
 	return m != nil && m.Decision == Allow && slices.Contains(m.Allow, Reads) && p.rules.Default == Ask
 }
 
-// What rows say of a call.
+// What the rows record about a call.
 
 func (c *call) unknown(what string, at word) {
 	c.uses = append(c.uses, use{kind: useUnknown, what: what, at: c.s.span(at.start, at.end)})
 }
 
-// opaque says that something runs which cannot be judged.
+// opaque records that something runs which cannot be judged.
 func (c *call) opaque(what string, at word, named int) {
 	c.uses = append(c.uses, use{kind: useRuns, what: what, at: c.s.span(at.start, at.end), named: named})
 }
@@ -136,7 +136,7 @@ func (c *call) write(file word, named int) {
 	c.uses = append(c.uses, use{kind: useWrites, what: "writes " + file.show(), at: c.s.span(file.start, file.end), file: file, named: named})
 }
 
-// writeSomewhere is a write to a file that the words do not name.
+// writeSomewhere is a write to a file that the arguments do not name.
 func (c *call) writeSomewhere(what string, at word, named int) {
 	c.uses = append(c.uses, use{kind: useWrites, what: what, at: c.s.span(at.start, at.end), file: word{start: at.start, end: at.end}, named: named})
 }

@@ -7,18 +7,18 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// variables is what the script makes of its variables, wherever it does.
+// variables is what the script assigns to its variables, anywhere in it.
 type variables struct {
-	number   map[string]bool     // assigned, and only ever numbers
-	tame     map[string]bool     // assigned, and only ever text without brackets
-	away     map[string]bool     // assigned, and never the name of a connection, nor the start of one
-	undashed map[string]bool     // assigned, and only ever what starts with no dash
-	sure     map[string][][2]int // where it surely is, from and to
-	any      bool                // something may assign to any of them
-	ranges   bool                // the shell makes numbers of {1..9}, which it does in no assignment
+	number     map[string]bool     // assigned, and always numbers
+	noBracket  map[string]bool     // assigned, and always text without brackets
+	notConn    map[string]bool     // assigned, and never the name of a connection, nor the start of one
+	noDash     map[string]bool     // assigned, and never starting with a dash
+	assignedIn map[string][][2]int // the offsets from and to between which it is certainly set
+	any        bool                // something may assign to any of them
+	ranges     bool                // the shell expands {1..9} to numbers, but not in assignments
 }
 
-// numberVariables are numbers unless the script makes them something else.
+// numberVariables are numbers unless the script assigns something else.
 var numberVariables = map[string]bool{
 	"#": true, "?": true, "$": true, "!": true, "RANDOM": true, "SECONDS": true, "LINENO": true, "EPOCHSECONDS": true, "BASHPID": true,
 }
@@ -29,22 +29,22 @@ func (s *script) isNumber(name string) bool {
 	return !v.any && (number || !assigned && numberVariables[name]) || !isName(name) && numberVariables[name]
 }
 
-func (s *script) isTame(name string) bool {
+func (s *script) hasNoBracket(name string) bool {
 	v := s.variables()
-	return !v.any && v.tame[name]
+	return !v.any && v.noBracket[name]
 }
 
-// variables gathers them when they are first asked for. In a script within a
+// variables collects them at the first call. In a script within a
 // script they may come from outside.
 func (s *script) variables() *variables {
 	if s.vars != nil {
 		return s.vars
 	}
-	v := &variables{number: map[string]bool{}, tame: map[string]bool{}, away: map[string]bool{}, undashed: map[string]bool{}, sure: map[string][][2]int{}, any: s.nested > 0 || s.file == nil, ranges: s.lang == langBash}
+	v := &variables{number: map[string]bool{}, noBracket: map[string]bool{}, notConn: map[string]bool{}, noDash: map[string]bool{}, assignedIn: map[string][][2]int{}, any: s.nested > 0 || s.file == nil, ranges: s.lang == langBash}
 	s.vars = v
 	if !v.any {
 		for _, stmt := range s.file.Stmts {
-			v.surely(stmt, len(s.text))
+			v.noteAssigned(stmt, len(s.text))
 		}
 		syntax.Walk(s.file, func(n syntax.Node) bool { v.visit(n); return true })
 	}
@@ -56,25 +56,25 @@ func (v *variables) visit(n syntax.Node) {
 	case *syntax.Assign:
 		if n.Name != nil && !n.Naked {
 			plain := n.Index == nil && n.Array == nil && !n.Append
-			v.set(n.Name.Value, plain && isNumeric(n.Value), plain && isTameText(n.Value), plain && isAway(n.Value), plain && isUndashed(n.Value, false))
+			v.set(n.Name.Value, plain && isNumeric(n.Value), plain && isBracketFree(n.Value), plain && valueNotConn(n.Value), plain && startsWithoutDash(n.Value, false))
 		}
 	case *syntax.ForClause:
 		if loop, ok := n.Loop.(*syntax.WordIter); ok {
 			some := len(loop.Items) > 0
-			number, tame, away, undashed := some, some, some, some
+			number, noBracket, notConn, noDash := some, some, some, some
 			for _, item := range loop.Items {
-				number, tame, away, undashed = number && (isNumeric(item) || v.ranges && isRange(item.Lit())), tame && isTameText(item), away && isAway(item), undashed && isUndashed(item, true)
+				number, noBracket, notConn, noDash = number && (isNumeric(item) || v.ranges && isRange(item.Lit())), noBracket && isBracketFree(item), notConn && valueNotConn(item), noDash && startsWithoutDash(item, true)
 			}
-			v.set(loop.Name.Value, number, tame, away, undashed)
-			v.sure[loop.Name.Value] = append(v.sure[loop.Name.Value], [2]int{int(n.DoPos.Offset()), int(n.DonePos.Offset())})
+			v.set(loop.Name.Value, number, noBracket, notConn, noDash)
+			v.assignedIn[loop.Name.Value] = append(v.assignedIn[loop.Name.Value], [2]int{int(n.DoPos.Offset()), int(n.DonePos.Offset())})
 		}
 	case *syntax.ParamExp:
 		if n.Exp != nil && n.Param != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) {
-			v.set(n.Param.Value, isNumeric(n.Exp.Word), isTameText(n.Exp.Word), isAway(n.Exp.Word), false)
+			v.set(n.Param.Value, isNumeric(n.Exp.Word), isBracketFree(n.Exp.Word), valueNotConn(n.Exp.Word), false)
 		}
 	case *syntax.BinaryArithm:
 		if name, ok := n.X.(*syntax.Word); ok && assigns(n.Op) {
-			v.set(name.Lit(), true, true, true, false) // the sum is a number, or nothing
+			v.set(name.Lit(), true, true, true, false) // the result is a number, or empty
 		}
 	case *syntax.UnaryArithm:
 		if name, ok := n.X.(*syntax.Word); ok && (n.Op == syntax.Inc || n.Op == syntax.Dec) {
@@ -87,26 +87,26 @@ func (v *variables) visit(n syntax.Node) {
 	}
 }
 
-// shellSets are variables that bash sets by itself: the last word of the command
-// before, and what read reads where it names no variable.
+// shellSets are variables that bash itself sets: the last word of the previous
+// command, and the variable of a read without a name.
 var shellSets = []string{"_", "REPLY"}
 
-func (v *variables) set(name string, number, tame, away, undashed bool) {
+func (v *variables) set(name string, number, noBracket, notConn, noDash bool) {
 	if slices.Contains(shellSets, name) {
-		number, tame, away, undashed = false, false, false, false
+		number, noBracket, notConn, noDash = false, false, false, false
 	}
 	before, assigned := v.number[name]
 	v.number[name] = number && (before || !assigned)
-	before, assigned = v.tame[name]
-	v.tame[name] = tame && (before || !assigned)
-	before, assigned = v.away[name]
-	v.away[name] = away && (before || !assigned)
-	before, assigned = v.undashed[name]
-	v.undashed[name] = undashed && (before || !assigned)
+	before, assigned = v.noBracket[name]
+	v.noBracket[name] = noBracket && (before || !assigned)
+	before, assigned = v.notConn[name]
+	v.notConn[name] = notConn && (before || !assigned)
+	before, assigned = v.noDash[name]
+	v.noDash[name] = noDash && (before || !assigned)
 }
 
-// call sees commands that assign. Of read the names are known, if they are
-// plain; of others nothing is.
+// call handles commands that assign. The names of read are known, if they are
+// plain; those of other commands are not.
 func (v *variables) call(n *syntax.CallExpr) {
 	if len(n.Args) == 0 {
 		return
@@ -163,7 +163,7 @@ func hasOptions(d *syntax.DeclClause) bool {
 	return false
 }
 
-// isNumeric reports whether the word is a number whenever it is expanded.
+// isNumeric reports whether the word always expands to a number.
 func isNumeric(w *syntax.Word) bool {
 	if w == nil || len(w.Parts) != 1 {
 		return false
@@ -185,13 +185,13 @@ func isNumeric(w *syntax.Word) bool {
 	return false
 }
 
-// isRange knows {1..10}.
+// isRange matches {1..10}.
 func isRange(text string) bool {
 	from, to, ok := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(text, "{"), "}"), "..")
 	return ok && isDigits(from) && isDigits(to)
 }
 
-func isTameText(w *syntax.Word) bool {
+func isBracketFree(w *syntax.Word) bool {
 	if w == nil || isNumeric(w) {
 		return true
 	}
@@ -206,7 +206,7 @@ func isTameText(w *syntax.Word) bool {
 				return false
 			}
 		case *syntax.DblQuoted:
-			if !isTameText(&syntax.Word{Parts: part.Parts}) {
+			if !isBracketFree(&syntax.Word{Parts: part.Parts}) {
 				return false
 			}
 		default:
@@ -216,16 +216,16 @@ func isTameText(w *syntax.Word) bool {
 	return true
 }
 
-// printsOnly reports whether none of the redirections adds to what is printed, as
-// 2>&1 adds the program's complaints.
+// printsOnly reports whether none of the redirections adds to the output, as
+// 2>&1 adds error messages.
 func printsOnly(redirs []*syntax.Redirect) bool {
 	return !slices.ContainsFunc(redirs, func(r *syntax.Redirect) bool {
 		return r.Op != syntax.RdrIn && r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc && r.Op != syntax.WordHdoc && (r.N == nil || r.N.Value != "2" || r.Word.Lit() != "/dev/null")
 	})
 }
 
-// numericOutput knows the few substitutions that print a number whatever the
-// world is like.
+// numericOutput lists the few substitutions that always print a
+// number.
 func numericOutput(c *syntax.CmdSubst) bool {
 	if len(c.Stmts) != 1 {
 		return false

@@ -2,8 +2,8 @@ package policy
 
 import "testing"
 
-// Arithmetic is fine on variables that are numbers whatever the run does:
-// bash evaluates what others hold.
+// Arithmetic is safe on variables that are always numbers:
+// bash evaluates the values of others.
 func TestNumbersAreKnown(t *testing.T) {
 	p := compile(t, CommandRules{Shell: ShellBash, Env: []string{"x", "y"}, Rules: []CommandRule{rule("r", Allow, "echo|printf|date|wc|nproc|cat|tool")}})
 	const sum = "; echo $((x+1))"
@@ -11,8 +11,8 @@ func TestNumbersAreKnown(t *testing.T) {
 		"x=1": Allow, "x=-1": Allow, "x='12'": Allow, "x=\"12\"": Allow, "x=$((1+2))": Allow, "x=$#": Allow, "x=${#y}": Allow, "x=$(wc -l < f)": Allow, "x=$(cat f | wc -l)": Allow, "x=$(date +%s)": Allow, "x=$(nproc)": Allow,
 		"x=a": Deny, "x=$y": Deny, "x=$(cat f)": Deny, "x=$(wc f)": Deny, "x=1a": Deny, "x=1; x=$y": Deny, "x=1; x=2": Allow, "x=1; x+=2": Deny, "x=$'1'": Allow, "true": Deny, "x=$(wc -l; cat f)": Deny, "x=$(y=1 wc -l)": Deny,
 		"x=1; ((x++))": Allow, "x=1; ((x+=2))": Allow, "for x in 1 2 3; do :; done": Allow, "for x in {1..9}; do :; done": Allow, "for x in 1 a; do :; done": Deny, "for x; do :; done": Deny, ": ${x:=1}": Allow, ": ${x:=$y}": Deny,
-		// Builtins that assign: what they name is no number any more, and where
-		// they may name anything, nothing is.
+		// Builtins that assign: a variable that they name is no longer a number; if
+		// they may name any, none is.
 		"x=1; read x": Deny, "x=1; read -r y": Allow, "x=1; read -r y z": Allow, "x=1; read \"$y\"": Deny, "x=1; read": Allow,
 		"export x=1": Allow, "export x=a": Deny, "x=1; export x": Allow, "x=1; export y=2 x=$z": Deny, "readonly x=1": Allow, "readonly x=$y": Deny, "local x=1": Allow, "x=1; export -p": Deny, "x=1; \\export y=1": Deny,
 		"x=1; declare y=1": Deny, "x=1; typeset -i x": Deny, "x=1; eval y=2": Deny, "x=1; . ./f": Deny, "x=1; let x=2": Allow, "x=1; mapfile x": Deny, "x=1; getopts ab x": Deny, "x=1; getopts ab y": Deny, "x=1; command read x": Deny, "x=1; wait": Deny, "x=1; trap : EXIT": Deny,
@@ -25,9 +25,9 @@ func TestNumbersAreKnown(t *testing.T) {
 	}
 }
 
-// Words that may hold no bracket are no subscripts, which test would evaluate.
-// export and its like are commands to POSIX, and clauses to bash.
-func TestTameText(t *testing.T) {
+// Words without brackets are no subscripts, which test would evaluate.
+// export and similar words are commands in POSIX, and clauses in bash.
+func TestTextWithoutBrackets(t *testing.T) {
 	for _, shell := range []string{ShellPOSIX, ShellBash} {
 		p := compile(t, CommandRules{Shell: shell, Env: []string{"x", "y"}, Rules: []CommandRule{rule("r", Allow, "echo|cat")}})
 		for script, want := range map[string]Decision{

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// versionWords are the words with which a program prints its version, or its
-// options, and does nothing else, where nothing follows. They are each program's
-// own: with `ruby -v x` and `perl -v x` more is done. Left out are programs that
-// run what the working directory holds before they look at the word: yarn, pnpm,
+// versionWords are the words with which a program only prints its version or its
+// options, if nothing follows them. They differ between
+// programs: `ruby -v x` and `perl -v x` do more. Excluded are programs that
+// run code of the working directory before they look at the word: yarn, pnpm,
 // mvn, gradle, pytest, tox, flake8.
 var versionWords = map[string][]string{}
 
@@ -59,7 +59,7 @@ func init() {
 	}
 }
 
-// versionCommands are rules' commands for all of them.
+// versionCommands lists all of them for a rule's Commands.
 func versionCommands() (commands []string) {
 	for name, words := range versionWords {
 		for _, word := range words {
@@ -70,9 +70,9 @@ func versionCommands() (commands []string) {
 	return commands
 }
 
-// tellsVersion reports whether the words do nothing but that. Where they begin
-// so, what follows may be run all the same.
-func (c *call) tellsVersion() bool {
+// onlyPrintsVersion reports whether the words only do that. If more words
+// follow, they may still be run.
+func (c *call) onlyPrintsVersion() bool {
 	phrases := versionWords[c.words[0].text]
 	if len(phrases) == 0 || len(c.words) == 1 {
 		return false
@@ -81,7 +81,7 @@ func (c *call) tellsVersion() bool {
 	for _, w := range c.words[1:] {
 		words = append(words, w.text)
 		if !w.static {
-			words = append(words, "") // which no phrase has
+			words = append(words, "") // which is in no phrase
 		}
 	}
 	begins := func(phrase string) bool { return strings.HasPrefix(phrase+"@", words[0]+"@") }

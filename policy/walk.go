@@ -7,8 +7,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// stmts judges a list. Functions declared at the top are known from there on.
-func (s *script) stmts(list []*syntax.Stmt, in where, top bool) where {
+// stmts judges a list. Functions declared at the top level are known from there on.
+func (s *script) stmts(list []*syntax.Stmt, in dirSet, top bool) dirSet {
 	for _, stmt := range list {
 		if f, ok := stmt.Cmd.(*syntax.FuncDecl); ok && top && !stmt.Background && !stmt.Negated && f.Name != nil && hasOwnBody(f) {
 			s.functions[f.Name.Value] = true
@@ -19,24 +19,24 @@ func (s *script) stmts(list []*syntax.Stmt, in where, top bool) where {
 	return in
 }
 
-// hasOwnBody reports whether the function is declared in this shell: of
-// `f() { ls; } | cat` the parser makes a body with a pipe, where shells make a
-// pipe with a declaration, which is lost with its end.
+// hasOwnBody reports whether the function is declared in this shell. For
+// `f() { ls; } | cat` the parser returns a body with a pipe, but shells run a
+// pipe with a declaration, which is lost when the pipe ends.
 func hasOwnBody(f *syntax.FuncDecl) bool {
 	_, block := f.Body.Cmd.(*syntax.Block)
 	_, subshell := f.Body.Cmd.(*syntax.Subshell)
 	return (block || subshell) && !f.Body.Background && !f.Body.Negated
 }
 
-// stmt judges a statement that starts in one of the directories, and tells
-// where the shell is afterwards if it succeeded and if it failed.
-func (s *script) stmt(stmt *syntax.Stmt, in where) (ok, fail where) {
+// stmt judges a statement that starts in one of the directories, and returns
+// the shell's directories afterwards if it succeeded and if it failed.
+func (s *script) stmt(stmt *syntax.Stmt, in dirSet) (ok, fail dirSet) {
 	if !s.enter(stmt) {
-		return lostWhere, lostWhere
+		return unknownDirs, unknownDirs
 	}
 	defer s.leave()
 	if s.lost {
-		in = lostWhere
+		in = unknownDirs
 	}
 	if stmt.Coprocess || stmt.Disown {
 		s.deny("an operator that POSIX sh does not have", s.spanOf(stmt))
@@ -56,9 +56,9 @@ func (s *script) stmt(stmt *syntax.Stmt, in where) (ok, fail where) {
 	return ok, fail
 }
 
-// compound judges what is not a simple command. An unknown kind of node is
-// denied, since a later version of the parser may have more.
-func (s *script) compound(cmd syntax.Command, in where) (ok, fail where) {
+// compound judges everything but simple commands. An unknown kind of node is
+// denied, since a later version of the parser may add some.
+func (s *script) compound(cmd syntax.Command, in dirSet) (ok, fail dirSet) {
 	switch cmd := cmd.(type) {
 	case nil:
 	case *syntax.Subshell:
@@ -78,9 +78,9 @@ func (s *script) compound(cmd syntax.Command, in where) (ok, fail where) {
 	case *syntax.CaseClause:
 		in = s.caseClause(cmd, in)
 	case *syntax.FuncDecl:
-		s.lost = true // it may hold a cd, and be called from anywhere
+		s.lost = true // it may contain a cd, and be called from anywhere
 		s.function(cmd)
-		return lostWhere, lostWhere
+		return unknownDirs, unknownDirs
 	default:
 		return s.bashOnly(cmd, in)
 	}
@@ -88,8 +88,8 @@ func (s *script) compound(cmd syntax.Command, in where) (ok, fail where) {
 }
 
 // bashOnly judges the commands that only bash has.
-func (s *script) bashOnly(cmd syntax.Command, in where) (ok, fail where) {
-	if decl, isDecl := cmd.(*syntax.DeclClause); isDecl { // export in bash's eyes
+func (s *script) bashOnly(cmd syntax.Command, in dirSet) (ok, fail dirSet) {
+	if decl, isDecl := cmd.(*syntax.DeclClause); isDecl { // export, as bash parses it
 		s.declare(decl)
 		return in, in
 	}
@@ -126,8 +126,8 @@ func (s *script) bashOnly(cmd syntax.Command, in where) (ok, fail where) {
 	return in, in
 }
 
-// needBash denies what other shells read differently. Otherwise a shell that
-// has some of bash, such as busybox, could see commands that neither the POSIX
+// needBash denies what other shells read differently. Otherwise a shell with
+// part of bash's syntax, such as busybox, could see commands that neither the POSIX
 // nor the bash reading has: `[[ a && id ]]` behind a $'\”.
 func (s *script) needBash(n syntax.Node) {
 	if !s.onlyBash {
@@ -135,7 +135,7 @@ func (s *script) needBash(n syntax.Node) {
 	}
 }
 
-func (s *script) binary(cmd *syntax.BinaryCmd, in where) (ok, fail where) {
+func (s *script) binary(cmd *syntax.BinaryCmd, in dirSet) (ok, fail dirSet) {
 	switch cmd.Op {
 	case syntax.AndStmt:
 		ok, fail = s.stmt(cmd.X, in)
@@ -154,9 +154,9 @@ func (s *script) binary(cmd *syntax.BinaryCmd, in where) (ok, fail where) {
 	return in, in
 }
 
-// toPipe judges the left of a pipe, which may be one itself. What is within
-// anything else may have its output elsewhere.
-func (s *script) toPipe(stmt *syntax.Stmt, in where) {
+// toPipe judges the left side of a pipe, which may be a pipe itself. The commands of
+// other compounds may have their output elsewhere.
+func (s *script) toPipe(stmt *syntax.Stmt, in dirSet) {
 	left, isBinary := stmt.Cmd.(*syntax.BinaryCmd)
 	switch _, isCall := stmt.Cmd.(*syntax.CallExpr); {
 	case isCall:
@@ -171,8 +171,8 @@ func (s *script) toPipe(stmt *syntax.Stmt, in where) {
 	s.piped = false
 }
 
-func (s *script) ifClause(cmd *syntax.IfClause, in where) where {
-	end := where{}
+func (s *script) ifClause(cmd *syntax.IfClause, in dirSet) dirSet {
+	end := dirSet{}
 	for ; cmd != nil; cmd = cmd.Else {
 		after := s.stmts(cmd.Cond, in, false)
 		end = end.or(s.stmts(cmd.Then, after, false))
@@ -181,7 +181,7 @@ func (s *script) ifClause(cmd *syntax.IfClause, in where) where {
 	return end.or(in)
 }
 
-func (s *script) forClause(cmd *syntax.ForClause, in where) where {
+func (s *script) forClause(cmd *syntax.ForClause, in dirSet) dirSet {
 	if cmd.Select || cmd.Braces {
 		s.needBash(cmd)
 	}
@@ -203,7 +203,7 @@ func (s *script) forClause(cmd *syntax.ForClause, in where) where {
 	return in
 }
 
-func (s *script) caseClause(cmd *syntax.CaseClause, in where) where {
+func (s *script) caseClause(cmd *syntax.CaseClause, in dirSet) dirSet {
 	s.word(cmd.Word)
 	end := in
 	for _, item := range cmd.Items {
@@ -212,15 +212,15 @@ func (s *script) caseClause(cmd *syntax.CaseClause, in where) where {
 		}
 		if item.Op != syntax.Break {
 			s.needBash(item) // falls through to the next
-			end = lostWhere
+			end = unknownDirs
 		}
 		end = end.or(s.stmts(item.Stmts, end, false))
 	}
 	return end
 }
 
-// function judges a body where it is declared. Calls need no rule of their own
-// if the declaration, being in the script's own list, has surely been run.
+// function judges a body at its declaration. Calls need no rule of their own
+// if the declaration has certainly run, since it is in the script's own list.
 func (s *script) function(f *syntax.FuncDecl) {
 	if f.RsrvWord {
 		s.needBash(f)
@@ -233,23 +233,23 @@ func (s *script) function(f *syntax.FuncDecl) {
 	if s.j.policy.named[name] || builtins[name] != nil || programs[name] != nil || !isName(name) {
 		s.hidden(fmt.Sprintf("the function %s replaces the program of that name", name), s.spanOf(f))
 	}
-	s.stmt(f.Body, lostWhere)
+	s.stmt(f.Body, unknownDirs)
 }
 
-// loopIn tells where a loop's body may start: anywhere, if it moves.
-func (s *script) loopIn(in where, lists ...[]*syntax.Stmt) where {
+// loopIn returns where a loop's body may start: anywhere, if it changes directory.
+func (s *script) loopIn(in dirSet, lists ...[]*syntax.Stmt) dirSet {
 	for _, list := range lists {
 		for _, stmt := range list {
-			if moves(stmt) {
-				return lostWhere
+			if changesDir(stmt) {
+				return unknownDirs
 			}
 		}
 	}
 	return in
 }
 
-// moves reports whether the statement may change the shell's own directory.
-func moves(stmt *syntax.Stmt) (yes bool) {
+// changesDir reports whether the statement may change the shell's own directory.
+func changesDir(stmt *syntax.Stmt) (yes bool) {
 	syntax.Walk(stmt, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.Subshell, *syntax.CmdSubst, *syntax.ProcSubst, *syntax.Word:
@@ -257,7 +257,7 @@ func moves(stmt *syntax.Stmt) (yes bool) {
 		case *syntax.CallExpr:
 			if len(n.Args) > 0 {
 				if strings.Contains(n.Args[0].Lit(), "\\") {
-					yes = true // c\d
+					yes = true // such as c\d
 				}
 				switch n.Args[0].Lit() {
 				case "", "cd", "pushd", "popd", "eval", ".", "source", "builtin":

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// programs are what is known of programs, one row each: which of their
+// programs are the known programs, one row each: which of their
 // arguments make them run another program or write a file. A program without a
-// row is allowed by a rule that names it, with all that it does.
+// row is allowed, with all its effects, by a rule that names it.
 var programs = map[string]func(*call){}
 
 // wrapperRow is a program whose operands are a command.
@@ -15,7 +15,7 @@ type wrapperRow struct {
 	name string
 	spec string
 	skip int  // operands before the command
-	does bool // it changes who or where the command is, so it needs a rule too
+	does bool // it changes the user or place of the command, so it needs a rule too
 }
 
 // The grammars stop at the first operand. Sources: the programs' man pages
@@ -61,7 +61,7 @@ func init() {
 			unknown := slices.ContainsFunc(c.uses, func(u use) bool { return u.kind == useUnknown }) // an option, which may take a word
 			c.wrapper = !row.does
 			if p.has("login") {
-				c.in = lostWhere // another's home
+				c.in = unknownDirs // another user's home
 			}
 			if len(operands) > 0 && (operands[0].splits || operands[0].globs) {
 				c.s.hidden("which program "+row.name+" runs", c.span())
@@ -92,15 +92,15 @@ func init() {
 	programs["script"] = scriptCommand
 }
 
-// isCount reports whether the operand is surely what timeout, taskset and chrt
-// take before the command: newer ones of chrt take it for the command if not.
+// isCount reports whether the operand is certainly the one that timeout, taskset and
+// chrt take before the command: newer versions of chrt read others as the command.
 func isCount(w word) bool {
 	return w.number || w.text != "" && (isDigits(w.text[:1]) || w.text[0] == '.')
 }
 
 var setarchOptions = newGrammar("v,verbose R,addr-no-randomize B,32bit h,help V,version @ordered")
 
-// setarch takes its first word for an architecture only if that is no option:
+// setarch reads its first word as an architecture only if it is no option:
 // `setarch -R rm x` runs rm.
 func setarch(c *call) {
 	c.wrapper = true
@@ -137,7 +137,7 @@ func flock(c *call) {
 
 var watchOptions = newGrammar("n,interval: d,differences? b,beep c,color C,no-color e,errexit g,chgexit p,precise q,equexit: r,no-rerun t,no-title w,no-wrap x,exec h,help v,version @ordered")
 
-// watch joins its words and has sh run them, unless an option says not to.
+// watch joins its words and runs them with sh, unless an option says not to.
 func watch(c *call) {
 	p := c.parse(c.words[1:], watchOptions)
 	if len(p.operands) == 0 {
@@ -182,8 +182,8 @@ func chroot(c *call) {
 	}
 }
 
-// parallel makes a shell line of its words and its input, which are unknown. A
-// rule that names it allows that, and a denial of what it names counts.
+// parallel builds a shell line from its words and its input, which is unknown. A
+// rule that names it allows that; a rule that denies the command still counts.
 func parallel(c *call) {
 	c.opaque("runs its words and its input in a shell", c.words[0], 1)
 	if c.s.j.policy.rules.Default > Deny {
@@ -193,7 +193,7 @@ func parallel(c *call) {
 
 var sshOptions = newGrammar("4 6 A a C f G g K k M N n q s T t V v X x Y y B: b: c: D: E:!w e: F:!o I:!o i: J: L: l: m: O: o:!o p: Q: R: S:!o W: w: @ordered")
 
-// ssh has the other end's shell run its words.
+// ssh runs its words in a shell on the other host.
 func ssh(c *call) {
 	p := c.parse(c.words[1:], sshOptions)
 	if len(p.operands) > 1 {
@@ -205,7 +205,7 @@ func ssh(c *call) {
 var suOptions = newGrammar("c,command:!X session-command:!X l,login m,p,preserve-environment s,shell:!o g,group: G,supp-group: P,pty w,whitelist-environment: f,fast")
 
 func su(c *call) {
-	c.in = lostWhere // with -l another's home, wherever that stands
+	c.in = unknownDirs // with -l another user's home, in any position
 	p := c.parse(c.words[1:], suOptions)
 	if !p.has("command") {
 		c.opaque("runs a shell", c.words[0], 1)

@@ -9,7 +9,7 @@ import (
 
 var shellOptions = newGrammar("c l,login e u x v f h m n p r B C E T b t norc noprofile posix restricted verbose version help o: O: i!o s!o rcfile:!o init-file:!o @ordered")
 
-// shell judges the script of sh -c. Without one it runs a file, or its input.
+// shell judges the script of sh -c. Without one sh runs a file, or its input.
 func shell(c *call) {
 	p := c.parse(c.words[1:], shellOptions)
 	if p.has("c") && len(p.operands) > 0 {
@@ -24,8 +24,8 @@ func shell(c *call) {
 	c.opaque("runs a script from a file or its input", c.words[0], 1)
 }
 
-// unwrapped takes off the one `sh -c '…'` or `bash -lc "…"` that agents send
-// around everything.
+// unwrapped removes the one `sh -c '…'` or `bash -lc "…"` that agents wrap
+// around every script.
 func (s *script) unwrapped() *script {
 	if !s.outer || len(s.file.Stmts) != 1 {
 		return nil

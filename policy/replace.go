@@ -7,35 +7,35 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Some of bash's syntax is either read by a shell as bash does, or ends the
-// script there as an error: dash and busybox know no other meaning of `<(…)`,
-// `<<<`, `a=(…)`, `${x//a/b}`, `for ((…))` and `|&`. A script for sh may hold
-// these. So that it is read as POSIX as well, something plain of the same length
-// stands in for each, and what was within is judged by itself.
+// A shell reads some of bash's syntax as bash does, or ends the
+// script there with an error: dash and busybox have no other meaning for `<(…)`,
+// `<<<`, `a=(…)`, `${x//a/b}`, `for ((…))` and `|&`. A script for sh may use
+// these. To parse it as POSIX as well, each is replaced by plain text of the same
+// length, and the script that it contained is judged by itself.
 
-// maxStandIns bounds them, for each is parsed again.
-const maxStandIns = 100
+// maxReplacements bounds them, since the script in each is parsed again.
+const maxReplacements = 100
 
-// standIn replaces text[from:to], and may hold a script of its own.
-type standIn struct {
+// replacement replaces text[from:to], which may contain a script.
+type replacement struct {
 	from, to int
 	text     string // as long as what it replaces
 	within   string // "" is none
-	at       int    // where within begins
+	at       int    // the offset of within
 }
 
-// standIns writes the text so that POSIX can read it, if that is all it lacks.
-func standIns(text string) (plain string, within []standIn, ok bool) {
+// replaceBash rewrites the text so that POSIX can parse it, if these are the only problems.
+func replaceBash(text string) (plain string, within []replacement, ok bool) {
 	file, err := parse(text, langBash)
-	if err != nil || strings.IndexByte(text, veil) >= 0 {
+	if err != nil || strings.IndexByte(text, placeholder) >= 0 {
 		return "", nil, false
 	}
-	f := &standInFinder{text: text}
+	f := &replacementFinder{text: text}
 	syntax.Walk(file, f.visit)
-	if f.failed || len(f.found) == 0 || len(f.found) > maxStandIns {
+	if f.failed || len(f.found) == 0 || len(f.found) > maxReplacements {
 		return "", nil, false
 	}
-	slices.SortFunc(f.found, func(a, b standIn) int { return a.from - b.from })
+	slices.SortFunc(f.found, func(a, b replacement) int { return a.from - b.from })
 	var b strings.Builder
 	end := 0
 	for _, in := range f.found {
@@ -48,14 +48,14 @@ func standIns(text string) (plain string, within []standIn, ok bool) {
 	return b.String() + text[end:], f.found, true
 }
 
-type standInFinder struct {
+type replacementFinder struct {
 	text   string
-	found  []standIn
+	found  []replacement
 	failed bool
 }
 
-// visit finds one for each node that needs it, and does not look into that.
-func (f *standInFinder) visit(n syntax.Node) bool {
+// visit replaces each node that needs it, and does not look inside.
+func (f *replacementFinder) visit(n syntax.Node) bool {
 	switch n := n.(type) {
 	case *syntax.ProcSubst:
 		from, to := offsets(n)
@@ -89,9 +89,9 @@ func (f *standInFinder) visit(n syntax.Node) bool {
 	return true
 }
 
-// redirects stands `< x` in for `<<< word`, and `;> f` for `&> f`: other shells
-// run what is before it in the background, which is the same but for cd.
-func (f *standInFinder) redirects(stmt *syntax.Stmt) {
+// redirects replaces `<<< word` by `< x`, and `&> f` by `;> f`: other shells
+// run the command before it in the background, which is the same except for cd.
+func (f *replacementFinder) redirects(stmt *syntax.Stmt) {
 	for _, r := range stmt.Redirs {
 		at := int(r.OpPos.Offset())
 		switch r.Op {
@@ -100,14 +100,14 @@ func (f *standInFinder) redirects(stmt *syntax.Stmt) {
 			f.add(at, at+3, "<  ")
 			f.fill(from, to, ": "+f.text[from:to], from-2)
 		case syntax.RdrAll, syntax.AppAll:
-			f.failed = f.failed || moves(stmt)
+			f.failed = f.failed || changesDir(stmt)
 			f.add(at, at+1, ";")
 		}
 	}
 }
 
-// param stands ${x-…} in for what POSIX has not, if nothing is expanded in it.
-func (f *standInFinder) param(p *syntax.ParamExp) bool {
+// param replaces what POSIX does not have by ${x-…}, if nothing is expanded in it.
+func (f *replacementFinder) param(p *syntax.ParamExp) bool {
 	from, to := offsets(p)
 	posix := p.Repl == nil && p.Slice == nil && p.Index == nil && (p.Exp == nil || !changesCase(p.Exp.Op))
 	if posix || p.Param == nil || p.Excl {
@@ -135,22 +135,22 @@ func changesCase(op syntax.ParExpOperator) bool {
 // and expand nothing in it.
 func sameInAll(text string) bool { return !strings.ContainsAny(text, "$`'\"\\(){}\n") }
 
-func (f *standInFinder) add(from, to int, text string) {
-	f.found = append(f.found, standIn{from: from, to: to, text: text})
+func (f *replacementFinder) add(from, to int, text string) {
+	f.found = append(f.found, replacement{from: from, to: to, text: text})
 }
 
-func (f *standInFinder) fill(from, to int, within string, at int) {
-	f.found = append(f.found, standIn{from: from, to: to, text: strings.Repeat("x", to-from), within: within, at: at})
+func (f *replacementFinder) fill(from, to int, within string, at int) {
+	f.found = append(f.found, replacement{from: from, to: to, text: strings.Repeat("x", to-from), within: within, at: at})
 }
 
 func offsets(n syntax.Node) (from, to int) {
 	return int(n.Pos().Offset()), int(n.End().Offset())
 }
 
-// standIn has the script read with what stands in for bash's syntax, and judges
-// what that took away. It is nil where the script cannot be read so.
-func (s *script) standIn() *syntax.File {
-	plain, within, ok := standIns(s.text)
+// parseReplaced parses the script with bash's syntax replaced, and judges
+// the replaced parts. It returns nil where the script cannot be parsed so.
+func (s *script) parseReplaced() *syntax.File {
+	plain, within, ok := replaceBash(s.text)
 	if !ok {
 		return nil
 	}
@@ -162,13 +162,13 @@ func (s *script) standIn() *syntax.File {
 	for _, in := range within {
 		if in.within != "" {
 			inner := &script{j: s.j, lang: s.lang, text: in.within, fixed: s.fixed, shift: s.shift + in.at, nested: s.nested + 1, elsewhere: s.elsewhere}
-			inner.judgeText(lostWhere)
+			inner.judgeText(unknownDirs)
 		}
 	}
 	return file
 }
 
-// other is the dialect that the shell may have instead.
+// other is the dialect that the shell may use instead.
 func (s *script) other() syntax.LangVariant {
 	if s.lang == langBash {
 		return syntax.LangPOSIX

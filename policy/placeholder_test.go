@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// What stands in single quotes is an argument of any bytes, which is not looked
-// into; elsewhere odd bytes are denied.
-func TestOddBytes(t *testing.T) {
+// Text in single quotes is an argument of any bytes, which is not parsed;
+// elsewhere such bytes are denied.
+func TestUnreadableBytes(t *testing.T) {
 	reads := bundled(t, "readonly", ShellPOSIX)
 	long := "'" + strings.Repeat(strings.Repeat("x", 60)+"'\\''y", 2_000) + "' "
 	for script, want := range map[string]Decision{
@@ -51,8 +51,8 @@ func TestOddBytes(t *testing.T) {
 	}
 }
 
-// What is denied is shown as it was given.
-func TestOddSpan(t *testing.T) {
+// Denied text is shown as it was given.
+func TestUnreadableSpan(t *testing.T) {
 	if v := bundled(t, "readonly", ShellPOSIX).Judge("ls 'a\xffb'\nls \x1b", ""); v.Reason != "the script contains the control character U+001B" || v.Span != (Span{Start: 12, End: 13, Line: 2, Column: 4}) {
 		t.Errorf("%+v", v)
 	}

@@ -9,15 +9,15 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// veil stands for each byte that shells, parsers and people would not all see
-// the same way: of what is not UTF-8, of control characters but line ends and tabs, and
-// of those that turn text around. In single quotes every shell takes all bytes as
-// they are, so there they may stand; the word is then one that only the run
-// reveals. Anywhere else they are denied.
-const veil = '\x01'
+// placeholder replaces each byte that shells, parsers and people would read
+// differently: invalid UTF-8, control characters except line ends and tabs, and
+// characters that change the direction of text. In single quotes every shell takes all
+// bytes literally, so they are allowed there, and the word counts as
+// unknown. Anywhere else they are denied.
+const placeholder = '\x01'
 
-// odd says what is wrong with the text's first character, if something is.
-func odd(text string) string {
+// badChar says what is wrong with the text's first character, or "".
+func badChar(text string) string {
 	r, size := utf8.DecodeRuneInString(text)
 	switch {
 	case r == utf8.RuneError && size == 1:
@@ -28,29 +28,29 @@ func odd(text string) string {
 	return ""
 }
 
-// unreadable says why a script that came out of another one's word is not judged.
+// unreadable says why a script within a word is not judged.
 func unreadable(text string) string {
 	_, what := tooMuch(text)
 	for i := range text {
 		if what == "" {
-			what = odd(text[i:])
+			what = badChar(text[i:])
 		}
 	}
 	return what
 }
 
-// veiled is a text of the same length for the parser, which refuses some odd
-// bytes and drops others.
-func veiled(text string) string {
-	var b []byte // nil, mostly
+// withPlaceholders returns a text of the same length for the parser, which refuses some
+// of these bytes and drops others.
+func withPlaceholders(text string) string {
+	var b []byte // nil in most cases
 	for i := 0; i < len(text); {
 		_, size := utf8.DecodeRuneInString(text[i:])
-		if odd(text[i:]) != "" {
+		if badChar(text[i:]) != "" {
 			if b == nil {
 				b = []byte(text)
 			}
 			for at := range size {
-				b[i+at] = veil
+				b[i+at] = placeholder
 			}
 		}
 		i += size
@@ -61,20 +61,20 @@ func veiled(text string) string {
 	return string(b)
 }
 
-// unveiled finds a veil outside single quotes, -1 if there is none.
-func unveiled(file *syntax.File, text string) int {
-	return outsideQuotes(file, text, string(veil))
+// unquotedPlaceholder finds a placeholder outside single quotes, or returns -1.
+func unquotedPlaceholder(file *syntax.File, text string) int {
+	return outsideQuotes(file, text, string(placeholder))
 }
 
-// hereDocAfter finds a here-document whose text is not within the substitution
-// that asks for it: to dash and busybox `$(cat <<A)` has an empty one, and what
-// follows are commands. Of an empty one the parser does not tell where it is.
+// hereDocAfter finds a here-document whose text is outside the substitution
+// that redirects it: for dash and busybox `$(cat <<A)` has an empty one, and the next
+// lines are commands. The parser has no position for an empty one.
 func hereDocAfter(file *syntax.File, text string) int {
 	at := -1
 	if !strings.Contains(text, "<<") {
 		return at
 	}
-	end := len(text) + 1 // of the innermost substitution
+	end := len(text) + 1 // the end of the innermost substitution
 	var visit func(n syntax.Node) bool
 	visit = func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -96,15 +96,14 @@ func hereDocAfter(file *syntax.File, text string) int {
 	return at
 }
 
-// joinedDollar finds a dollar sign before a line that is joined. Shells join
-// lines before they look what follows, so that they run `id` in a quoted `$(id)`
-// with such an end of line before its bracket. mvdan.cc/sh v3.14.1 does not.
+// joinedDollar finds a dollar sign before a joined line. Shells join lines
+// before they look at what follows, so that they run `id` in a quoted `$(id)`
+// with a backslash and newline before its bracket. mvdan.cc/sh v3.14.1 does not.
 func joinedDollar(file *syntax.File, text string) int {
 	return outsideQuotes(file, text, "$\\\n")
 }
 
-// outsideQuotes finds a mark that does not stand in single quotes, -1 if there
-// is none.
+// outsideQuotes finds a mark outside single quotes, or returns -1.
 func outsideQuotes(file *syntax.File, text, mark string) int {
 	if !strings.Contains(text, mark) {
 		return -1
@@ -119,15 +118,15 @@ func outsideQuotes(file *syntax.File, text, mark string) int {
 	return strings.Index(string(left), mark)
 }
 
-// unread reports whether a text in single quotes is not looked into: it holds what
-// readers would take differently, or no program could be given it.
-func unread(text string) bool {
-	return len(text) > maxScript || strings.IndexByte(text, veil) >= 0
+// isOpaqueText reports whether a text in single quotes is not parsed: readers would
+// differ on its bytes, or it is too long for any program.
+func isOpaqueText(text string) bool {
+	return len(text) > maxScript || strings.IndexByte(text, placeholder) >= 0
 }
 
-// wordsOnly reports whether a text is nothing but words of plain characters and
-// single quotes, as `belljar run -- PROGRAM ARG...` makes it: such a one is cheap to
-// parse, however long it is.
+// wordsOnly reports whether a text consists only of words of plain characters and
+// single quotes, as `belljar run -- PROGRAM ARG...` writes it. Such a text is cheap to
+// parse at any length.
 func wordsOnly(text string) bool {
 	const plain = " ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./:,+@%="
 	for text != "" {

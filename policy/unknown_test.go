@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Where the default asks, a person who approves "curl" for longer was not told
+// Where the default asks, a person who approves "curl" for longer did not see
 // that PATH or an option had made it another program.
 func TestTheDefaultDoesNotKnow(t *testing.T) {
 	p := compile(t, CommandRules{Default: Ask, Env: []string{"GIT_PAGER"}, Rules: []CommandRule{

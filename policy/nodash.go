@@ -7,33 +7,33 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A word is no option if what it starts with is known to be no dash. Of a
+// A word is no option if its first character is known not to be a dash. For a
 // variable that is known where the script itself set it.
 
-// isUndashed reports whether the variable, where it is read at that offset, was
-// surely set by the script before, and only ever to what starts with no dash.
-func (s *script) isUndashed(name string, at int) bool {
+// startsWithoutDash reports whether the script certainly set the variable before that
+// offset, and only ever to values that do not start with a dash.
+func (s *script) startsWithoutDash(name string, at int) bool {
 	v := s.variables()
-	return !v.any && v.undashed[name] && slices.ContainsFunc(v.sure[name], func(r [2]int) bool { return r[0] <= at && at < r[1] })
+	return !v.any && v.noDash[name] && slices.ContainsFunc(v.assignedIn[name], func(r [2]int) bool { return r[0] <= at && at < r[1] })
 }
 
-// surely notes what a statement of the script's own list assigns: one in && or
-// if may not be run, and then the variable is as the environment has it.
-func (v *variables) surely(stmt *syntax.Stmt, end int) {
+// noteAssigned records what a statement of the script's own list assigns: in && or
+// if it may not run, and then the variable has the environment's value.
+func (v *variables) noteAssigned(stmt *syntax.Stmt, end int) {
 	call, ok := stmt.Cmd.(*syntax.CallExpr)
 	if !ok || len(call.Args) > 0 || len(stmt.Redirs) > 0 || stmt.Background {
 		return
 	}
 	for _, a := range call.Assigns {
 		if a.Name != nil {
-			v.sure[a.Name.Value] = append(v.sure[a.Name.Value], [2]int{int(stmt.End().Offset()), end})
+			v.assignedIn[a.Name.Value] = append(v.assignedIn[a.Name.Value], [2]int{int(stmt.End().Offset()), end})
 		}
 	}
 }
 
-// isUndashed reports whether the word is empty or starts with what is no dash,
-// whenever it is expanded, as one field or, in a list, as several.
-func isUndashed(w *syntax.Word, fields bool) bool {
+// startsWithoutDash reports whether the word is always empty or starts with another
+// character than a dash, as one field or, in a list, as several.
+func startsWithoutDash(w *syntax.Word, fields bool) bool {
 	if w == nil || len(w.Parts) == 0 {
 		return true
 	}
@@ -46,11 +46,11 @@ func isUndashed(w *syntax.Word, fields bool) bool {
 	case *syntax.SglQuoted:
 		return !part.Dollar && part.Value != "" && part.Value[0] != '-'
 	case *syntax.DblQuoted:
-		return !part.Dollar && len(part.Parts) > 0 && (len(w.Parts) == 1 || isLit(part.Parts[0])) && isUndashed(&syntax.Word{Parts: part.Parts}, false)
+		return !part.Dollar && len(part.Parts) > 0 && (len(w.Parts) == 1 || isLit(part.Parts[0])) && startsWithoutDash(&syntax.Word{Parts: part.Parts}, false)
 	case *syntax.ParamExp:
 		return len(w.Parts) == 1 && part.Short && (part.Param.Value == "PWD" || part.Param.Value == "HOME")
 	case *syntax.CmdSubst:
-		return len(w.Parts) == 1 && undashedOutput(part)
+		return len(w.Parts) == 1 && outputWithoutDash(part)
 	}
 	return false
 }
@@ -60,8 +60,8 @@ func isLit(part syntax.WordPart) bool {
 	return ok
 }
 
-// isQuoted reports whether no part of the word can make several fields of it, but
-// for a pattern, all of whose fields start as it does.
+// isQuoted reports whether no part of the word can expand to several fields, except
+// a pattern, whose fields all start as it does.
 func isQuoted(parts []syntax.WordPart) bool {
 	return !slices.ContainsFunc(parts, func(part syntax.WordPart) bool {
 		switch part.(type) {
@@ -72,9 +72,9 @@ func isQuoted(parts []syntax.WordPart) bool {
 	})
 }
 
-// undashedOutput knows the few substitutions that print a hash, an absolute path
-// or nothing, whatever the world is like.
-func undashedOutput(c *syntax.CmdSubst) bool {
+// outputWithoutDash lists the few substitutions that always print a hash, an absolute
+// path or nothing.
+func outputWithoutDash(c *syntax.CmdSubst) bool {
 	if len(c.Stmts) != 1 {
 		return false
 	}

@@ -8,29 +8,29 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// where is the directories that the shell may be in. Without a known start it
-// is relative to the one where the script starts. Zero is nowhere.
-type where struct {
+// dirSet is the set of directories that the shell may be in. Without a known start
+// they are relative to the start of the script. The zero value is empty.
+type dirSet struct {
 	dirs []string
 	lost bool
 }
 
-var lostWhere = where{lost: true}
+var unknownDirs = dirSet{lost: true}
 
-func startIn(dir string) where {
+func startIn(dir string) dirSet {
 	if !path.IsAbs(dir) {
 		dir = "."
 	}
-	return where{dirs: []string{path.Clean(dir)}}
+	return dirSet{dirs: []string{path.Clean(dir)}}
 }
 
-// is reports whether the shell is surely in that directory.
-func (w where) is(dir string) bool { return !w.lost && len(w.dirs) == 1 && w.dirs[0] == dir }
+// is reports whether the shell is certainly in that directory.
+func (w dirSet) is(dir string) bool { return !w.lost && len(w.dirs) == 1 && w.dirs[0] == dir }
 
-// or is the places of both.
-func (w where) or(other where) where {
+// or is the union of both.
+func (w dirSet) or(other dirSet) dirSet {
 	if w.lost || other.lost {
-		return lostWhere
+		return unknownDirs
 	}
 	dirs := w.dirs
 	for _, dir := range other.dirs {
@@ -39,17 +39,17 @@ func (w where) or(other where) where {
 		}
 	}
 	if len(dirs) > 8 {
-		return lostWhere
+		return unknownDirs
 	}
-	return where{dirs: dirs}
+	return dirSet{dirs: dirs}
 }
 
-// cd is where `cd dir` leads: shells take ".." out of the text (cd -L).
-func (w where) cd(dir word) where {
+// cd is where `cd dir` leads: shells resolve ".." in the text (cd -L).
+func (w dirSet) cd(dir word) dirSet {
 	if w.lost || !dir.static || dir.text == "" || dir.text[0] == '-' {
-		return lostWhere
+		return unknownDirs
 	}
-	var to where
+	var to dirSet
 	for _, from := range w.dirs {
 		if path.IsAbs(dir.text) {
 			from = ""
@@ -59,9 +59,9 @@ func (w where) cd(dir word) where {
 	return to
 }
 
-// files are the paths that a name may mean, or false where that is not known.
-// "..", unlike in cd, is what a link before it leads to.
-func (w where) files(name word) ([]string, bool) {
+// files are the paths that a name may mean, or false where they are unknown.
+// Unlike in cd, ".." follows a link before it.
+func (w dirSet) files(name word) ([]string, bool) {
 	switch {
 	case !name.static, name.text == "", slices.Contains(strings.Split(name.text, "/"), ".."):
 		return nil, false
@@ -80,16 +80,16 @@ func (w where) files(name word) ([]string, bool) {
 // harmlessFiles may be written by any command.
 var harmlessFiles = []string{"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"}
 
-// goElsewhere has what the call runs be in another root or on another host,
-// where no name means what it means here.
+// goElsewhere marks that the call's command runs in another root or on another host,
+// where paths have other meanings.
 func (c *call) goElsewhere() {
 	there := *c.s
 	there.elsewhere = true
-	c.s, c.in = &there, lostWhere
+	c.s, c.in = &there, unknownDirs
 }
 
-// mayWrite reports whether path rules let the file be written from there.
-func (s *script) mayWrite(w where, name word, rule *ruleMatch) bool {
+// mayWrite reports whether path rules allow writing the file from there.
+func (s *script) mayWrite(w dirSet, name word, rule *ruleMatch) bool {
 	p := s.j.policy
 	globs := p.rules.Writes
 	if rule != nil {
@@ -106,8 +106,8 @@ func (s *script) mayWrite(w where, name word, rule *ruleMatch) bool {
 	})
 }
 
-// covers compares a relative glob with what is below the directory that the
-// script starts in. Where that is git's own, it is not what the glob means.
+// covers compares a relative glob with the files below the directory that the
+// script starts in. A directory of git's own never matches.
 func (j *judge) covers(glob, file string) bool {
 	if start := j.start.dirs[0]; !path.IsAbs(glob) && path.IsAbs(file) {
 		if !Within(start, file) || slices.ContainsFunc(strings.Split(start, "/"), gitDir) {
@@ -119,8 +119,8 @@ func (j *judge) covers(glob, file string) bool {
 }
 
 // matchPath compares component by component. "**" stands for any number of
-// them, but what git runs from (.git/hooks, .git/config) only for itself: a
-// program that may write there runs what it likes at the next git command
+// them, but for git's own code (.git/hooks, .git/config) it must name that itself: a
+// program that may write there can run anything at the next git command
 // (CVE-2026-26268).
 func matchPath(glob, file []string) bool {
 	if len(glob) == 0 {
@@ -148,14 +148,14 @@ func gitDir(name string) bool {
 	return strings.EqualFold(name, ".git") || strings.EqualFold(name, ".gitmodules")
 }
 
-// redirects judges them with the rule of the command they belong to, if any.
-func (s *script) redirects(list []*syntax.Redirect, in where, rule *ruleMatch) {
+// redirects judges redirections by the rule of the command they belong to, if any.
+func (s *script) redirects(list []*syntax.Redirect, in dirSet, rule *ruleMatch) {
 	for _, r := range list {
 		s.redirect(r, in, rule)
 	}
 }
 
-func (s *script) redirect(r *syntax.Redirect, in where, rule *ruleMatch) {
+func (s *script) redirect(r *syntax.Redirect, in dirSet, rule *ruleMatch) {
 	if !s.enter(r) {
 		return
 	}
@@ -169,7 +169,7 @@ func (s *script) redirect(r *syntax.Redirect, in where, rule *ruleMatch) {
 	case syntax.Hdoc, syntax.DashHdoc:
 		s.hereDoc(r)
 	case syntax.WordHdoc:
-	case syntax.DplIn: // of a number; shells refuse a name
+	case syntax.DplIn: // it duplicates a number; shells refuse a name
 	case syntax.RdrIn:
 		s.connects(r, target, rule)
 	case syntax.RdrOut, syntax.AppOut, syntax.RdrInOut, syntax.RdrClob, syntax.DplOut, syntax.RdrAll, syntax.AppAll:
@@ -180,23 +180,23 @@ func (s *script) redirect(r *syntax.Redirect, in where, rule *ruleMatch) {
 	}
 }
 
-// connects judges a name that may be a connection's, which needs what running
-// does: a rule on paths speaks of files.
+// connects judges a name that may be a connection. It needs a rule that allows
+// running anything: path rules are about files.
 func (s *script) connects(r *syntax.Redirect, target word, rule *ruleMatch) {
 	switch {
-	case s.lang != langBash, target.number, target.procSubst, target.static && !target.connects(), s.keepsAway(r.Word):
+	case s.lang != langBash, target.number, target.procSubst, target.static && !target.connects(), s.isNotConn(r.Word):
 	case !target.static && rule != nil && rule.AllowUnknown:
 	default:
 		s.redirected("may open a network connection, as bash does for files below /dev/tcp (write ./ before the name)", r, target, Runs, rule)
 	}
 }
 
-func (s *script) writes(r *syntax.Redirect, target word, in where, rule *ruleMatch) {
+func (s *script) writes(r *syntax.Redirect, target word, in dirSet, rule *ruleMatch) {
 	if r.Op == syntax.DplOut && target.static && (target.text == "-" || isDigits(strings.TrimSuffix(target.text, "-"))) || target.procSubst {
-		return // another number for what is open, or a pipe
+		return // a duplicate of an open file, or a pipe
 	}
 	if rule == nil && (!target.static || path.Clean(target.text) != "/dev/null") {
-		// The shell itself, as by export -p, writes what only commands are given.
+		// The shell itself, as in export -p, writes what only commands may see.
 		s.j.granted.share(nil)
 	}
 	if s.mayWrite(in, target, rule) {
@@ -228,7 +228,7 @@ func (s *script) redirected(what string, r *syntax.Redirect, target word, use st
 	s.j.add(c)
 }
 
-// hereDoc judges what is expanded in it. Shells join lines before they look
+// hereDoc judges the expansions in it. Shells join lines before they look
 // for the end, which the parser does not.
 func (s *script) hereDoc(r *syntax.Redirect) {
 	if r.Hdoc == nil {

@@ -16,23 +16,23 @@ import (
 	"time"
 )
 
-// snare is a place where a program that runs another one, writes a file or opens
-// a connection is caught. Scripts write PORT for the port that listens.
-type snare struct {
+// tripwire is a directory in which a program that runs another one, writes a file or
+// opens a connection is caught. Scripts write PORT for the listener's port.
+type tripwire struct {
 	bin, work, mark string
 	listener        *net.TCPListener
 	port            string
-	user            *syscall.Credential // no one, so that a hole found as root does no harm
+	user            *syscall.Credential // nobody, so that a hole found as root does no harm
 	programs        map[string][]string
 }
 
-// snareFiles are what is in the directory that programs run in.
-var snareFiles = map[string]string{"f": "a b /c/ \"d\"\n1 2 3\nevil\n", "g": "x\n"}
+// tripwireFiles are the files in the directory that programs run in.
+var tripwireFiles = map[string]string{"f": "a b /c/ \"d\"\n1 2 3\nevil\n", "g": "x\n"}
 
-// newSnare finds the programs, all of which CI has.
-func newSnare(t testing.TB, programs map[string][]string) *snare {
+// newTripwire finds the programs. CI has all of them.
+func newTripwire(t testing.TB, programs map[string][]string) *tripwire {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "trap") // no one does not get into t.TempDir's
+	dir, err := os.MkdirTemp("", "trap") // nobody cannot enter t.TempDir's
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,13 +42,13 @@ func newSnare(t testing.TB, programs map[string][]string) *snare {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	tr := &snare{bin: filepath.Join(dir, "bin"), work: filepath.Join(dir, "work"), mark: filepath.Join(dir, "marks", "mark"), listener: listener, programs: map[string][]string{}}
+	tr := &tripwire{bin: filepath.Join(dir, "bin"), work: filepath.Join(dir, "work"), mark: filepath.Join(dir, "marks", "mark"), listener: listener, programs: map[string][]string{}}
 	tr.port = fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)
 	if os.Getuid() == 0 {
 		tr.user = &syscall.Credential{Uid: 65534, Gid: 65534}
 	}
 	for _, d := range []string{dir, tr.bin, tr.work, filepath.Dir(tr.mark)} {
-		if err := errors.Join(os.MkdirAll(d, 0o777), os.Chmod(d, 0o777)); err != nil { // whatever the umask is
+		if err := errors.Join(os.MkdirAll(d, 0o777), os.Chmod(d, 0o777)); err != nil { // regardless of the umask
 			t.Fatal(err)
 		}
 	}
@@ -80,7 +80,7 @@ func newSnare(t testing.TB, programs map[string][]string) *snare {
 	return tr
 }
 
-func (tr *snare) restore(t testing.TB) {
+func (tr *tripwire) restore(t testing.TB) {
 	t.Helper()
 	entries, err := os.ReadDir(tr.work)
 	if err != nil {
@@ -91,7 +91,7 @@ func (tr *snare) restore(t testing.TB) {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range snareFiles {
+	for name, text := range tripwireFiles {
 		file := filepath.Join(tr.work, name)
 		if err := errors.Join(os.WriteFile(file, []byte(text), 0o666), os.Chmod(file, 0o666)); err != nil {
 			t.Fatal(err)
@@ -99,10 +99,10 @@ func (tr *snare) restore(t testing.TB) {
 	}
 }
 
-// does runs the program and says what it did besides print: "" is nothing.
-func (tr *snare) does(t testing.TB, name string, args ...string) string {
+// does runs the program and returns its side effect, "" if there was none.
+func (tr *tripwire) does(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // some loop for ever
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // some never end
 	defer cancel()
 	argv := slices.Concat(tr.programs[name][1:], args)
 	for i := range argv {
@@ -112,7 +112,7 @@ func (tr *snare) does(t testing.TB, name string, args ...string) string {
 	cmd.Env, cmd.Dir = []string{"PATH=" + tr.bin, "HOME=" + tr.work, "LC_ALL=C.UTF-8"}, tr.work
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: tr.user, Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	_ = cmd.Run() // most fail, which is no matter
+	_ = cmd.Run() // most fail, which does not matter
 	switch {
 	case os.Remove(tr.mark) == nil:
 		return "ran another program"
@@ -126,9 +126,9 @@ func (tr *snare) does(t testing.TB, name string, args ...string) string {
 	return changed
 }
 
-// connected takes a connection that waits: the kernel has made it before the
-// program ended.
-func (tr *snare) connected(t testing.TB) (was bool) {
+// connected accepts waiting connections: the kernel has established one before the
+// program ends.
+func (tr *tripwire) connected(t testing.TB) (was bool) {
 	t.Helper()
 	raw, err := tr.listener.SyscallConn()
 	if err != nil {
@@ -149,25 +149,25 @@ func (tr *snare) connected(t testing.TB) (was bool) {
 	return was
 }
 
-func (tr *snare) changed(t testing.TB) string {
+func (tr *tripwire) changed(t testing.TB) string {
 	t.Helper()
 	entries, err := os.ReadDir(tr.work)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		text, known := snareFiles[entry.Name()]
+		text, known := tripwireFiles[entry.Name()]
 		if data, err := os.ReadFile(filepath.Join(tr.work, entry.Name())); !known || err != nil || string(data) != text {
 			return "wrote " + entry.Name()
 		}
 	}
-	if len(entries) != len(snareFiles) {
+	if len(entries) != len(tripwireFiles) {
 		return "removed a file"
 	}
 	return ""
 }
 
-// hide puts a text where it is only text, into a few of the places.
+// hide puts a text into a few of the places, where it is plain text.
 func hide(random *rand.Rand, text string, places []string) string {
 	for range 1 + random.IntN(5) {
 		text = strings.ReplaceAll(places[random.IntN(len(places))], "@", text)
