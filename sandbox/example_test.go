@@ -14,8 +14,8 @@ import (
 
 // newRunner is one whose engine is a fake, on which every command does that. A
 // real one is belljar.Open's.
-func newRunner(play func(p *sandboxtest.Proc) int) *local.Local {
-	return local.New(&sandboxtest.Engine{Script: play}, &sandboxtest.Images{})
+func newRunner(program func(p *sandboxtest.Proc) int) *local.Local {
+	return local.New(&sandboxtest.Engine{Script: program}, &sandboxtest.Images{})
 }
 
 // A failing command is a Result. An error says why there was none to run, or why

@@ -9,16 +9,16 @@ import (
 	"belljar/sandbox"
 )
 
-// Behind is what the Runner of a test has behind it. Its JSON form is whole, so
-// that the Runner's other half may be in another process.
+// Behind configures the Runner of a test. Its JSON form is complete, so
+// that part of the Runner may be in another process.
 type Behind struct {
-	Profile   sandbox.Profile // without its policy, which is Judge's
+	Profile   sandbox.Profile // without its policy, which is Judge
 	Admission sandbox.Admission
 	Fault     FaultName
-	Answer    sandbox.Answer // of whoever is asked; "" never answers
+	Answer    sandbox.Answer // of the approver; "" never answers
 }
 
-// FaultName says what goes wrong in the engine.
+// FaultName selects a fault of the engine.
 type FaultName string
 
 // The faults. The empty one is none.
@@ -30,7 +30,7 @@ const (
 	ImageHangs  FaultName = "image hangs"
 )
 
-// Engine plays the scripts of the suites.
+// Engine is a fake engine with the fault, which runs the suites' scripts.
 func (b Behind) Engine() *Engine {
 	switch b.Fault {
 	case CreateFails:
@@ -43,7 +43,7 @@ func (b Behind) Engine() *Engine {
 	return &Engine{}
 }
 
-// Images has every image, but for the faults.
+// Images has every image, except with a fault.
 func (b Behind) Images() *Images {
 	switch b.Fault {
 	case ImageFails:
@@ -54,19 +54,19 @@ func (b Behind) Images() *Images {
 	return &Images{}
 }
 
-// Profiles are the Runner's: there is one.
+// Profiles are the Runner's profiles: there is one.
 func (b Behind) Profiles() map[string]sandbox.Profile {
 	p := b.Profile
 	p.Policy = Judge{}
 	return map[string]sandbox.Profile{sandbox.DefaultProfile: p}
 }
 
-// Spooling keeps outputs for as long as a test takes.
+// Spooling keeps outputs for the duration of a test.
 func (b Behind) Spooling() sandbox.Spooling {
 	return sandbox.Spooling{Total: 1 << 30, Age: time.Hour}
 }
 
-// Judge is a policy: it denies what is to echo "denied", asks about what is to
+// Judge is a policy: it denies scripts that echo "denied", asks about those that
 // echo "asked", and allows no mount and one variable.
 type Judge struct{}
 

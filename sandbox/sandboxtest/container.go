@@ -16,11 +16,11 @@ type Container struct {
 	engine  *Engine
 	id      string
 	spec    sandbox.Spec
-	lost    chan struct{} // closed when it ended, or stands still
+	lost    chan struct{} // closed when it has ended or is stopped
 	created time.Time
 
 	mu       sync.Mutex
-	procs    []*Proc // that run
+	procs    []*Proc // the running ones
 	lastPID  int
 	lastSID  int
 	counters sandbox.Counters
@@ -42,21 +42,21 @@ func (c *Container) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, 
 	if x.User.UID <= 0 || x.User.UID == keeper {
 		return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no command runs as user %d", x.User.UID), Hint: "choose another"}
 	}
-	play := c.engine.play(x.Script)
+	program := c.engine.program(x.Script)
 	if isGate(x.Script) {
-		play = c.engine.gate
+		program = c.engine.gate
 		if c.engine.Gate != nil {
-			play = c.engine.Gate
+			program = c.engine.Gate
 		}
 	}
-	if play == nil {
+	if program == nil {
 		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the fake engine has no part for script " + x.Script, Hint: "set Engine.Script"}
 	}
 	if x.Dir == missingDir {
-		play = func(*Proc) int { return 126 }
+		program = func(*Proc) int { return 126 }
 	}
 	in := stdinOf(x)
-	p, err := c.start(cmp.Or(x.Shell, sandbox.ShellSh)+" -c "+x.Script, 0, x, newPipe(x), in, play)
+	p, err := c.start(cmp.Or(x.Shell, sandbox.ShellSh)+" -c "+x.Script, 0, x, newPipe(x), in, program)
 	if err != nil {
 		in.stop()
 		return nil, err
@@ -115,8 +115,8 @@ func (c *Container) Signal(ctx context.Context, list []sandbox.Process, signal s
 	return nil
 }
 
-// Fork starts a process in the session of the one that was started last, as a
-// child of its does that was just about to.
+// Fork starts a process in the session of the last one, as a child would that it
+// was about to fork.
 func (c *Container) Fork(command string) error {
 	c.mu.Lock()
 	sid := c.lastSID
@@ -125,8 +125,8 @@ func (c *Container) Fork(command string) error {
 	return err
 }
 
-// Stop makes the container stand still, as docker pause does: it is lost, but
-// not gone.
+// Stop stops all processes, as docker pause does: the container is lost, but
+// not removed.
 func (c *Container) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,12 +153,12 @@ func (c *Container) Remove(ctx context.Context) error {
 	return nil
 }
 
-// End ends everything in the container, as somebody else with access to the
+// End ends everything in the container, as another user of the
 // engine could. The exit statuses are lost with it.
 func (c *Container) End() {
 	c.mu.Lock()
 	c.counters.KilledBy = "outside"
-	c.lose() // before anybody learns of an end
+	c.lose() // before anyone learns of an end
 	for _, p := range c.procs {
 		p.Lose(lost("the container was removed from outside: the command's exit status is unknown"))
 	}
@@ -178,7 +178,7 @@ func (c *Container) end() []*Proc {
 	return slices.Clone(c.procs)
 }
 
-func (c *Container) start(command string, sid int, x sandbox.Exec, out *pipe, in *stdin, play func(*Proc) int) (*Proc, error) {
+func (c *Container) start(command string, sid int, x sandbox.Exec, out *pipe, in *stdin, program func(*Proc) int) (*Proc, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
@@ -200,8 +200,8 @@ func (c *Container) start(command string, sid int, x sandbox.Exec, out *pipe, in
 	c.procs = append(c.procs, p)
 	go func() {
 		defer p.ended()
-		status := play(p)
-		p.live() // a status comes of no process that was killed
+		status := program(p)
+		p.live() // a killed process returns no status
 		p.exit(status)
 	}()
 	return p, nil

@@ -1,11 +1,11 @@
-// Package sandboxtest has what tests of package sandbox and of its engines
+// Package sandboxtest contains what tests of package sandbox and of its engines
 // need: [Engine], a fake whose processes are Go functions, [TestEngine], the
 // suite that every engine passes, the fake included, and [TestRunner], the suite
 // that every Runner passes.
 //
 // The one rule: a fake process ends as a real one does. Once its container is
 // killed, its next Write, Read or Sleep does not return, so a script needs no
-// care to be killed, and goroutines do not stay behind.
+// code for being killed, and no goroutine is left behind.
 //
 //	engine := &sandboxtest.Engine{Script: func(p *sandboxtest.Proc) int {
 //		fmt.Fprintln(p.Stdout, "working")
@@ -32,11 +32,11 @@ import (
 	"belljar/sandbox"
 )
 
-// keeper is the UID of the container's own.
+// keeper is the UID of the container's main process.
 const keeper = 65533
 
-// Fault is what goes wrong in a call to the fake: the call fails with what it
-// returns, or continues where that is nil. It may wait as long as it likes.
+// Fault decides what happens in a call to the fake: the call fails with the error it
+// returns, or continues if that is nil. It may block for any time.
 type Fault func(ctx context.Context) error
 
 // Hang is the Fault of an engine that does not answer.
@@ -51,26 +51,26 @@ func Fail(err error) Fault {
 }
 
 // Engine is a sandbox.Engine in memory. Its fields are set before its first
-// use; the zero value plays the scripts of the suites.
+// use; the zero value runs the scripts of the suites.
 type Engine struct {
-	// Script plays every command and returns its exit status.
+	// Script runs every command and returns its exit status.
 	Script func(p *Proc) int
-	// Gate plays every gate, where that is to be no shell's.
+	// Gate runs every gate, if the fake shell is not to run it.
 	Gate func(p *Proc) int
 
-	// Etc are the files of every image, by their paths; nil has those of
-	// belljar/base. Those in a bin directory are programs. Their directories are all
-	// that there are.
+	// Etc are the files of every image, by their paths; nil means those of
+	// belljar/base. Those in a bin directory are programs. No other directories
+	// exist.
 	Etc map[string]string
 
 	OnCreate, OnExec, OnProcesses, OnCounters, OnSignal, OnRemove, OnSessions, OnAdopt, OnResize, OnFiles, OnModes Fault
-	// OnAnswer strikes where a gate is asked whether it is there. It says
-	// nothing any more where that fails.
+	// OnAnswer is the fault of asking a gate whether it is still alive. If it
+	// fails, the gate does not answer any more.
 	OnAnswer Fault
 
 	mu    sync.Mutex
 	made  []sandbox.Spec
-	boxes []*Container // that were not removed
+	boxes []*Container // those that are not removed
 }
 
 // Create implements sandbox.Engine.
@@ -173,7 +173,7 @@ func (e *Engine) Modes(ctx context.Context, _ sandbox.Image, names []string) ([]
 	return modes, nil
 }
 
-// strike is the fault's turn. A call whose context has ended fails anyway.
+// strike applies the fault. A call whose context has ended fails anyway.
 func (f Fault) strike(ctx context.Context) error {
 	if f != nil {
 		if err := f(ctx); err != nil {
@@ -183,14 +183,14 @@ func (f Fault) strike(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Specs are those of all containers made so far.
+// Specs are the specs of all containers created so far.
 func (e *Engine) Specs() []sandbox.Spec {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.made)
 }
 
-// Left are the containers that are still there.
+// Left are the containers that still exist.
 func (e *Engine) Left() []*Container {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -203,10 +203,10 @@ func (e *Engine) forget(c *Container) {
 	e.boxes = slices.DeleteFunc(e.boxes, func(other *Container) bool { return other == c })
 }
 
-// play is what runs for a script, nil for one that no one plays.
-func (e *Engine) play(script string) func(p *Proc) int {
+// program is the Go function that runs a script, nil if there is none.
+func (e *Engine) program(script string) func(p *Proc) int {
 	if e.Script != nil {
 		return e.Script
 	}
-	return played(script)
+	return programFor(script)
 }

@@ -13,8 +13,8 @@ import (
 // isGate reports whether a script is not a command, but waits for one.
 func isGate(script string) bool { return strings.HasPrefix(script, "set -- '\n'\n") }
 
-// gate is the shell that plays that script. It understands nothing but what
-// package sandbox writes it, and reads that its own way.
+// gate is the shell that runs that script. It understands only the lines that
+// package sandbox writes, with a parser of its own.
 func (e *Engine) gate(p *Proc) int {
 	fmt.Fprintln(p.Stdout, p.pid)
 	for {
@@ -45,36 +45,36 @@ func (p *Proc) readLine() (string, bool) {
 	}
 }
 
-// obey makes p the command that it reads.
+// obey makes p run the command that it reads.
 func (e *Engine) obey(p *Proc, line string) int {
-	told := &words{rest: line}
-	told.skip("c ")
-	dir := told.word()
+	input := &words{rest: line}
+	input.skip("c ")
+	dir := input.word()
 	p.Env = nil
-	if told.has(";export") {
-		for !told.has(" 2>&3") {
-			told.skip(" ")
-			p.Env = append(p.Env, told.word())
+	if input.has(";export") {
+		for !input.has(" 2>&3") {
+			input.skip(" ")
+			p.Env = append(p.Env, input.word())
 		}
 	}
 	p.Shell = sandbox.ShellSh
 	switch {
-	case told.has(";x "):
+	case input.has(";x "):
 		p.Stdin = strings.NewReader("")
-	case told.has(";y "):
+	case input.has(";y "):
 		p.Shell, p.Stdin = sandbox.ShellBash, strings.NewReader("")
-	case told.has(";j "):
+	case input.has(";j "):
 		p.Shell = sandbox.ShellBash
 	default:
-		told.skip(";i ")
+		input.skip(";i ")
 	}
-	p.Script = told.word()
-	if told.has(" '" + p.Shell + "' ") { // see sandbox.ShellArgs
-		for p.Script = told.word(); told.has(" "); {
-			p.Script += told.word()
+	p.Script = input.word()
+	if input.has(" '" + p.Shell + "' ") { // see sandbox.ShellArgs
+		for p.Script = input.word(); input.has(" "); {
+			p.Script += input.word()
 		}
 	}
-	if told.bad || told.rest != "" {
+	if input.bad || input.rest != "" {
 		panic("the fake gate does not understand " + line)
 	}
 	if dir == missingDir {
@@ -86,10 +86,10 @@ func (e *Engine) obey(p *Proc, line string) int {
 	p.command = p.Shell + " -c " + p.Script
 	p.box.mu.Unlock()
 	fmt.Fprintln(p.Stdout)
-	return e.play(p.Script)(p)
+	return e.program(p.Script)(p)
 }
 
-// words takes apart what a POSIX shell whose $1 is a newline would read.
+// words splits a line as a POSIX shell whose $1 is a newline would.
 type words struct {
 	rest string
 	bad  bool
@@ -105,7 +105,7 @@ func (w *words) has(text string) bool {
 
 func (w *words) skip(text string) { w.bad = !w.has(text) || w.bad }
 
-// word is one word, of which parts stand in quotes.
+// word is one word, parts of which are quoted.
 func (w *words) word() string {
 	var b bytes.Buffer
 	for w.rest != "" && !strings.ContainsAny(w.rest[:1], " ;") {

@@ -13,7 +13,7 @@ type Images struct {
 
 	mu       sync.Mutex
 	asked    []Asked
-	changed  map[string]sandbox.Image // what references mean that were changed
+	changed  map[string]sandbox.Image // the current images of changed references
 	watchers []func(watching bool)
 }
 
@@ -39,7 +39,7 @@ func (i *Images) Resolve(ctx context.Context, reference string, pull sandbox.Pul
 	return Image(reference), nil
 }
 
-// Watch implements sandbox.Images. It sees what Change does.
+// Watch implements sandbox.Images. It reports the calls of Change.
 func (i *Images) Watch(ctx context.Context, changed func(watching bool)) {
 	i.mu.Lock()
 	i.watchers = append(i.watchers, changed)
@@ -48,7 +48,7 @@ func (i *Images) Watch(ctx context.Context, changed func(watching bool)) {
 	<-ctx.Done()
 }
 
-// Change has a reference mean another image from now on, with that ID.
+// Change makes a reference resolve to another image from now on, with that ID.
 func (i *Images) Change(reference, id string) {
 	i.mu.Lock()
 	if i.changed == nil {
@@ -62,14 +62,14 @@ func (i *Images) Change(reference, id string) {
 	}
 }
 
-// Asked are the questions so far.
+// Asked returns the questions so far.
 func (i *Images) Asked() []Asked {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return append([]Asked{}, i.asked...)
 }
 
-// Image is the one that Images resolves a reference to.
+// Image is the image that Images resolves a reference to.
 func Image(reference string) sandbox.Image {
 	return sandbox.Image{Reference: reference, ID: "sha256:fake", Digest: "sha256:fake"}
 }

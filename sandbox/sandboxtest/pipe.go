@@ -15,7 +15,7 @@ type pipe struct {
 	terminal       *terminal // nil is none
 	turn           chan bool // holds whether it is open, while no one writes
 	holders        atomic.Int32
-	eof            chan struct{} // closed when no one holds it any more
+	eof            chan struct{} // closed when no process has it open any more
 }
 
 func newPipe(x sandbox.Exec) *pipe {
@@ -34,7 +34,7 @@ func orDiscard(w io.Writer) io.Writer {
 	return w
 }
 
-// write discards once the connection is closed, as an engine does.
+// write discards the data once the connection is closed, as an engine does.
 func (p *pipe) write(to io.Writer, b []byte) {
 	open := <-p.turn
 	if open {
@@ -57,8 +57,8 @@ func (p *pipe) release() {
 	}
 }
 
-// stdin is an exec's input. It is read ahead, as through an engine: the
-// command's own reading does not decide it.
+// stdin is an exec's input. It is read ahead, as an engine does: the
+// command's own reading has no influence.
 type stdin struct {
 	from   io.Reader // nil is empty
 	chunks chan []byte
@@ -73,7 +73,7 @@ func newStdin(from io.Reader) *stdin {
 	return s
 }
 
-// stdinOf is an exec's. A terminal that no one types on has no end.
+// stdinOf is the stdin of an exec. A terminal without input has no end.
 func stdinOf(x sandbox.Exec) *stdin {
 	if x.TTY != nil && x.Stdin == nil {
 		return &stdin{closed: make(chan struct{})}
@@ -100,7 +100,7 @@ func (s *stdin) pump() {
 	}
 }
 
-// stop ends the pump, except where its reader blocks and takes no deadline.
+// stop ends the pump, unless its reader blocks and supports no deadline.
 func (s *stdin) stop() {
 	select {
 	case <-s.closed:

@@ -13,7 +13,7 @@ import (
 // drain is how long a stream may outlive its process, as with a real engine.
 const drain = 3 * time.Second
 
-// Proc is a fake process, for the function that plays it. Stdin, Stdout and
+// Proc is a fake process, passed to the function that it runs. Stdin, Stdout and
 // Stderr are never nil.
 type Proc struct {
 	sandbox.Exec
@@ -27,7 +27,7 @@ type Proc struct {
 	begun   time.Time
 	out     *pipe
 	in      *stdin
-	holding bool // the output stream
+	holding bool // whether it has the output open
 
 	signaled
 
@@ -49,16 +49,16 @@ func (p *Proc) Sleep(d time.Duration) {
 
 // Start starts a background process with the same output, which keeps running when
 // p ends.
-func (p *Proc) Start(command string, play func(p *Proc) int) { p.begin(command, p.sid, play) }
+func (p *Proc) Start(command string, program func(p *Proc) int) { p.begin(command, p.sid, program) }
 
-// Daemon starts one in a session of its own, as setsid(1) does.
-func (p *Proc) Daemon(command string, play func(p *Proc) int) { p.begin(command, 0, play) }
+// Daemon starts a process in its own session, as setsid(1) does.
+func (p *Proc) Daemon(command string, program func(p *Proc) int) { p.begin(command, 0, program) }
 
-func (p *Proc) begin(command string, sid int, play func(p *Proc) int) {
+func (p *Proc) begin(command string, sid int, program func(p *Proc) int) {
 	p.live()
 	x := p.Exec
 	x.Stdin, x.Stdout, x.Stderr = nil, p.out.stdout, p.out.stderr
-	if _, err := p.box.start(command, sid, x, p.out, newStdin(nil), play); err != nil {
+	if _, err := p.box.start(command, sid, x, p.out, newStdin(nil), program); err != nil {
 		runtime.Goexit()
 	}
 }
@@ -71,14 +71,14 @@ func (p *Proc) CloseOutput() {
 	}
 }
 
-// Count changes what the kernel has counted of the container.
+// Count changes the kernel's counters of the container.
 func (p *Proc) Count(change func(c *sandbox.Counters)) {
 	p.box.mu.Lock()
 	defer p.box.mu.Unlock()
 	change(&p.box.counters)
 }
 
-// Lose makes the engine lose sight of the process, which runs on: waiting for
+// Lose makes the engine lose track of the process, which runs on: waiting for
 // it fails with err.
 func (p *Proc) Lose(err error) {
 	select {
@@ -93,7 +93,7 @@ func (p *Proc) KillContainer() {
 	p.live()
 }
 
-// live does not return once the process was killed, nor while it is stopped.
+// live does not return once the process is killed, nor while it is stopped.
 func (p *Proc) live() {
 	if stopped := p.isStopped(); stopped != nil {
 		select {
@@ -126,7 +126,7 @@ func (p *Proc) ended() {
 	close(p.done)
 }
 
-// running is the process of an Exec.
+// running is the sandbox.Running of an exec.
 type running struct{ proc *Proc }
 
 // Exited implements sandbox.Running.
@@ -142,7 +142,7 @@ func (r *running) HasEnded(context.Context) (time.Time, bool) {
 	}
 }
 
-// Cut implements sandbox.Running: the fake loses nothing.
+// Cut implements sandbox.Running: the fake loses no output.
 func (r *running) Cut() string { return "" }
 
 // Wait implements sandbox.Running.
@@ -158,7 +158,7 @@ func (r *running) Wait(ctx context.Context) (int, error) {
 	case <-p.done:
 	}
 	select {
-	case err := <-p.lost: // and killed
+	case err := <-p.lost: // and then killed
 		return 0, err
 	default:
 	}

@@ -11,7 +11,7 @@ import (
 	"belljar/sandbox"
 )
 
-// FullRunner is a Runner with all that front doors need beyond one.
+// FullRunner is a Runner with everything else that front ends need.
 type FullRunner interface {
 	sandbox.Runner
 	sandbox.Preparer
@@ -20,12 +20,12 @@ type FullRunner interface {
 	sandbox.Pools
 }
 
-// TestRunner is the suite that every Runner passes. Each test opens one again,
-// with that behind it, views of package view, outputs that are kept, and a pool
-// where the profile has one. What open registers with t.Cleanup ends the Runner,
-// and is the place to look for what it left behind.
+// TestRunner is the suite that every Runner passes. Each test opens a new one
+// with the given Behind, views of package view, kept outputs, and a pool
+// if the profile has one. The open function registers the Runner's end with t.Cleanup,
+// and checks there what it left behind.
 //
-// Nothing here measures time: tests wait for what is to come.
+// Nothing here measures time: tests wait for events.
 func TestRunner(t *testing.T, open func(t *testing.T, b Behind) FullRunner) {
 	for _, group := range []map[string]func(*testing.T, *opener){
 		runnerEventTests, runnerCancelTests, runnerEndTests, runnerRefusalTests, runnerInputTests, runnerViewTests, runnerReadTests, runnerLogTests, runnerSessionTests, runnerSignalTests, runnerCallerTests,
@@ -64,13 +64,13 @@ func (o *opener) runner(t *testing.T, change ...func(*Behind)) *runner {
 	return &runner{FullRunner: o.open(t, b), ctx: o.ctx}
 }
 
-// runner is a test's Runner, and how long the test has.
+// runner is a test's Runner, and the test's deadline.
 type runner struct {
 	FullRunner
 	ctx context.Context
 }
 
-// command is one under way.
+// command is a running command.
 type command struct {
 	sandbox.Execution
 	cancel context.CancelFunc
@@ -91,13 +91,13 @@ func (r *runner) start(t *testing.T, script string, change ...func(*sandbox.Comm
 	return &command{x, cancel}
 }
 
-// run runs a script to its end, whatever that is.
+// run runs a script to its end, of any kind.
 func (r *runner) run(t *testing.T, script string, change ...func(*sandbox.Command)) sandbox.Result {
 	t.Helper()
 	return r.start(t, script, change...).wait(t)
 }
 
-// wait wants an error where the status says so, and that it is the result's.
+// wait expects an error exactly for a fatal or denied result, and the same one in it.
 func (c *command) wait(t *testing.T) sandbox.Result {
 	t.Helper()
 	r, err := c.Wait()
@@ -141,8 +141,8 @@ func (c *command) awaitStart(t *testing.T) {
 	t.Fatal("it never started")
 }
 
-// events are all that are left: numbered without a gap, a start first where the
-// command started, and one result last.
+// events are all remaining events: numbered without a gap, first a start if the
+// command started, and last one result.
 func (c *command) events(t *testing.T) (list []sandbox.Event) {
 	t.Helper()
 	for e := range c.Events() {
@@ -184,7 +184,7 @@ func wantOutput(t *testing.T, name string, o sandbox.Output, want string) {
 	}
 }
 
-// readAll reads to the end. How much was missed, and where, is counted apart.
+// readAll reads to the end. The number of missed bytes is counted separately.
 func readAll(ctx context.Context, t *testing.T, r sandbox.Reader, err error) (text string, missed int64) {
 	t.Helper()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"belljar/sandbox"
 )
 
-// Whatever ends a command, its result says so and has the output so far.
+// At every kind of end, the result has the cause and the output so far.
 var runnerEndTests = map[string]func(*testing.T, *opener){
 	"a success": func(t *testing.T, o *opener) {
 		r := o.runner(t).run(t, scriptMarker)
@@ -48,25 +48,25 @@ var runnerEndTests = map[string]func(*testing.T, *opener){
 			t.Errorf("%d bytes, %d dropped, %d bytes, %d in all", head, r.Stdout.Dropped, tail, r.Stdout.Total)
 		}
 	},
-	"a container that is lost": func(t *testing.T, o *opener) {
+	"a lost container": func(t *testing.T, o *opener) {
 		r := o.runner(t).run(t, scriptGone)
 		if r.Status != sandbox.StatusFatal || r.Cause != sandbox.CauseEngineLost {
 			t.Errorf("%s, %s: %s", r.Status, r.Cause, r.Message)
 		}
 		wantOutput(t, "stdout", r.Stdout, "ready\n")
 	},
-	"an engine that fails": func(t *testing.T, o *opener) {
+	"a failing engine": func(t *testing.T, o *opener) {
 		wantFailure(t, o, CreateFails, sandbox.CauseEngine, "no space left")
 	},
-	"an image that is not there": func(t *testing.T, o *opener) {
+	"a missing image": func(t *testing.T, o *opener) {
 		wantFailure(t, o, ImageFails, sandbox.CauseImage, "no such image")
 	},
-	"a directory that is not there": func(t *testing.T, o *opener) {
+	"a missing directory": func(t *testing.T, o *opener) {
 		r, err := sandbox.Run(o.ctx, o.runner(t), sandbox.Command{Script: scriptMarker, Dir: missingDir})
 		wantResultError(t, r, err)
 		wantRefusal(t, "error", err, sandbox.CauseInvalid)
 	},
-	"no turn in time": func(t *testing.T, o *opener) {
+	"a timeout in the queue": func(t *testing.T, o *opener) {
 		r := o.runner(t, func(b *Behind) { b.Admission.MaxRunning, b.Admission.MaxWait = 1, 100*time.Millisecond })
 		first := r.start(t, scriptStubborn)
 		first.await(t, "ready")
@@ -81,7 +81,7 @@ var runnerEndTests = map[string]func(*testing.T, *opener){
 	},
 }
 
-// wantFailure wants a result that is fatal, with an error that says why.
+// wantFailure expects a fatal result, with an error that gives the reason.
 func wantFailure(t *testing.T, o *opener, fault FaultName, cause sandbox.Cause, why string) {
 	x := o.runner(t, func(b *Behind) { b.Fault = fault }).start(t, scriptMarker)
 	x.events(t)
@@ -94,8 +94,8 @@ func wantFailure(t *testing.T, o *opener, fault FaultName, cause sandbox.Cause, 
 }
 
 var runnerRefusalTests = map[string]func(*testing.T, *opener){
-	"what cannot run is refused, and nothing begins": func(t *testing.T, o *opener) { refusals(t, o.runner(t)) },
-	"a queue that is full": func(t *testing.T, o *opener) {
+	"an invalid command is refused before anything starts": func(t *testing.T, o *opener) { refusals(t, o.runner(t)) },
+	"a full queue": func(t *testing.T, o *opener) {
 		r := o.runner(t, func(b *Behind) { b.Admission = sandbox.Admission{MaxRunning: 1, MaxQueued: 1} })
 		first := r.start(t, scriptStubborn)
 		first.await(t, "ready")
@@ -108,7 +108,7 @@ var runnerRefusalTests = map[string]func(*testing.T, *opener){
 		wantCanceled(t, first)
 		wantFate(t, second.wait(t), sandbox.StatusSuccess, sandbox.CauseExited, 0)
 	},
-	"what is prepared runs once it is started": func(t *testing.T, o *opener) {
+	"a prepared command runs once it is started": func(t *testing.T, o *opener) {
 		r := o.runner(t, func(b *Behind) { b.Answer = sandbox.AnswerOnce })
 		for script, want := range map[string]string{scriptMarker: "marker\n", scriptAsked: "asked\n"} {
 			p, err := r.Prepare(r.ctx, sandbox.Command{ID: "prepared-" + want[:3], Script: script})
@@ -127,7 +127,7 @@ var runnerRefusalTests = map[string]func(*testing.T, *opener){
 			wantOutput(t, script, result.Stdout, want)
 		}
 	},
-	"what is prepared and started can be cancelled": func(t *testing.T, o *opener) {
+	"a prepared command can be canceled after its start": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		p, err := r.Prepare(r.ctx, sandbox.Command{Script: scriptStubborn})
 		if err != nil {
@@ -144,7 +144,7 @@ var runnerRefusalTests = map[string]func(*testing.T, *opener){
 		c.cancel()
 		wantCanceled(t, c)
 	},
-	"what is prepared need not be started": func(t *testing.T, o *opener) {
+	"a prepared command need not be started": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		ctx, cancel := context.WithCancel(r.ctx)
 		defer cancel()
@@ -154,14 +154,14 @@ var runnerRefusalTests = map[string]func(*testing.T, *opener){
 		cancel()
 		wantFate(t, r.run(t, scriptMarker), sandbox.StatusSuccess, sandbox.CauseExited, 0)
 	},
-	"a person says no": func(t *testing.T, o *opener) {
+	"approval denied": func(t *testing.T, o *opener) {
 		r := o.runner(t, func(b *Behind) { b.Answer = sandbox.AnswerDeny })
 		_, err := r.Prepare(r.ctx, sandbox.Command{Script: scriptAsked})
 		wantRefusal(t, "Prepare", err, sandbox.CauseDenied)
 	},
 }
 
-// refusals wants each of these commands refused, by both Start and Prepare.
+// refusals expects that both Start and Prepare refuse each of these commands.
 func refusals(t *testing.T, r *runner) {
 	with := func(change func(*sandbox.Command)) sandbox.Command {
 		c := sandbox.Command{ID: "refused", Script: scriptMarker}
@@ -196,12 +196,12 @@ func refusals(t *testing.T, r *runner) {
 		x, err := r.Start(r.ctx, test.command)
 		wantRefusal(t, name+": Start", err, test.cause)
 		if x != nil {
-			t.Errorf("%s: an execution beside the refusal", name)
+			t.Errorf("%s: an execution in addition to the refusal", name)
 		}
 		p, err := r.Prepare(r.ctx, test.command)
 		wantRefusal(t, name+": Prepare", err, test.cause)
 		if p != nil {
-			t.Errorf("%s: something prepared beside the refusal", name)
+			t.Errorf("%s: something prepared in addition to the refusal", name)
 		}
 		result, err := sandbox.Run(r.ctx, r, test.command)
 		wantResultError(t, result, err)

@@ -13,7 +13,7 @@ import (
 )
 
 var runnerEventTests = map[string]func(*testing.T, *opener){
-	"events tell all, in order": func(t *testing.T, o *opener) {
+	"events are complete and in order": func(t *testing.T, o *opener) {
 		x := o.runner(t).start(t, scriptBoth)
 		list := x.events(t)
 		if list[0].Type != sandbox.EventStart || list[0].Seq != 1 {
@@ -28,7 +28,7 @@ var runnerEventTests = map[string]func(*testing.T, *opener){
 		}
 		wantSame(t, x.wait(t), *list[len(list)-1].Result)
 	},
-	"the start says what starts": func(t *testing.T, o *opener) {
+	"the start event describes the command": func(t *testing.T, o *opener) {
 		x := o.runner(t).start(t, scriptBoth, func(c *sandbox.Command) {
 			c.ID, c.Description, c.TTY = "named", "says both", &sandbox.TerminalSize{Columns: 100, Rows: 30}
 		})
@@ -44,7 +44,7 @@ var runnerEventTests = map[string]func(*testing.T, *opener){
 			}
 		}
 	},
-	"a result is whole": func(t *testing.T, o *opener) {
+	"a result is complete": func(t *testing.T, o *opener) {
 		r := o.runner(t).run(t, scriptBoth, func(c *sandbox.Command) { c.ID = "whole" })
 		wantFate(t, r, sandbox.StatusError, sandbox.CauseExited, 3)
 		wantOutput(t, "stdout", r.Stdout, "out\n")
@@ -56,14 +56,14 @@ var runnerEventTests = map[string]func(*testing.T, *opener){
 			t.Errorf("%+v", r)
 		}
 	},
-	"an ID is chosen, and it is the command's": func(t *testing.T, o *opener) {
+	"a caller can choose the ID": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		x, y := r.start(t, scriptMarker), r.start(t, scriptMarker)
 		if x.ID() == "" || x.ID() == y.ID() || x.wait(t).ID != x.ID() || y.wait(t).ID != y.ID() {
 			t.Errorf("%q and %q", x.ID(), y.ID())
 		}
 	},
-	"bytes that are no text arrive as they are": func(t *testing.T, o *opener) {
+	"binary output arrives unchanged": func(t *testing.T, o *opener) {
 		x := o.runner(t).start(t, scriptBinary)
 		var stdout []byte
 		for e := range x.Events() {
@@ -79,7 +79,7 @@ var runnerEventTests = map[string]func(*testing.T, *opener){
 			t.Errorf("%q, %q, %q", stdout, r.Stdout.Bytes(), r.Stderr.Bytes())
 		}
 	},
-	"a script that is no text runs as it is": func(t *testing.T, o *opener) {
+	"a binary script runs unchanged": func(t *testing.T, o *opener) {
 		r := o.runner(t).run(t, scriptBytes)
 		wantFate(t, r, sandbox.StatusSuccess, sandbox.CauseExited, 0)
 		wantOutput(t, "stdout", r.Stdout, "\xff\xe2\x82")
@@ -111,9 +111,9 @@ var runnerEventTests = map[string]func(*testing.T, *opener){
 			t.Error("an event after the result")
 		}
 	},
-	"a command whose events nobody reads is not silent": func(t *testing.T, o *opener) {
+	"a command with unread events is not idle": func(t *testing.T, o *opener) {
 		x := o.runner(t).start(t, scriptMuch, func(c *sandbox.Command) { c.IdleTimeout = 2 * time.Second })
-		time.Sleep(4 * time.Second) // longer than it may be silent
+		time.Sleep(4 * time.Second) // longer than the idle timeout
 		wantFate(t, x.wait(t), sandbox.StatusSuccess, sandbox.CauseExited, 0)
 	},
 }
@@ -141,7 +141,7 @@ var runnerCancelTests = map[string]func(*testing.T, *opener){
 		x.cancel()
 		wantSame(t, x.wait(t), before)
 	},
-	"cancelling ends it, and says what ran": func(t *testing.T, o *opener) {
+	"canceling ends it, and lists the processes": func(t *testing.T, o *opener) {
 		x := o.runner(t).start(t, scriptBackground)
 		x.await(t, "ready")
 		x.cancel()
@@ -150,7 +150,7 @@ var runnerCancelTests = map[string]func(*testing.T, *opener){
 			t.Errorf("what ran: %+v", r.Lingering)
 		}
 	},
-	"a deadline is a cancellation": func(t *testing.T, o *opener) {
+	"a context deadline cancels": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)
 		defer cancel()
@@ -159,17 +159,17 @@ var runnerCancelTests = map[string]func(*testing.T, *opener){
 			t.Errorf("%s, %s: %s", result.Status, result.Cause, result.Message)
 		}
 	},
-	"cancelling before Start": func(t *testing.T, o *opener) {
+	"canceling before Start": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		ctx, cancel := context.WithCancel(r.ctx)
 		cancel()
 		result, _ := sandbox.Run(ctx, r, sandbox.Command{Script: scriptStubborn})
 		wantFate(t, result, sandbox.StatusCanceled, sandbox.CauseCanceled, sandbox.ExitNeverRan)
 	},
-	"cancelling while the image is looked for": func(t *testing.T, o *opener) { cancelIn(t, o, ImageHangs) },
-	"cancelling while a container is made":     func(t *testing.T, o *opener) { cancelIn(t, o, CreateHangs) },
-	"cancelling while the command is started":  func(t *testing.T, o *opener) { cancelIn(t, o, ExecHangs) },
-	"cancelling while others run": func(t *testing.T, o *opener) {
+	"canceling while the image is resolved":  func(t *testing.T, o *opener) { cancelIn(t, o, ImageHangs) },
+	"canceling while a container is created": func(t *testing.T, o *opener) { cancelIn(t, o, CreateHangs) },
+	"canceling while the command is started": func(t *testing.T, o *opener) { cancelIn(t, o, ExecHangs) },
+	"canceling in the queue": func(t *testing.T, o *opener) {
 		r := o.runner(t, func(b *Behind) { b.Admission.MaxRunning = 1 })
 		first := r.start(t, scriptStubborn)
 		first.await(t, "ready")
@@ -179,7 +179,7 @@ var runnerCancelTests = map[string]func(*testing.T, *opener){
 		first.cancel()
 		wantCanceled(t, first)
 	},
-	"cancelling while a person is asked": func(t *testing.T, o *opener) {
+	"canceling during approval": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		for name, begin := range map[string]func(context.Context) error{
 			"Prepare": func(ctx context.Context) error {
@@ -200,10 +200,10 @@ var runnerCancelTests = map[string]func(*testing.T, *opener){
 	},
 }
 
-// cancelIn cancels a command whose way to its start hangs.
+// cancelIn cancels a command whose start hangs.
 func cancelIn(t *testing.T, o *opener, fault FaultName) {
 	x := o.runner(t, func(b *Behind) { b.Fault = fault }).start(t, scriptMarker)
-	time.Sleep(20 * time.Millisecond) // most often it is there by then
+	time.Sleep(20 * time.Millisecond) // usually it has got there by then
 	x.cancel()
 	list := x.events(t)
 	for _, e := range list {
@@ -214,7 +214,7 @@ func cancelIn(t *testing.T, o *opener, fault FaultName) {
 	wantFate(t, x.wait(t), sandbox.StatusCanceled, sandbox.CauseCanceled, sandbox.ExitNeverRan)
 }
 
-// wantCanceled wants the end of a command that was ended once it was ready.
+// wantCanceled expects the end of a command that was canceled once it was ready.
 func wantCanceled(t *testing.T, x *command) sandbox.Result {
 	t.Helper()
 	r := x.wait(t)
@@ -223,7 +223,7 @@ func wantCanceled(t *testing.T, x *command) sandbox.Result {
 	return r
 }
 
-// wantSame wants one result twice.
+// wantSame expects the same result twice.
 func wantSame(t *testing.T, got, want sandbox.Result) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -231,7 +231,7 @@ func wantSame(t *testing.T, got, want sandbox.Result) {
 	}
 }
 
-// wantRefusal wants a *sandbox.Error of that cause, with a hint.
+// wantRefusal expects a *sandbox.Error of that cause, with a hint.
 func wantRefusal(t *testing.T, what string, err error, cause sandbox.Cause) *sandbox.Error {
 	t.Helper()
 	e, ok := errors.AsType[*sandbox.Error](err)

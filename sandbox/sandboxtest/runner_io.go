@@ -19,14 +19,14 @@ var runnerInputTests = map[string]func(*testing.T, *opener){
 	"no stdin is empty": func(t *testing.T, o *opener) {
 		wantOutput(t, "stdout", o.runner(t).run(t, scriptCat).Stdout, "")
 	},
-	"stdin arrives whole": func(t *testing.T, o *opener) {
+	"stdin arrives completely": func(t *testing.T, o *opener) {
 		in := bytes.Repeat([]byte("0123456789\x00\xff\n"), 100_000)
 		r := o.runner(t).run(t, scriptCat, stdinFrom(bytes.NewReader(in)))
 		if !bytes.Equal(r.Stdout.Bytes(), in) {
 			t.Errorf("%d bytes of %d", len(r.Stdout.Bytes()), len(in))
 		}
 	},
-	"stdin is read as it comes": func(t *testing.T, o *opener) {
+	"stdin is streamed": func(t *testing.T, o *opener) {
 		in, typed := io.Pipe()
 		x := o.runner(t).start(t, scriptCat, stdinFrom(in))
 		for _, line := range []string{"one\n", "two\n"} {
@@ -40,15 +40,15 @@ var runnerInputTests = map[string]func(*testing.T, *opener){
 		in := io.MultiReader(strings.NewReader("some"), failing{})
 		wantOutput(t, "stdout", o.runner(t).run(t, scriptCat, stdinFrom(in)).Stdout, "some")
 	},
-	"stdin that blocks does not hold the end": func(t *testing.T, o *opener) {
+	"blocked stdin does not delay the end": func(t *testing.T, o *opener) {
 		in, typed := io.Pipe()
 		defer typed.Close()
 		wantFate(t, o.runner(t).run(t, "exit 5", stdinFrom(in)), sandbox.StatusError, sandbox.CauseExited, 5)
 	},
-	"stdin that nobody reads does not hold the end": func(t *testing.T, o *opener) {
+	"unread stdin does not delay the end": func(t *testing.T, o *opener) {
 		wantFate(t, o.runner(t).run(t, "exit 5", stdinFrom(endless{})), sandbox.StatusError, sandbox.CauseExited, 5)
 	},
-	"a terminal has both streams in one": func(t *testing.T, o *opener) {
+	"a terminal merges both streams": func(t *testing.T, o *opener) {
 		r := o.runner(t).run(t, scriptIsTerminal, onTerminal(0, 0))
 		wantFate(t, r, sandbox.StatusError, sandbox.CauseExited, 7)
 		wantOutput(t, "stdout", r.Stdout, "all\r\nerror\r\n")
@@ -68,13 +68,13 @@ var runnerInputTests = map[string]func(*testing.T, *opener){
 		wantFate(t, r, sandbox.StatusError, sandbox.CauseExited, 5)
 		wantOutput(t, "stdout", r.Stdout, "ready\r\n40 120\r\n")
 	},
-	"sizes that end, and a terminal that goes on": func(t *testing.T, o *opener) {
+	"a terminal continues after the last resize": func(t *testing.T, o *opener) {
 		sizes := make(chan sandbox.TerminalSize)
 		close(sizes)
 		r := o.runner(t).run(t, scriptIsTerminal, onTerminal(100, 30), func(c *sandbox.Command) { c.Resize = sizes })
 		wantFate(t, r, sandbox.StatusError, sandbox.CauseExited, 7)
 	},
-	"what is typed": func(t *testing.T, o *opener) {
+	"terminal input": func(t *testing.T, o *opener) {
 		in, typed := io.Pipe()
 		defer typed.Close()
 		x := o.runner(t).start(t, scriptInterrupted, onTerminal(0, 0), stdinFrom(in))
@@ -82,7 +82,7 @@ var runnerInputTests = map[string]func(*testing.T, *opener){
 		io.WriteString(typed, "\x03")
 		wantFate(t, x.wait(t), sandbox.StatusError, sandbox.CauseExited, 5)
 	},
-	"the environment, as far as the caller may set it": func(t *testing.T, o *opener) {
+	"the variables that a caller may set": func(t *testing.T, o *opener) {
 		r := o.runner(t).run(t, scriptEnv, func(c *sandbox.Command) {
 			c.Env = []string{"QUOTES='\"", "NEWLINES=a\nb", "UNICODE=\u00e9", "EMPTY=", "ALLOWED"}
 			c.Inherit = []string{"ALLOWED=1", "OTHER=2"}
@@ -140,7 +140,7 @@ var runnerViewTests = map[string]func(*testing.T, *opener){
 		typed.Close()
 		list := x.events(t)
 		if slices.ContainsFunc(list, func(e sandbox.Event) bool { return e.Type == sandbox.EventStdout }) {
-			t.Error("output beside live views")
+			t.Error("output in addition to live views")
 		}
 		wantOutput(t, "stdout", x.wait(t).Stdout, "one\n")
 	},

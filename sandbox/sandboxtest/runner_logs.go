@@ -12,7 +12,7 @@ import (
 	"belljar/sandbox"
 )
 
-// talk is a command that prints what its script says.
+// talk is a command that prints what its test sends.
 type talk struct {
 	*command
 	typed *io.PipeWriter
@@ -27,7 +27,7 @@ func (r *runner) talk(t *testing.T, change ...func(*sandbox.Command)) *talk {
 
 func (x *talk) say(text string) { io.WriteString(x.typed, text) }
 
-// wantNext reads chunks until they are this.
+// wantNext reads chunks until they add up to this text.
 func wantNext(ctx context.Context, t *testing.T, r sandbox.Reader, want string) {
 	t.Helper()
 	for got := ""; got != want; {
@@ -40,7 +40,7 @@ func wantNext(ctx context.Context, t *testing.T, r sandbox.Reader, want string) 
 }
 
 var runnerReadTests = map[string]func(*testing.T, *opener){
-	"a reader follows, at its own pace": func(t *testing.T, o *opener) {
+	"a reader follows at its own pace": func(t *testing.T, o *opener) {
 		x := o.runner(t).talk(t)
 		r, err := x.Read(o.ctx, sandbox.Merged, 0)
 		if err != nil {
@@ -60,7 +60,7 @@ var runnerReadTests = map[string]func(*testing.T, *opener){
 		}
 		x.wait(t)
 	},
-	"a reader's wait can be given up": func(t *testing.T, o *opener) {
+	"a reader's wait can be canceled": func(t *testing.T, o *opener) {
 		x := o.runner(t).talk(t)
 		r, err := x.Read(o.ctx, sandbox.Stdout, 0)
 		if err != nil {
@@ -77,7 +77,7 @@ var runnerReadTests = map[string]func(*testing.T, *opener){
 		x.Kill()
 		x.wait(t)
 	},
-	"a reader keeps nobody waiting": func(t *testing.T, o *opener) {
+	"a slow reader does not block the command": func(t *testing.T, o *opener) {
 		x := o.runner(t).start(t, scriptMuch)
 		r, err := x.Read(o.ctx, sandbox.Stdout, 0)
 		if err != nil {
@@ -120,7 +120,7 @@ var runnerReadTests = map[string]func(*testing.T, *opener){
 		x.wait(t)
 		all.Wait()
 	},
-	"chunks say whose they are, and where": func(t *testing.T, o *opener) {
+	"chunks have a stream and an offset": func(t *testing.T, o *opener) {
 		x := o.runner(t).start(t, scriptInterleave)
 		x.wait(t)
 		r, err := x.Read(o.ctx, sandbox.Merged, 2)
@@ -142,7 +142,7 @@ var runnerReadTests = map[string]func(*testing.T, *opener){
 			next += int64(len(c.Data))
 		}
 	},
-	"who comes late learns what is gone": func(t *testing.T, o *opener) {
+	"a late reader learns how much it missed": func(t *testing.T, o *opener) {
 		x := o.runner(t).start(t, scriptMuch, func(c *sandbox.Command) { c.Limits.Output = 64 << 10 })
 		x.wait(t)
 		r, err := x.Read(o.ctx, sandbox.Stdout, 0)
@@ -150,7 +150,7 @@ var runnerReadTests = map[string]func(*testing.T, *opener){
 			t.Errorf("%d bytes, missed %d", len(text), missed)
 		}
 	},
-	"what cannot be read is refused": func(t *testing.T, o *opener) {
+	"invalid read options are refused": func(t *testing.T, o *opener) {
 		x := o.runner(t).start(t, scriptBoth)
 		defer x.wait(t)
 		for _, which := range []sandbox.Stream{"", "both"} {
@@ -170,7 +170,7 @@ func itoa(i int) string {
 }
 
 var runnerLogTests = map[string]func(*testing.T, *opener){
-	"what is kept of an ended command": func(t *testing.T, o *opener) {
+	"the kept output of an ended command": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		result := r.run(t, scriptBoth)
 		second := r.run(t, scriptMarker)
@@ -217,7 +217,7 @@ var runnerLogTests = map[string]func(*testing.T, *opener){
 		}
 		x.wait(t)
 	},
-	"logs of what there is none": func(t *testing.T, o *opener) {
+	"logs of an unknown command": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		if list, err := r.Logs(o.ctx); err != nil || len(list) != 0 {
 			t.Errorf("%+v, error %v", list, err)
@@ -235,7 +235,7 @@ var runnerLogTests = map[string]func(*testing.T, *opener){
 		_, err = r.ReadLog(o.ctx, x.ID(), sandbox.Stdout, -1)
 		wantRefusal(t, "offset", err, sandbox.CauseInvalid)
 	},
-	"how it ended is kept of what never ran, too": func(t *testing.T, o *opener) {
+	"the result of a command that never ran is kept": func(t *testing.T, o *opener) {
 		r := o.runner(t, func(b *Behind) { b.Fault = CreateFails })
 		want := r.run(t, scriptMarker)
 		list, err := r.Logs(o.ctx)

@@ -34,7 +34,7 @@ var runnerSessionTests = map[string]func(*testing.T, *opener){
 		wantOutput(t, "file of the next", r.run(t, scriptLoad, inSession).Stdout, "")
 		r.remove(t, "dev")
 	},
-	"sessions are listed, with what runs": func(t *testing.T, o *opener) {
+	"sessions are listed with their running commands": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		if list, err := r.Sessions(r.ctx); err != nil || len(list) != 0 {
 			t.Errorf("before: %+v, error %v", list, err)
@@ -61,13 +61,13 @@ var runnerSessionTests = map[string]func(*testing.T, *opener){
 			t.Errorf("after: %+v, error %v", list, err)
 		}
 	},
-	"a session that is not there": func(t *testing.T, o *opener) {
+	"a missing session": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		for _, name := range []string{"none", "", "a/b", ".."} {
 			wantRefusal(t, "RemoveSession of "+name, r.RemoveSession(r.ctx, name), sandbox.CauseInvalid)
 		}
 	},
-	"removing a session ends what runs in it": func(t *testing.T, o *opener) {
+	"removing a session ends its commands": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		x := r.start(t, scriptStubborn, inSession)
 		x.await(t, "ready")
@@ -89,7 +89,7 @@ var runnerSessionTests = map[string]func(*testing.T, *opener){
 		wantFate(t, second.wait(t), sandbox.StatusSuccess, sandbox.CauseExited, 0)
 		r.remove(t, "dev")
 	},
-	"parallel commands of a session do not": func(t *testing.T, o *opener) {
+	"parallel commands of a session do not wait": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		parallel := func(c *sandbox.Command) { c.Session, c.Parallel = "dev", true }
 		first := r.talk(t, parallel)
@@ -99,7 +99,7 @@ var runnerSessionTests = map[string]func(*testing.T, *opener){
 		first.wait(t)
 		r.remove(t, "dev")
 	},
-	"a command that is ended alone leaves its session": func(t *testing.T, o *opener) {
+	"ending one command keeps its session": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		r.run(t, scriptSave, inSession)
 		x := r.start(t, scriptStubborn, inSession, func(c *sandbox.Command) { c.OnTimeout = sandbox.EndCommand })
@@ -109,7 +109,7 @@ var runnerSessionTests = map[string]func(*testing.T, *opener){
 		wantOutput(t, "file", r.run(t, scriptLoad, inSession).Stdout, "kept\n")
 		r.remove(t, "dev")
 	},
-	"a session that is lost says so": func(t *testing.T, o *opener) {
+	"a lost session is reported": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		x := r.start(t, scriptStubborn, inSession)
 		x.await(t, "ready")
@@ -140,13 +140,13 @@ var runnerCallerTests = map[string]func(*testing.T, *opener){
 		}
 		all.Wait()
 	},
-	"one caller's pause is not another's": func(t *testing.T, o *opener) {
+	"a slow caller does not delay others": func(t *testing.T, o *opener) {
 		r := o.runner(t)
-		slow := r.start(t, scriptMuch) // whose events no one reads
+		slow := r.start(t, scriptMuch) // whose events are not read
 		wantFate(t, r.run(t, scriptMarker), sandbox.StatusSuccess, sandbox.CauseExited, 0)
 		wantFate(t, slow.wait(t), sandbox.StatusSuccess, sandbox.CauseExited, 0)
 	},
-	"a pool tells how it does": func(t *testing.T, o *opener) {
+	"a pool reports its state": func(t *testing.T, o *opener) {
 		r := o.runner(t, func(b *Behind) { b.Profile.Pool = sandbox.PoolSize{Min: 1, Max: 1, MaxAge: time.Hour} })
 		for {
 			list, err := r.Pools(r.ctx)

@@ -25,7 +25,7 @@ var runnerSignalTests = map[string]func(*testing.T, *opener){
 		wantFate(t, result, sandbox.StatusError, sandbox.CauseExited, 5)
 		wantOutput(t, "stdout", result.Stdout, "ready\nSIGUSR1\nSIGTERM\n")
 	},
-	"a signal that ends the command is its fate": func(t *testing.T, o *opener) {
+	"the result names the signal that ended the command": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		x := r.start(t, scriptWaits)
 		x.await(t, "ready")
@@ -35,7 +35,7 @@ var runnerSignalTests = map[string]func(*testing.T, *opener){
 			t.Errorf("signal %q, killed by %q", result.Signal, result.Evidence.KilledBy)
 		}
 	},
-	"a signal that does not exist is refused": func(t *testing.T, o *opener) {
+	"an unknown signal is refused": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		x := r.start(t, scriptWaits)
 		x.await(t, "ready")
@@ -45,13 +45,13 @@ var runnerSignalTests = map[string]func(*testing.T, *opener){
 		x.Kill()
 		wantCanceled(t, x)
 	},
-	"a command that has ended gets no signal": func(t *testing.T, o *opener) {
+	"an ended command gets no signal": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		x := r.start(t, scriptMarker)
 		x.wait(t)
 		wantRefusal(t, "error", x.Signal(r.ctx, "SIGTERM"), sandbox.CauseInvalid)
 	},
-	"a command that waits gets no signal": func(t *testing.T, o *opener) {
+	"a queued command gets no signal": func(t *testing.T, o *opener) {
 		r := o.runner(t, func(b *Behind) { b.Admission.MaxRunning = 1 })
 		first := r.start(t, scriptWaits)
 		first.await(t, "ready")
@@ -62,7 +62,7 @@ var runnerSignalTests = map[string]func(*testing.T, *opener){
 		first.cancel()
 		wantCanceled(t, first)
 	},
-	"a signal is for one command of its session": func(t *testing.T, o *opener) {
+	"a signal goes to one command of its session": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		parallel := func(c *sandbox.Command) { c.Session, c.Parallel = "dev", true }
 		first, second := r.start(t, scriptTrap, parallel), r.start(t, scriptTrap, parallel)

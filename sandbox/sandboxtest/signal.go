@@ -21,15 +21,15 @@ func killedBy(number int) func(p *Proc) {
 	}
 }
 
-// signaled is how a process handles signals. Its container's mutex is held.
+// signaled is the signal handling of a process. Its container's mutex is held.
 type signaled struct {
 	traps   map[sandbox.Signal]chan<- sandbox.Signal
 	stopped chan struct{}    // closed when it continues; nil: it is not stopped
-	pending []sandbox.Signal // while it is
+	pending []sandbox.Signal // received while stopped
 }
 
-// Trap has signals come to the channel from now on, as trap(1) does. One that
-// no one receives, and for which there is no room, is lost.
+// Trap sends signals to the channel from now on, as trap(1) does. A signal
+// that is not received, and does not fit into the buffer, is lost.
 func (p *Proc) Trap(signals ...sandbox.Signal) <-chan sandbox.Signal {
 	p.box.mu.Lock()
 	defer p.box.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *Proc) state() string {
 	return "S"
 }
 
-// isStopped is closed once the process continues, and nil where it is not stopped.
+// isStopped is closed once the process continues, and nil if it is not stopped.
 func (p *Proc) isStopped() <-chan struct{} {
 	p.box.mu.Lock()
 	defer p.box.mu.Unlock()

@@ -12,16 +12,16 @@ import (
 	"belljar/sandbox"
 )
 
-// patience is when a test of the suite gives up: no measure of anything.
+// patience is the time limit of a test of the suite; it measures nothing.
 const patience = 2 * time.Minute
 
 // user runs the suite's commands.
 var user = sandbox.User{UID: 65534, GID: 65534}
 
 // TestEngine is the suite that every Engine passes. Each test opens the engine
-// again, with an image that has a POSIX shell and its usual company; what open
-// registers with t.Cleanup is the place to look for containers left behind. They
-// run side by side: -parallel says how many at once.
+// again, with an image that has a POSIX shell and the usual tools; open
+// registers a check for containers left behind with t.Cleanup. The tests
+// run in parallel: -parallel limits how many.
 func TestEngine(t *testing.T, open func(t *testing.T) (sandbox.Engine, sandbox.Image)) {
 	for _, group := range []map[string]func(*testing.T, *fixture){statusTests, streamTests, inputTests, lifeTests, refusalTests, sessionTests, signalTests, terminalTests, userTests} {
 		for name, test := range group {
@@ -34,7 +34,7 @@ func TestEngine(t *testing.T, open func(t *testing.T) (sandbox.Engine, sandbox.I
 	}
 }
 
-// fixture is one test's engine and, once asked for, its container.
+// fixture is one test's engine and, if it asked for one, its container.
 type fixture struct {
 	engine sandbox.Engine
 	spec   sandbox.Spec
@@ -75,7 +75,7 @@ func (f *fixture) create(t *testing.T) sandbox.Container {
 	return box
 }
 
-// process is an exec under way and what it wrote.
+// process is a running exec and its output so far.
 type process struct {
 	sandbox.Running
 	stdout, stderr *recorder
@@ -96,7 +96,7 @@ func (f *fixture) exec(t *testing.T, box sandbox.Container, script string, chang
 	return p
 }
 
-// run runs a script to its end and wants that status.
+// run runs a script to its end and expects that status.
 func (f *fixture) run(t *testing.T, box sandbox.Container, script string, want int, change ...func(*sandbox.Exec)) *process {
 	t.Helper()
 	p := f.exec(t, box, script, change...)
@@ -107,8 +107,8 @@ func (f *fixture) run(t *testing.T, box sandbox.Container, script string, want i
 	return p
 }
 
-// recorder keeps what is written. It complains of two writes at once, also
-// where they are to the two streams of one process.
+// recorder keeps what is written. It reports two writes at once, also
+// if they are to the two streams of one process.
 type recorder struct {
 	t       *testing.T
 	busy    *atomic.Int32

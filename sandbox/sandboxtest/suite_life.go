@@ -13,7 +13,7 @@ import (
 )
 
 var lifeTests = map[string]func(*testing.T, *fixture){
-	"a container says what it is": func(t *testing.T, f *fixture) {
+	"a container describes itself": func(t *testing.T, f *fixture) {
 		info := f.create(t).Info()
 		if info.ID == "" || info.Image != f.spec.Image.Reference || info.ImageDigest != f.spec.Image.Digest || info.Warm || info.Reused {
 			t.Errorf("%+v", info)
@@ -25,13 +25,13 @@ var lifeTests = map[string]func(*testing.T, *fixture){
 		f.exec(t, box, scriptBackground).stdout.await(f.ctx, "ready")
 		wantProcesses(t, f, box, "sh -c "+scriptBackground, "sleep 1001")
 	},
-	"a background process that holds stdout does not hold the end": func(t *testing.T, f *fixture) {
+	"a background process that holds stdout does not delay the end": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		p := f.run(t, box, scriptHolder, 4)
 		wantText(t, "stdout", p.stdout, "done\n")
 		wantProcesses(t, f, box, "sleep 1003")
 	},
-	"the process's own end is told while its streams are held": func(t *testing.T, f *fixture) {
+	"the end of a process is reported while its streams are open": func(t *testing.T, f *fixture) {
 		p := f.exec(t, f.create(t), scriptHolder)
 		select {
 		case <-p.Exited():
@@ -42,7 +42,7 @@ var lifeTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("status %d, error %v", status, err)
 		}
 	},
-	"remove ends what will not end": func(t *testing.T, f *fixture) {
+	"remove kills a process that ignores signals": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		p := f.exec(t, box, scriptStubborn)
 		p.stdout.await(f.ctx, "ready")
@@ -56,7 +56,7 @@ var lifeTests = map[string]func(*testing.T, *fixture){
 		f.remove(t, box)
 		wantKilled(t, f, p)
 	},
-	"remove may be called twice, and at once": func(t *testing.T, f *fixture) {
+	"remove may be called twice, also concurrently": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		f.exec(t, box, scriptStubborn).stdout.await(f.ctx, "ready")
 		var all sync.WaitGroup
@@ -66,7 +66,7 @@ var lifeTests = map[string]func(*testing.T, *fixture){
 		all.Wait()
 		f.remove(t, box)
 	},
-	"remove while output waits for its reader": func(t *testing.T, f *fixture) { removeUnread(t, f) }, // moby#41827
+	"remove while output is unread":            func(t *testing.T, f *fixture) { removeUnread(t, f) }, // moby#41827
 	"remove while processes are being started": func(t *testing.T, f *fixture) { removeStarting(t, f) },
 	"two processes share a container": func(t *testing.T, f *fixture) {
 		box := f.create(t)
@@ -85,10 +85,10 @@ var lifeTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("%+v, error %v", counters, err)
 		}
 		if counters.OOMKills != 0 || counters.PidsLimitHits != 0 || len(counters.DiskFull) != 0 || counters.KilledBy != "" {
-			t.Errorf("of a container in which nothing went wrong: %+v", counters)
+			t.Errorf("of a container without problems: %+v", counters)
 		}
 	},
-	"waiting can be given up": func(t *testing.T, f *fixture) {
+	"waiting can be canceled": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		p := f.exec(t, box, scriptStubborn)
 		p.stdout.await(f.ctx, "ready")
@@ -100,15 +100,15 @@ var lifeTests = map[string]func(*testing.T, *fixture){
 }
 
 var refusalTests = map[string]func(*testing.T, *fixture){
-	"a cancelled create leaves nothing": func(t *testing.T, f *fixture) {
+	"a canceled create leaves nothing": func(t *testing.T, f *fixture) {
 		ctx, cancel := context.WithCancel(f.ctx)
 		cancel()
 		if _, err := f.engine.Create(ctx, f.spec); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
 	},
-	"a create that is cancelled under way leaves nothing": func(t *testing.T, f *fixture) {
-		for i := range 6 { // at different points; which one is up to the host
+	"a create canceled halfway leaves nothing": func(t *testing.T, f *fixture) {
+		for i := range 6 { // at different points; the host decides which
 			ctx, cancel := context.WithTimeout(f.ctx, time.Duration(i)*40*time.Millisecond)
 			box, err := f.engine.Create(ctx, f.spec)
 			cancel()
@@ -119,14 +119,14 @@ var refusalTests = map[string]func(*testing.T, *fixture){
 			}
 		}
 	},
-	"a missing directory is the caller's mistake": func(t *testing.T, f *fixture) { missing(t, f) },
+	"a missing directory is an invalid command": func(t *testing.T, f *fixture) { missing(t, f) },
 	"no process starts in a removed container": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		f.remove(t, box)
 		_, err := box.Exec(f.ctx, sandbox.Exec{Script: "exit 0", Dir: "/work", User: user})
 		wantError(t, err, sandbox.CauseEngineLost)
 	},
-	"a cancelled exec does not start": func(t *testing.T, f *fixture) {
+	"a canceled exec does not start": func(t *testing.T, f *fixture) {
 		ctx, cancel := context.WithCancel(f.ctx)
 		cancel()
 		_, err := f.create(t).Exec(ctx, sandbox.Exec{Script: "exit 0", Dir: "/work", User: user})
@@ -136,8 +136,8 @@ var refusalTests = map[string]func(*testing.T, *fixture){
 	},
 }
 
-// removeUnread removes a container whose output is far more than any buffer on
-// the way holds, while the writer of its first chunk is stuck until then.
+// removeUnread removes a container with more unread output than all buffers
+// together hold, while the writer of its first chunk is blocked.
 func removeUnread(t *testing.T, f *fixture, change ...func(*sandbox.Exec)) {
 	box := f.create(t)
 	stuck := &gate{entered: make(chan struct{}), open: make(chan struct{})}
@@ -171,7 +171,7 @@ func removeStarting(t *testing.T, f *fixture, change ...func(*sandbox.Exec)) {
 	all.Wait()
 }
 
-// missing wants the error of a directory that is not there.
+// missing expects the error of a missing directory.
 func missing(t *testing.T, f *fixture, change ...func(*sandbox.Exec)) {
 	x := sandbox.Exec{Script: "exit 0", Dir: missingDir, User: user, Stdout: new(strings.Builder), Stderr: new(strings.Builder)}
 	for _, change := range change {
@@ -187,7 +187,7 @@ func missing(t *testing.T, f *fixture, change ...func(*sandbox.Exec)) {
 	}
 }
 
-// gate is a writer that waits.
+// gate is a writer that blocks until it is opened.
 type gate struct {
 	entered, open chan struct{}
 	once          sync.Once
@@ -207,7 +207,7 @@ func (f *fixture) remove(t *testing.T, box sandbox.Container) {
 }
 
 // wantProcesses waits until there is one process for each of the commands, and
-// no other: a shell's child is a shell itself for a moment.
+// no other: a shell's child is a copy of the shell for a moment.
 func wantProcesses(t *testing.T, f *fixture, box sandbox.Container, commands ...string) []sandbox.Process {
 	t.Helper()
 	for {
@@ -235,8 +235,8 @@ func matches(list []sandbox.Process, commands []string) bool {
 	return slices.Equal(found, slices.Sorted(slices.Values(commands)))
 }
 
-// wantKilled wants the end of a process whose container was removed: status
-// 137, or an error because no one knows it any more.
+// wantKilled expects the end of a process whose container was removed: status
+// 137, or an error because the status is no longer known.
 func wantKilled(t *testing.T, f *fixture, p *process) {
 	t.Helper()
 	status, err := p.Wait(f.ctx)
@@ -247,7 +247,7 @@ func wantKilled(t *testing.T, f *fixture, p *process) {
 	}
 }
 
-// wantError wants a *sandbox.Error with that cause and a hint.
+// wantError expects a *sandbox.Error with that cause and a hint.
 func wantError(t *testing.T, err error, cause sandbox.Cause) {
 	t.Helper()
 	var e *sandbox.Error

@@ -10,8 +10,8 @@ import (
 )
 
 var sessionTests = map[string]func(*testing.T, *fixture){
-	"a session's container is listed, by name and among all": func(t *testing.T, f *fixture) {
-		f.create(t) // no session's
+	"a session's container is listed by name and without one": func(t *testing.T, f *fixture) {
+		f.create(t) // of no session
 		first, other := f.session(t), f.session(t)
 		for _, s := range []*session{first, other} {
 			list, err := f.engine.Sessions(f.ctx, s.spec.Session)
@@ -33,7 +33,7 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 		}
 		other.kept(t, f, other.spec.Session)
 	},
-	"an adopted container is a whole one": func(t *testing.T, f *fixture) {
+	"an adopted container works fully": func(t *testing.T, f *fixture) {
 		s := f.session(t)
 		f.run(t, s, scriptSave, 0)
 		if err := s.Close(); err != nil {
@@ -41,7 +41,7 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 		}
 		box := s.adopt(t, f)
 		if box.Info() != s.Info() {
-			t.Errorf("it says that it is %+v, and was %+v", box.Info(), s.Info())
+			t.Errorf("its info is %+v, want %+v", box.Info(), s.Info())
 		}
 		wantText(t, "file", f.run(t, box, scriptLoad, 0).stdout, "kept\n")
 		wantProcesses(t, f, box)
@@ -56,7 +56,7 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("after Remove: %+v, error %v", list, err)
 		}
 	},
-	"a process is the same through every handle": func(t *testing.T, f *fixture) {
+	"a process is identical through every handle": func(t *testing.T, f *fixture) {
 		s := f.session(t)
 		p := f.exec(t, s, scriptBackground)
 		p.stdout.await(f.ctx, "ready")
@@ -65,11 +65,11 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 		box := s.adopt(t, f)
 		for i, p := range wantProcesses(t, f, box, commands...) {
 			if b := before[i]; p.PID == 0 || p.SID == 0 || p.PID != b.PID || p.SID != b.SID || p.StartTicks != b.StartTicks || p.HostPID != b.HostPID {
-				t.Errorf("%+v, and was %+v", p, b)
+				t.Errorf("%+v, want %+v", p, b)
 			}
 		}
 	},
-	"one that is gone is not adopted": func(t *testing.T, f *fixture) {
+	"a removed container is not adopted": func(t *testing.T, f *fixture) {
 		s := f.session(t)
 		kept := s.kept(t, f, s.spec.Session)
 		f.remove(t, s)
@@ -86,7 +86,7 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 		}
 		wantProcesses(t, f, s.adopt(t, f), "sh -c "+scriptBackground, "sleep 1001")
 	},
-	"an end that is waited for comes after close": func(t *testing.T, f *fixture) {
+	"a wait continues after close": func(t *testing.T, f *fixture) {
 		s := f.session(t)
 		p := f.exec(t, s, scriptClosed)
 		if err := s.Close(); err != nil {
@@ -96,7 +96,7 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("status %d, error %v", status, err)
 		}
 	},
-	"a signal is for what is listed, and nothing else": func(t *testing.T, f *fixture) {
+	"a signal goes only to the listed processes": func(t *testing.T, f *fixture) {
 		s := f.session(t)
 		box := s.adopt(t, f)
 		victim, spared := f.exec(t, s, scriptStubborn), f.exec(t, s, scriptBackground)
@@ -104,7 +104,7 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 		spared.stdout.await(f.ctx, "ready")
 		var doomed []sandbox.Process
 		for _, p := range f.processes(t, box) {
-			if !strings.Contains(p.Command, "1001") { // the shell, and what it sleeps with
+			if !strings.Contains(p.Command, "1001") { // the shell, and its sleep
 				doomed = append(doomed, p)
 			}
 		}
@@ -123,7 +123,7 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 		default:
 		}
 	},
-	"a signal is for no process that only has the PID": func(t *testing.T, f *fixture) {
+	"a signal does not go to a new process with the same PID": func(t *testing.T, f *fixture) {
 		s := f.session(t)
 		p := f.exec(t, s, scriptBackground)
 		p.stdout.await(f.ctx, "ready")
@@ -136,17 +136,17 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 		f.signal(t, s, list, "SIGKILL")
 		wantProcesses(t, f, s, commands...)
 	},
-	"its removal is told to every handle": func(t *testing.T, f *fixture) {
+	"every handle learns of the removal": func(t *testing.T, f *fixture) {
 		s := f.session(t)
 		box := s.adopt(t, f)
 		if isClosed(s.Lost()) || isClosed(box.Lost()) {
-			t.Error("lost, and it runs")
+			t.Error("reported as lost while it runs")
 		}
 		f.remove(t, box)
 		f.wantLost(t, box)
 		f.wantLost(t, s)
 	},
-	"its removal is told after another handle was closed": func(t *testing.T, f *fixture) {
+	"a handle learns of the removal after another was closed": func(t *testing.T, f *fixture) {
 		s := f.session(t)
 		if err := s.adopt(t, f).Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -158,20 +158,20 @@ var sessionTests = map[string]func(*testing.T, *fixture){
 		f.remove(t, s.adopt(t, f))
 		f.wantLost(t, s)
 	},
-	"removing a container that was no session's is told": func(t *testing.T, f *fixture) {
+	"the removal of a container without a session is reported": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		f.remove(t, box)
 		f.wantLost(t, box)
 	},
 }
 
-// session is a session's container, and what it was made as.
+// session is a session's container, and the spec it was created with.
 type session struct {
 	sandbox.Container
 	spec sandbox.Spec
 }
 
-// session makes a container of a session of its own, which is removed after the
+// session makes a container of a new session, which is removed after the
 // test.
 func (f *fixture) session(t *testing.T) *session {
 	t.Helper()
@@ -182,7 +182,7 @@ func (f *fixture) session(t *testing.T) *session {
 	return &session{own.create(t), own.spec}
 }
 
-// kept is the session in the engine's list of those with that name.
+// kept is the session in the engine's list for that name.
 func (s *session) kept(t *testing.T, f *fixture, name string) sandbox.Kept {
 	t.Helper()
 	list, err := f.engine.Sessions(f.ctx, name)
@@ -226,6 +226,6 @@ func (f *fixture) wantLost(t *testing.T, box sandbox.Container) {
 	select {
 	case <-box.Lost():
 	case <-f.ctx.Done():
-		t.Error("that the container is gone is never told")
+		t.Error("the removal of the container is not reported")
 	}
 }

@@ -19,7 +19,7 @@ var signalTests = map[string]func(*testing.T, *fixture){
 		f.wantStatus(t, p, 5)
 		wantText(t, "stdout", p.stdout, "ready\nSIGUSR1\nSIGTERM\n")
 	},
-	"a signal ends who does not act on it": func(t *testing.T, f *fixture) {
+	"an untrapped signal ends the process": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		for signal, status := range map[sandbox.Signal]int{"SIGHUP": 129, "SIGINT": 130, "SIGUSR2": 140, "SIGTERM": 143, "SIGKILL": 137} {
 			p := f.exec(t, box, scriptWaits)
@@ -28,7 +28,7 @@ var signalTests = map[string]func(*testing.T, *fixture){
 			f.wantStatus(t, p, status)
 		}
 	},
-	"who ignores a signal runs on": func(t *testing.T, f *fixture) {
+	"a process that ignores a signal runs on": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		p := f.exec(t, box, scriptStubborn)
 		p.stdout.await(f.ctx, "ready\n")
@@ -57,7 +57,7 @@ var signalTests = map[string]func(*testing.T, *fixture){
 		f.signal(t, box, f.processes(t, box), "SIGKILL")
 		f.wantStatus(t, p, 137)
 	},
-	"a signal that does not exist is refused": func(t *testing.T, f *fixture) {
+	"an unknown signal is refused": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		p := f.exec(t, box, scriptStubborn)
 		p.stdout.await(f.ctx, "ready\n")
@@ -83,7 +83,7 @@ func (f *fixture) wantStatus(t *testing.T, p *process, want int) {
 	}
 }
 
-// waitState waits until all that runs is in that state.
+// waitState waits until all processes are in that state.
 func (f *fixture) waitState(t *testing.T, box sandbox.Container, state string) {
 	t.Helper()
 	for {

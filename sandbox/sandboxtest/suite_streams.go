@@ -12,7 +12,7 @@ import (
 )
 
 var statusTests = map[string]func(*testing.T, *fixture){
-	"exit status is passed on as it is": func(t *testing.T, f *fixture) {
+	"exit status is passed on unchanged": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		for _, status := range []int{0, 1, 2, 126, 127, 143, 255} {
 			f.run(t, box, fmt.Sprintf("exit %d", status), status)
@@ -38,11 +38,11 @@ var streamTests = map[string]func(*testing.T, *fixture){
 		wantText(t, "stdout", p.stdout, "a\x00\xff\xfeb\n")
 		wantText(t, "stderr", p.stderr, "\x01\x00e\n")
 	},
-	"a line of 1 MiB arrives whole": func(t *testing.T, f *fixture) {
+	"a line of 1 MiB arrives completely": func(t *testing.T, f *fixture) {
 		p := f.run(t, f.create(t), scriptLongLine, 0)
 		wantText(t, "stdout", p.stdout, strings.Repeat("x", 1<<20)+"end\n")
 	},
-	"streams in turn arrive in order, one write at a time": func(t *testing.T, f *fixture) {
+	"alternating streams arrive in order, one write at a time": func(t *testing.T, f *fixture) {
 		p := f.run(t, f.create(t), scriptInterleave, 0)
 		var out, err strings.Builder
 		for i := range 500 {
@@ -61,7 +61,7 @@ var inputTests = map[string]func(*testing.T, *fixture){
 		p := f.run(t, f.create(t), scriptCat, 0, func(x *sandbox.Exec) { x.Stdin = bytes.NewReader(input) })
 		wantText(t, "stdout", p.stdout, string(input))
 	},
-	"stdin arrives as it comes": func(t *testing.T, f *fixture) {
+	"stdin is streamed": func(t *testing.T, f *fixture) {
 		r, w := io.Pipe()
 		defer w.Close()
 		p := f.exec(t, f.create(t), scriptCat, func(x *sandbox.Exec) { x.Stdin = r })
@@ -74,7 +74,7 @@ var inputTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("status %d, error %v", status, err)
 		}
 	},
-	"no stdin is an empty one": func(t *testing.T, f *fixture) {
+	"no stdin is empty": func(t *testing.T, f *fixture) {
 		wantText(t, "stdout", f.run(t, f.create(t), scriptCat, 0).stdout, "")
 	},
 	"a process need not read its stdin": func(t *testing.T, f *fixture) {

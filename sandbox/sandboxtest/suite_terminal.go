@@ -17,28 +17,28 @@ func inTerminal(columns, rows int) func(*sandbox.Exec) {
 	return func(x *sandbox.Exec) { x.TTY = &sandbox.TerminalSize{Columns: columns, Rows: rows} }
 }
 
-// typing is what somebody types on an exec's terminal.
+// typing is the input typed on an exec's terminal.
 func typing(r io.Reader) func(*sandbox.Exec) {
 	return func(x *sandbox.Exec) { x.TTY, x.Stdin = &sandbox.TerminalSize{}, r }
 }
 
 var terminalTests = map[string]func(*testing.T, *fixture){
-	"a terminal is one, for all three streams": func(t *testing.T, f *fixture) {
+	"all three streams are one terminal": func(t *testing.T, f *fixture) {
 		p := f.run(t, f.create(t), scriptIsTerminal, 7, inTerminal(0, 0))
 		wantText(t, "stdout", p.stdout, "all\r\nerror\r\n")
 		wantText(t, "stderr", p.stderr, "")
 	},
-	"without one there is none": func(t *testing.T, f *fixture) {
+	"without TTY there is no terminal": func(t *testing.T, f *fixture) {
 		f.run(t, f.create(t), scriptIsTerminal, 1)
 	},
-	"a terminal has its size from the first": func(t *testing.T, f *fixture) { // moby#35407
+	"a terminal has its size from the start": func(t *testing.T, f *fixture) { // moby#35407
 		box := f.create(t)
 		for range 5 {
 			wantText(t, "size", f.run(t, box, scriptSize, 0, inTerminal(101, 33)).stdout, "33 101\r\n")
 		}
 		wantText(t, "size of none given", f.run(t, box, scriptSize, 0, inTerminal(0, 0)).stdout, "24 80\r\n")
 	},
-	"a terminal can be resized, up to its end": func(t *testing.T, f *fixture) {
+	"a terminal can be resized until its end": func(t *testing.T, f *fixture) {
 		p := f.exec(t, f.create(t), scriptResized, inTerminal(80, 24))
 		p.stdout.await(f.ctx, "ready")
 		size := sandbox.TerminalSize{Columns: 120, Rows: 40}
@@ -53,7 +53,7 @@ var terminalTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("after its end: %v", err)
 		}
 	},
-	"a terminal's output is whole": func(t *testing.T, f *fixture) {
+	"a terminal's output is complete": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		wantText(t, "a long line", f.run(t, box, scriptLongLine, 0, inTerminal(0, 0)).stdout, strings.Repeat("x", 1<<20)+"end\r\n")
 		wantText(t, "a flood", f.run(t, box, scriptFlood, 0, inTerminal(0, 0)).stdout, strings.Repeat("\x00", 8<<20))
@@ -61,7 +61,7 @@ var terminalTests = map[string]func(*testing.T, *fixture){
 			wantText(t, "a short command", f.run(t, box, scriptMarker, 0, inTerminal(0, 0)).stdout, "marker\r\n")
 		}
 	},
-	"what is typed arrives as it comes, and ends": func(t *testing.T, f *fixture) {
+	"terminal input is streamed, and ends": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		for _, last := range []string{"two\n", "an open line"} {
 			r, w := io.Pipe()
@@ -78,7 +78,7 @@ var terminalTests = map[string]func(*testing.T, *fixture){
 			wantText(t, "stdout", p.stdout, "ready\r\none\r\n"+strings.ReplaceAll(last, "\n", "\r\n")+"end\r\n")
 		}
 	},
-	"much that is typed arrives": func(t *testing.T, f *fixture) {
+	"large terminal input arrives": func(t *testing.T, f *fixture) {
 		r, w := io.Pipe()
 		defer w.Close()
 		p := f.exec(t, f.create(t), scriptTyped, typing(r))
@@ -94,7 +94,7 @@ var terminalTests = map[string]func(*testing.T, *fixture){
 		}
 		wantText(t, "stdout", p.stdout, strings.ReplaceAll("ready\n"+want.String()+"end\n", "\n", "\r\n"))
 	},
-	"a terminal that nobody types on does not end": func(t *testing.T, f *fixture) {
+	"a terminal without input does not end": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		p := f.exec(t, box, scriptTyped, inTerminal(0, 0))
 		p.stdout.await(f.ctx, "ready")
@@ -116,7 +116,7 @@ var terminalTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("status %d, error %v", status, err)
 		}
 	},
-	"no key is the engine's": func(t *testing.T, f *fixture) { // which detaches at Ctrl-P Ctrl-Q
+	"the engine has no detach keys": func(t *testing.T, f *fixture) { // which detaches at Ctrl-P Ctrl-Q
 		const keys = "\x10\x11\x10\x10\x11\x1ex"
 		r, w := io.Pipe()
 		defer w.Close()
@@ -130,17 +130,17 @@ var terminalTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("got %q", got)
 		}
 	},
-	"a background process does not hold a terminal's end": func(t *testing.T, f *fixture) {
+	"a background process does not delay the end of a terminal command": func(t *testing.T, f *fixture) {
 		wantText(t, "stdout", f.run(t, f.create(t), scriptHolder, 4, inTerminal(0, 0)).stdout, "done\r\n")
 	},
-	"remove ends what will not end in a terminal": func(t *testing.T, f *fixture) {
+	"remove kills a process that ignores signals in a terminal": func(t *testing.T, f *fixture) {
 		box := f.create(t)
 		p := f.exec(t, box, scriptStubborn, inTerminal(0, 0))
 		p.stdout.await(f.ctx, "ready")
 		f.remove(t, box)
 		wantKilled(t, f, p)
 	},
-	"remove while a terminal's output waits for its reader": func(t *testing.T, f *fixture) {
+	"remove while a terminal's output is unread": func(t *testing.T, f *fixture) {
 		removeUnread(t, f, inTerminal(0, 0))
 	},
 	"remove while terminals are being opened": func(t *testing.T, f *fixture) {
@@ -149,12 +149,12 @@ var terminalTests = map[string]func(*testing.T, *fixture){
 	"a missing directory is an error in a terminal, too": func(t *testing.T, f *fixture) {
 		missing(t, f, inTerminal(0, 0))
 	},
-	"a cancelled exec leaves nothing that waits for its terminal": func(t *testing.T, f *fixture) {
+	"a canceled exec leaves no wait for its terminal": func(t *testing.T, f *fixture) {
 		cancelOpening(t, f)
 	},
 }
 
-// cancelOpening cancels execs at different points; which one is up to the host.
+// cancelOpening cancels execs at different points; the host decides which.
 func cancelOpening(t *testing.T, f *fixture) {
 	box := f.create(t)
 	for i := range 8 {

@@ -8,7 +8,7 @@ import (
 	"belljar/sandbox"
 )
 
-// others are users that the suite's containers are not made for.
+// others are users other than the suite's own.
 var others = []sandbox.User{{UID: 1000, GID: 50}, {UID: 2000, GID: 2000}}
 
 func asUser(u sandbox.User) func(*sandbox.Exec) {
@@ -16,13 +16,13 @@ func asUser(u sandbox.User) func(*sandbox.Exec) {
 }
 
 var userTests = map[string]func(*testing.T, *fixture){
-	"an image's files are its own": func(t *testing.T, f *fixture) {
+	"files come from the image": func(t *testing.T, f *fixture) {
 		files, err := f.engine.Files(f.ctx, f.spec.Image, []string{"/etc/passwd", "/etc/none", "/none/passwd"}, 1<<20)
 		if err != nil || len(files) != 3 || !strings.Contains(string(files[0]), "nobody:x:65534:65534:") || files[1] != nil || files[2] != nil {
 			t.Errorf("%q, error %v", files, err)
 		}
 	},
-	"each process runs as whom it is for": func(t *testing.T, f *fixture) {
+	"each process runs as its user": func(t *testing.T, f *fixture) {
 		s := f.session(t)
 		for _, u := range others {
 			wantText(t, "user", f.run(t, s, scriptWhere, 0, asUser(u)).stdout, "/work\n"+strings.Replace(u.Numbers(), ":", "\n", 1)+"\n")

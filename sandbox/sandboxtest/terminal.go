@@ -9,15 +9,15 @@ import (
 	"belljar/sandbox"
 )
 
-// terminal is an exec's: its processes' outputs are one, with the line ends of a
-// terminal. It does not echo what it is given, and no key in it means anything.
+// terminal is an exec's terminal: both outputs go to one stream, with the line ends of a
+// terminal. It does not echo its input, and no key has a special meaning.
 type terminal struct {
 	mu      sync.Mutex
 	sizes   []sandbox.TerminalSize
-	changed chan struct{} // closed and replaced with every size
+	changed chan struct{} // closed and replaced with every change of size
 }
 
-// newTerminal is nil where there is none.
+// newTerminal returns nil if the exec has no terminal.
 func newTerminal(size *sandbox.TerminalSize) *terminal {
 	if size == nil {
 		return nil
@@ -38,7 +38,7 @@ func (t *terminal) resize(size sandbox.TerminalSize) {
 	t.changed = make(chan struct{})
 }
 
-// output is what a terminal makes of it.
+// output converts line ends as a terminal does.
 func (t *terminal) output(b []byte) []byte {
 	if t == nil {
 		return b
@@ -46,8 +46,8 @@ func (t *terminal) output(b []byte) []byte {
 	return bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n"))
 }
 
-// Sizes are all that p's terminal had, the last of them now, and a channel that
-// is closed with the next. They are none where p has no terminal.
+// Sizes are all sizes of p's terminal so far, the last one current, and a channel that
+// is closed at the next. There are none if p has no terminal.
 func (p *Proc) Sizes() ([]sandbox.TerminalSize, <-chan struct{}) {
 	t := p.out.terminal
 	if t == nil {

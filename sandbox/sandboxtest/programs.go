@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The suites' scripts. A real engine gives them to its shell; the fake plays
-// them.
+// The suites' scripts. A real engine runs them in a shell; the fake runs the Go
+// function in programs.
 const (
 	scriptBinary     = `printf 'a\000\377\376b\n'; printf '\001\000e\n' >&2`
 	scriptLongLine   = `head -c 1048576 /dev/zero | tr '\000' x; echo end`
@@ -37,9 +37,9 @@ const (
 	scriptInterrupted = `trap 'exit 5' INT; echo ready; while :; do sleep 1; done`
 	scriptKeys        = `stty raw -echo; echo ready; head -c 7`
 
-	scriptMuch   = `dd if=/dev/zero bs=1024 count=1024 2>&-` // in small pieces: more than any queue has
+	scriptMuch   = `dd if=/dev/zero bs=1024 count=1024 2>&-` // in small pieces: more than any queue holds
 	scriptBoth   = `echo out; echo err >&2; exit 3`
-	scriptGone   = `echo ready; kill -9 1` // the container's own
+	scriptGone   = `echo ready; kill -9 1` // the container's main process
 	scriptBytes  = "printf '\xff\xe2\x82'"
 	scriptDenied = `echo denied`
 	scriptAsked  = `echo asked`
@@ -47,7 +47,7 @@ const (
 	missingDir = "/no/such/directory"
 )
 
-var plays = map[string]func(p *Proc) int{
+var programs = map[string]func(p *Proc) int{
 	scriptBinary: func(p *Proc) int {
 		io.WriteString(p.Stdout, "a\x00\xff\xfeb\n")
 		io.WriteString(p.Stderr, "\x01\x00e\n")
@@ -92,13 +92,13 @@ var plays = map[string]func(p *Proc) int{
 		return 0
 	},
 	scriptBackground: func(p *Proc) int {
-		p.Start("sleep 1001", sleeping(1001*time.Second))
+		p.Start("sleep 1001", sleepFor(1001*time.Second))
 		io.WriteString(p.Stdout, "ready\n")
 		p.Sleep(1001 * time.Second)
 		return 1
 	},
 	scriptHolder: func(p *Proc) int {
-		p.Start("sleep 1003", sleeping(1003*time.Second))
+		p.Start("sleep 1003", sleepFor(1003*time.Second))
 		io.WriteString(p.Stdout, "done\n")
 		return 4
 	},
@@ -194,7 +194,7 @@ func (p *Proc) sttySize() {
 	fmt.Fprintf(p.Stdout, "%d %d\n", sizes[len(sizes)-1].Rows, sizes[len(sizes)-1].Columns)
 }
 
-// typed says that it is ready, and is what is typed then.
+// typed prints that it is ready, and returns the next n typed bytes.
 func (p *Proc) typed(n int) []byte {
 	io.WriteString(p.Stdout, "ready\n")
 	keys := make([]byte, n)
@@ -202,16 +202,16 @@ func (p *Proc) typed(n int) []byte {
 	return keys
 }
 
-// played is the part of a script, nil where there is none.
-func played(script string) func(p *Proc) int {
+// programFor is the function for a script, nil if there is none.
+func programFor(script string) func(p *Proc) int {
 	var status int
 	if _, err := fmt.Sscanf(script, "exit %d", &status); err == nil {
 		return func(*Proc) int { return status }
 	}
-	return plays[script]
+	return programs[script]
 }
 
-func sleeping(d time.Duration) func(p *Proc) int {
+func sleepFor(d time.Duration) func(p *Proc) int {
 	return func(p *Proc) int { p.Sleep(d); return 0 }
 }
 
@@ -227,7 +227,7 @@ func chunks(b []byte, size int) iter.Seq[[]byte] {
 	}
 }
 
-// file is a file of the container's, set where there is something to set.
+// file returns a file of the container, after writing content if that is not empty.
 func (p *Proc) file(name, content string) string {
 	p.box.mu.Lock()
 	defer p.box.mu.Unlock()
