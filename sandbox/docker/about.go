@@ -82,7 +82,7 @@ func (e *Engine) About(ctx context.Context) (About, error) {
 	return a, nil
 }
 
-// HostUsers tells whether a UID in a container is the same UID on this host: the engine
+// HostUsers reports whether a UID in a container is the same UID on this host: the engine
 // is on this machine, as far as its name and kernel tell, and maps no users.
 func (e *Engine) HostUsers(ctx context.Context) bool {
 	if known := e.hostUsers.Load(); known != nil {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"belljar/internal/target"
 	"belljar/sandbox"
 
 	"github.com/containerd/errdefs"
@@ -214,28 +215,29 @@ func (r *running) startError(text string) error {
 	if r.stuck.Load() {
 		return stuckError(r.box.spec)
 	}
-	cause := sandbox.CauseEngine
-	if r.box.lacks(r.dir, r.user) {
-		cause = sandbox.CauseInvalid
+	switch lacks, err := r.box.lacks(r.dir, r.user); {
+	case err != nil:
+		return engineError(err, "the engine could not start the command in %q, nor a shell that looks for this directory", r.dir).hint("see: belljar doctor")
+	case lacks:
+		return target.NoDirError(r.dir)
 	}
-	return engineError(errors.New(oneLine(text)), "the engine could not start the command in %q", r.dir).as(cause).
-		hint("check that this directory is in the image or mounted: -w DIR")
+	return engineError(errors.New(oneLine(text)), "the engine could not start the command").hint("see: belljar doctor")
 }
 
 // lacks reports whether a shell that starts in / cannot enter the directory either: then
 // the requested directory is why the engine could not start the command.
-func (b *box) lacks(dir string, user sandbox.User) bool {
+func (b *box) lacks(dir string, user sandbox.User) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	if dir == "/" {
-		return false
+		return false, nil
 	}
 	looks, err := b.exec(ctx, sandbox.Exec{Script: `cd -P "$DIR"`, Dir: "/", Env: []string{"DIR=" + dir}, User: user, Stdout: io.Discard, Stderr: io.Discard})
 	if err != nil {
-		return false
+		return false, err
 	}
 	status, err := looks.Wait(ctx)
-	return err == nil && status != 0
+	return status != 0, err
 }
 
 // started distinguishes a process from a failed start: only a process has a PID.

@@ -113,23 +113,23 @@ func (b *box) checkMounted(ctx context.Context, judged []mountSource) error {
 	return nil
 }
 
-// target is where a command asked for a mount or tmpfs.
-type target struct{ what, path string }
+// mountPoint is where a command asked for a mount or tmpfs.
+type mountPoint struct{ what, path string }
 
 // targets are those of the mounts, in their order, and then of tmpfs.
-func (b *box) targets() (all []target) {
+func (b *box) targets() (all []mountPoint) {
 	for _, m := range b.spec.Mounts {
-		all = append(all, target{"mount target", m.Target})
+		all = append(all, mountPoint{"mount target", m.Target})
 	}
 	for _, dir := range b.spec.Tmpfs {
-		all = append(all, target{"tmpfs", dir})
+		all = append(all, mountPoint{"tmpfs", dir})
 	}
 	return all
 }
 
 // linkError refuses a target that goes through a link: the policy checked the path as it
 // was written.
-func (t target) linkError() error {
+func (t mountPoint) linkError() error {
 	return engineError(nil, "%s %q goes through a symbolic link in the image or in another mount", t.what, t.path).as(sandbox.CauseDenied).
 		hint("use the path that the link points to")
 }

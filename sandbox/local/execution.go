@@ -175,11 +175,7 @@ func (x *execution) runInContainer(ctx, patient context.Context, session *sessio
 		return err
 	}
 	if session == nil {
-		x.image = image
-		if err := x.local.upkeep.checkShell(ctx, x.command, image); err != nil {
-			return err
-		}
-		if err := x.resolveUser(ctx, image); err != nil {
+		if err := x.suit(ctx, image); err != nil {
 			return err
 		}
 	}
@@ -237,14 +233,6 @@ func (x *execution) apply(c cleanup) {
 		r.SessionLost = c.sessionLost
 	}
 	x.notices = append(x.notices, c.notices...)
-}
-
-// resolveUser looks up the UID and GID of the command's user in its image.
-func (x *execution) resolveUser(ctx context.Context, image sandbox.Image) (err error) {
-	if x.command.User, err = x.local.upkeep.user(ctx, image, x.command.User); err == nil {
-		x.result.User = x.command.User
-	}
-	return err
 }
 
 func (x *execution) runInPlace(ctx, patient context.Context, place place) error {

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"belljar/internal/target"
 	"belljar/sandbox"
 	"belljar/sandbox/local"
 	"belljar/sandbox/sandboxtest"
@@ -460,13 +461,13 @@ func TestGateNoiseIsNotTheCommands(t *testing.T) {
 
 func TestWarmDirectoryIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine := &sandboxtest.Engine{}
+		engine := &sandboxtest.Engine{Etc: map[string]string{"/no/such/directory/file": ""}} // which another user may enter
 		l := warm(t, engine, size(1, 1))
 		c := command()
 		c.Dir = "/no/such/directory"
 		r, err := sandbox.Run(t.Context(), l, c)
 		wantFate(t, r, sandbox.StatusFatal, sandbox.CauseInvalid, sandbox.ExitNeverRan)
-		if want := `the engine could not start the command in "/no/such/directory": the container has no such directory, or the command cannot enter it (check that this directory is in the image or mounted: -w DIR)`; err == nil || err.Error() != want || r.Message != want {
+		if want := target.NoDirError(c.Dir).Error(); err == nil || err.Error() != want || r.Message != want {
 			t.Errorf("error %v, message %q", err, r.Message)
 		}
 		wantStream(t, "stdout", r.Stdout, "")

@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"belljar/internal/limits"
 	"belljar/internal/names"
-	"belljar/internal/target"
 	"belljar/sandbox"
 )
 
@@ -99,10 +95,7 @@ func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Comman
 		return c, nil, err
 	}
 	c.Mounts = mounts
-	if relative {
-		return c, callerEnv, checkWorkspace(c)
-	}
-	return c, callerEnv, nil
+	return c, callerEnv, checkMountedDir(c, relative)
 }
 
 // judge asks the policy and, if that requires it, a person to approve the command as the
@@ -223,41 +216,4 @@ func (p *prepared) admit(ctx context.Context) (secrets []string, err error) {
 		l.admission.release()
 	}
 	return secrets, err
-}
-
-// checkWorkspace checks that a directory of the workspace is one, and inside it. Only
-// what is mounted can be checked on the host; what is in the container itself shows
-// when the command starts.
-func checkWorkspace(c sandbox.Command) error {
-	var over sandbox.Mount // the innermost mount
-	for _, m := range c.Mounts {
-		if target.Within(m.Target, c.Dir) && len(m.Target) > len(over.Target) {
-			over = m
-		}
-	}
-	if over.Target == "" {
-		return nil
-	}
-	name, err := filepath.Rel(over.Target, c.Dir)
-	if err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(over.Source)
-	if err != nil {
-		if info, failed := os.Stat(over.Source); failed == nil && !info.IsDir() {
-			return sandbox.Invalid("use a directory outside that mount", "working directory %q is in the mount of %q, which is a file", c.Dir, over.Source)
-		}
-		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("checking working directory %q in mount source %q", c.Dir, over.Source), Err: err, Hint: "mount a directory that belljar can read"}
-	}
-	defer root.Close()
-	info, err := root.Stat(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return sandbox.Invalid("use an existing directory", "working directory %q does not exist in %q", c.Dir, over.Source)
-	case err != nil:
-		return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("working directory %q", c.Dir), Err: err, Hint: "it must stay in workdir, also through links"}
-	case !info.IsDir():
-		return sandbox.Invalid("name a directory", "working directory %q is a file", c.Dir)
-	}
-	return nil
 }

@@ -168,8 +168,9 @@ func TestDirInTheWorkspace(t *testing.T) {
 		"sub/../../etc":   {want: "is outside workdir", cause: sandbox.CauseInvalid},
 		"../work/sub":     {want: "is outside workdir", cause: sandbox.CauseInvalid},
 		"sub\x00":         {want: "working directory", cause: sandbox.CauseInvalid},
-		"made/by/earlier": {mounts: []sandbox.Mount{}, want: "/work/made/by/earlier"}, // in memory: the container knows
-		"of/the/image":    {mounts: []sandbox.Mount{{Source: source, Target: "/mnt"}}, want: "/work/of/the/image"},
+		"made/by/earlier": {mounts: []sandbox.Mount{}, want: `"/work/made/by/earlier" does not exist: "/work" is empty in a new container (`, cause: sandbox.CauseInvalid},
+		"of/the/image":    {mounts: []sandbox.Mount{{Source: source, Target: "/mnt"}}, want: `"/work" is empty`, cause: sandbox.CauseInvalid},
+		"of/the/mount":    {mounts: []sandbox.Mount{{Source: source, Target: "/work/of/the/mount/there"}}, want: "/work/of/the/mount"},
 	} {
 		engine := playing(func(*sandboxtest.Proc) int { return 0 })
 		l := newLocal(engine)

@@ -108,6 +108,9 @@ func (t *sessionTurn) findOrCreate(ctx context.Context, r *record.Record, image 
 	}
 	found.user = p.command.User
 	if s.box == nil {
+		if err = t.local.upkeep.checkNewDir(ctx, p.command, image); err != nil {
+			return found, err
+		}
 		err = t.create(ctx, r, specOf(p.command, image))
 	}
 	p.box = s.box

@@ -120,3 +120,17 @@ func (x *execution) explainNoBash(ctx context.Context) {
 		x.notice("%s", r.Message)
 	}
 }
+
+// suit fits the command to the image of its new container, or refuses what the image
+// does not have: the shell, the user or the working directory.
+func (x *execution) suit(ctx context.Context, image sandbox.Image) (err error) {
+	x.image = image
+	if err := x.local.upkeep.checkShell(ctx, x.command, image); err != nil {
+		return err
+	}
+	if x.command.User, err = x.local.upkeep.user(ctx, image, x.command.User); err != nil {
+		return err
+	}
+	x.result.User = x.command.User
+	return x.local.upkeep.checkNewDir(ctx, x.command, image)
+}

@@ -59,8 +59,8 @@ type Engine struct {
 	Gate func(p *Proc) int
 
 	// Etc are the files of every image, by their paths; nil means those of
-	// belljar/base. Those in a bin directory are programs. No other directories
-	// exist.
+	// belljar/base. Those in a bin directory are programs. With nil nearly every
+	// directory exists, otherwise only those of the files.
 	Etc map[string]string
 
 	OnCreate, OnExec, OnProcesses, OnCounters, OnSignal, OnRemove, OnSessions, OnAdopt, OnResize, OnFiles, OnModes Fault
@@ -166,6 +166,9 @@ func (e *Engine) Modes(ctx context.Context, _ sandbox.Image, names []string) ([]
 	modes := make([]fs.FileMode, len(names))
 	for i, name := range names {
 		modes[i] = fs.ModeIrregular
+		if e.Etc == nil && name != missingDir && path.Base(name) != sandbox.ShellBash {
+			modes[i] = fs.ModeDir | 0o755
+		}
 		if mode, ok := known[path.Clean(name)]; ok {
 			modes[i] = mode
 		}

@@ -90,7 +90,9 @@ var runnerInputTests = map[string]func(*testing.T, *opener){
 		wantOutput(t, "stdout", r.Stdout, "'\"\x00a\nb\x00\u00e9\x00\x00set\x00unset\x00")
 	},
 	"directory and user": func(t *testing.T, o *opener) {
-		r := o.runner(t).run(t, scriptWhere, func(c *sandbox.Command) { c.Dir, c.User = "sub/dir", sandbox.User{UID: 1000, GID: 50} })
+		r := o.runner(t).run(t, scriptWhere, func(c *sandbox.Command) {
+			c.Dir, c.Tmpfs, c.User = "sub/dir", []string{"/work/sub/dir"}, sandbox.User{UID: 1000, GID: 50}
+		})
 		wantOutput(t, "stdout", r.Stdout, "/work/sub/dir\n1000\n50\n")
 		if r.User != (sandbox.User{UID: 1000, GID: 50}) || r.Dir != "/work/sub/dir" {
 			t.Errorf("%+v in %s", r.User, r.Dir)

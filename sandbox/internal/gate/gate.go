@@ -5,13 +5,13 @@ package gate
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"sync"
 	"time"
 
+	"belljar/internal/target"
 	"belljar/sandbox"
 )
 
@@ -151,7 +151,7 @@ func (g *Gate) failure(end Exit) error {
 	defer g.mu.Unlock()
 	switch {
 	case g.noDir:
-		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("the engine could not start the command in %q", g.dir), Err: errNoDir, Hint: "check that this directory is in the image or mounted: -w DIR"}
+		return target.NoDirError(g.dir)
 	case g.stdout != nil && !g.began && end.Cut != "":
 		return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "it is unknown whether the command ran: " + end.Cut, Hint: "see: belljar doctor"}
 	case g.stdout != nil && !g.began:
@@ -178,9 +178,6 @@ func endedWith(status int) string {
 	}
 	return fmt.Sprintf("ended with exit status %d", status)
 }
-
-// errNoDir is what an exec meets as the engine's own error.
-var errNoDir = errors.New("the container has no such directory, or the command cannot enter it")
 
 // errNotStarted is of a container that went before its command began.
 func errNotStarted() error {
