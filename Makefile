@@ -21,8 +21,8 @@ build: setup ## Build ./belljar
 test: setup ## Run every test, or with PKG=./policy those of one package
 	scripts/engine with scripts/test $(PKG)
 
-soak: setup ## Run 1,000 warm commands while containers and the engine are killed
-	BELLJAR_SOAK=1000 scripts/engine with go test -race -count 1 -timeout 20m -v -run '^TestSoak$$' ./e2e
+soak: setup ## Run 1,000 warm commands while containers and the engine are killed, and 1,000 detached ones while their supervisors are
+	BELLJAR_SOAK=1000 scripts/engine with go test -race -count 1 -timeout 40m -v -run '^Test(Detach)?Soak$$' ./e2e
 
 check: setup ## Run all that CI runs: test, formatting, vet, lint, modules
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt would change:" $$out; exit 1; }

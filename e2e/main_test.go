@@ -26,7 +26,13 @@ const sideBySide = "4"
 
 func TestMain(m *testing.M) { os.Exit(runAll(m)) }
 
+// longSoak is how many commands a soak has, if the environment says so. That is for these
+// tests: belljar refuses a variable of its own that sets nothing.
+var longSoak string
+
 func runAll(m *testing.M) int {
+	longSoak = os.Getenv("BELLJAR_SOAK")
+	os.Unsetenv("BELLJAR_SOAK")
 	dir, err := os.MkdirTemp("", "belljar-e2e-*")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

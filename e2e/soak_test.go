@@ -25,14 +25,14 @@ import (
 
 const soakPool = 4
 
-// soakCommands is how long the soak is: enough to see that each result is right
-// and nothing piles up or, by make soak, as many as a user of a warm pool has in
+// soakCommands is how long a soak is: brief, which is enough to see that each result is
+// right and nothing piles up, or, by make soak, as many as a user of a warm pool has in
 // a long task.
-func soakCommands() int {
-	if n, err := strconv.Atoi(os.Getenv("BELLJAR_SOAK")); err == nil {
+func soakCommands(brief int) int {
+	if n, err := strconv.Atoi(longSoak); err == nil {
 		return n
 	}
-	return 60
+	return brief
 }
 
 // warmRunner is a runner in this process, on the engine at host, with a pool.
@@ -113,7 +113,7 @@ type soak struct {
 // known, and nothing piles up. It is alone, because it counts what this process
 // has.
 func TestSoak(t *testing.T) {
-	commands := soakCommands()
+	commands := soakCommands(60)
 	d := privateEngine(t)
 	runner, closed := warmRunner(t, d.Host, sandbox.PoolSize{Min: soakPool, Max: soakPool, MaxAge: 5 * time.Minute})
 	ctx, stop := context.WithCancel(t.Context())

@@ -212,7 +212,8 @@ func (s *supervisor) follow(ctx context.Context, x sandbox.Execution, logs sandb
 				x.Kill()
 			}
 		}
-		if more && !s.detached && failed == nil {
+		reports := failed == nil || e.Type == sandbox.EventNotice && show.format == "text" // it says why
+		if more && !s.detached && reports {
 			show.event(e)
 		}
 	}

@@ -147,6 +147,28 @@ func wantLost(t *testing.T, l *local.Local, id, stdout string) {
 	}
 }
 
+// What was said beside the output is there for those who come later, too.
+func TestAwaitNotices(t *testing.T) {
+	l := keeping(t, playing(func(*sandboxtest.Proc) int { return 0 }))
+	p := profile()
+	p.Policy = verdict(sandbox.Verdict{Decision: sandbox.Allow, Withheld: []string{"a thing"}})
+	l.Profiles["default"] = p
+	x, err := l.Start(t.Context(), command())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for e := range x.Events() {
+		if e.Type == sandbox.EventNotice {
+			want = append(want, string(e.Data))
+		}
+	}
+	_, got, err := otherProcess(l).Await(t.Context(), x.ID())
+	if err != nil || len(want) != 1 || !slices.Equal(got, want) {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}
+
 // A result that could not be written costs its details, not the command's fate.
 func TestAwaitWithoutResult(t *testing.T) {
 	for _, file := range []string{"result.json", "command.json"} {

@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"io/fs"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,7 @@ import (
 
 	"belljar/internal/ownfile"
 	"belljar/sandbox"
+	"belljar/sandbox/internal/control"
 
 	"pgregory.net/rapid"
 )
@@ -513,5 +516,50 @@ func TestNoteFits(t *testing.T) {
 	}
 	if about, err := os.Stat(dir + "/" + noteName); err != nil || about.Size() > ownfile.Page {
 		t.Errorf("%d bytes, %v", about.Size(), err)
+	}
+}
+
+// What a belljar that was killed left in its spool goes, and the spool stays what it was.
+func TestSweepTidies(t *testing.T) {
+	all := Store{Dir: filepath.Join(t.TempDir(), "spools"), Spooling: sandbox.Spooling{Total: 1 << 20, Age: time.Hour}}
+	s := New(1000, sandbox.OutputTruncate)
+	if err := s.Open(all.Path("dead"), sandbox.LogInfo{ID: "dead", Keep: 3600}); err != nil {
+		t.Fatal(err)
+	}
+	s.Write(Stdout, []byte("so far"))
+	left := []string{all.Path("dead") + "/" + newResult, all.Path("dead") + "/" + control.SocketName}
+	if err := os.WriteFile(left[0], nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: left[1]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket.SetUnlinkOnClose(false)
+	socket.Close()
+	long := time.Now().Add(-time.Minute).Truncate(time.Second)
+	files, _ := filepath.Glob(all.Path("dead") + "/*")
+	for _, f := range files {
+		os.Chtimes(f, long, long)
+	}
+	if err := all.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range left {
+		if _, err := os.Lstat(name); err != nil {
+			t.Errorf("it goes while its belljar lives: %v", err)
+		}
+	}
+	s.Close()
+	if err := all.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range left {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if found := all.Find("dead"); found.Running || !found.Ended.Equal(long) || !IsSpool(all.Path("dead")) {
+		t.Errorf("%+v, want an end at %v", found, long)
 	}
 }

@@ -182,9 +182,6 @@ func (s Store) Find(id string) Entry {
 
 // measure returns how large a spool is, and when it was written to.
 func (s Store) measure(id string) (size int64, changed time.Time) {
-	if about, err := os.Stat(s.Path(id)); err == nil {
-		changed = about.ModTime()
-	}
 	files, _ := os.ReadDir(s.Path(id)) // one that goes meanwhile has none
 	for _, f := range files {
 		if about, err := f.Info(); err == nil {
@@ -193,6 +190,9 @@ func (s Store) measure(id string) (size int64, changed time.Time) {
 				changed = about.ModTime()
 			}
 		}
+	}
+	if about, err := os.Stat(s.Path(id)); err == nil && changed.IsZero() { // else files that go change it, too
+		changed = about.ModTime()
 	}
 	return max(size, minSize), changed
 }
