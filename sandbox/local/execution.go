@@ -1,11 +1,9 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"belljar/sandbox"
@@ -254,46 +252,6 @@ func (x *execution) runInPlace(ctx, patient context.Context, place place) error 
 	}
 	defer x.startBackground(p.running)()
 	return x.supervise(ctx, patient, place, p, giveUp)
-}
-
-// startBackground starts what runs next to the command; the returned function ends
-// it.
-func (x *execution) startBackground(running sandbox.Running) (end func()) {
-	var all sync.WaitGroup
-	stop := make(chan struct{})
-	if x.command.Live == sandbox.LiveView {
-		all.Go(func() {
-			x.output.views.run(cmp.Or(x.profile.LiveEvery, spool.LiveEvery), stop)
-		})
-	}
-	if x.command.TTY != nil && x.command.Resize != nil {
-		all.Go(func() { x.resize(running, stop) })
-	}
-	return func() {
-		close(stop)
-		all.Wait()
-	}
-}
-
-// resize gives the command's terminal its new sizes.
-func (x *execution) resize(running sandbox.Running, stop <-chan struct{}) {
-	for {
-		select {
-		case size, more := <-x.command.Resize:
-			if !more {
-				return
-			}
-			x.output.screen.resize(size.Bounded())
-			ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
-			err := running.Resize(ctx, size.Bounded())
-			cancel()
-			if err != nil {
-				x.local.upkeep.log.Warn("resizing a terminal failed", "command", x.command.ID, "error", err)
-			}
-		case <-stop:
-			return
-		}
-	}
 }
 
 // timeoutError names the step that took too long, if a timeout is why it failed.
