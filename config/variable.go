@@ -8,9 +8,10 @@ import (
 	"belljar/sandbox"
 )
 
-// otherVariables are belljar's that set no key. BELLJAR_VERSION is for build
+// otherVariables are belljar's that set no key. The last three are set for summaries, whose
+// program may run belljar, and BELLJAR_VERSION is for build
 // scripts.
-var otherVariables = []string{"BELLJAR_CONFIG", "BELLJAR_HOST", "BELLJAR_VERSION"}
+var otherVariables = []string{"BELLJAR_CONFIG", "BELLJAR_HOST", "BELLJAR_VERSION", "BELLJAR_COMMAND", "BELLJAR_EXIT_CODE", "BELLJAR_SUMMARY_BYTES"}
 
 // unknownVariables refuses names like belljar's that have no meaning: the person who
 // sets one believes that it works.

@@ -23,7 +23,7 @@ const hostDrain = time.Second
 // kills the group when the program ends or ctx is done. Its error is ctx's where
 // that came first.
 //
-// The program runs in / with PATH, HOME and LANG alone: belljar's own directory
+// The program runs in / with PATH, HOME, LANG and cmd.Env alone: belljar's own directory
 // may be a stranger's, which some interpreters load code from, and its
 // environment may hold secrets.
 func Run(ctx context.Context, cmd *exec.Cmd) error {
@@ -31,7 +31,7 @@ func Run(ctx context.Context, cmd *exec.Cmd) error {
 	// PR_SET_PDEATHSIG in prctl(2), and golang/go#27505.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd.Dir, cmd.Env, cmd.WaitDelay, cmd.SysProcAttr = "/", hostEnv(), hostDrain, groupAttr()
+	cmd.Dir, cmd.Env, cmd.WaitDelay, cmd.SysProcAttr = "/", append(hostEnv(), cmd.Env...), hostDrain, groupAttr()
 	if err := cmd.Start(); err != nil {
 		if e, ok := errors.AsType[*exec.Error](err); ok {
 			err = e.Err

@@ -29,6 +29,9 @@ func (x *execution) leftOut() (e sandbox.Event, ok bool) {
 	if x.command.Streams != sandbox.StreamsFull {
 		left = omitted(x.result.Views)
 	}
+	if x.replacesViews() && x.result.Views == nil {
+		left = x.result.Stdout.Total + x.result.Stderr.Total
+	}
 	if left == 0 {
 		return e, false
 	}

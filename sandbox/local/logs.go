@@ -47,6 +47,8 @@ func (x *execution) collect(ctx context.Context) {
 	if wantsSummary(x.profile.Summarize, s.Merged().Bytes) {
 		if r.Summary, err = x.summarize(ctx); err != nil {
 			x.notice("summarizing the output failed: %v", err)
+		} else if x.replacesViews() {
+			r.Views = nil
 		}
 	}
 }
@@ -59,7 +61,17 @@ func (x *execution) summarize(ctx context.Context) (string, error) {
 	defer func() { <-x.local.upkeep.summaries }()
 	from := x.output.recorder.spool.ByteReader(sandbox.Merged)
 	defer from.Close()
-	return runSummary(ctx, x.profile.Summarize, from)
+	about := summarized{command: x.masked([]string{x.command.Script})[0], exitCode: x.result.ExitCode, most: maxSummary}
+	if x.replacesViews() {
+		about.most = int(min(maxSummary, x.command.View.Bytes))
+	}
+	return runSummary(ctx, about, x.profile.Summarize, from)
+}
+
+// replacesViews reports whether a summary takes the place of the views: then it has their
+// bound, too.
+func (x *execution) replacesViews() bool {
+	return x.profile.Summarize.Replace && x.command.Streams == sandbox.StreamsView
 }
 
 // kept reports whether others may read the output later.

@@ -141,3 +141,54 @@ func TestAwaitReplaced(t *testing.T) {
 		t.Errorf("%q and %q", r.Stdout.Head, r.Stdout.Tail)
 	}
 }
+
+// A summary replaces the views where that is asked for, has their bound, and changes
+// nothing of what is kept.
+func TestSummaryReplacesViews(t *testing.T) {
+	for name, test := range map[string]struct {
+		replace bool
+		program string
+		streams sandbox.Streams
+		views   bool
+		summary string
+		leftOut int64
+	}{
+		"replaced":      {true, `echo "$BELLJAR_COMMAND $BELLJAR_EXIT_CODE $BELLJAR_SUMMARY_BYTES"`, "", false, "seq 10000 3 1000", 48_894},
+		"not asked for": {false, `echo "$BELLJAR_SUMMARY_BYTES"`, "", true, "65536", 0},
+		"full streams":  {true, `echo "$BELLJAR_SUMMARY_BYTES"`, sandbox.StreamsFull, true, "65536", 0},
+		"no summary":    {true, "exit 1", "", true, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := counted(10_000)
+			l := keeping(t, playing(func(p *sandboxtest.Proc) int { io.WriteString(p.Stdout, all); return 3 }))
+			l.Viewer = viewer{}
+			p := l.Profiles["default"]
+			p.Summarize = sandbox.Summarize{Command: []string{"sh", "-c", test.program}, Over: 10, Timeout: time.Minute, Replace: test.replace}
+			l.Profiles["default"] = p
+			x, err := l.Start(t.Context(), sandbox.Command{ID: "ID", Script: "seq 10000", Streams: test.streams, View: sandbox.View{Mode: sandbox.ViewMerged, Bytes: 1000}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := int64(0)
+			for e := range x.Events() {
+				left += e.LeftOut
+			}
+			r, _ := x.Wait()
+			if (r.Views != nil) != test.views || strings.TrimSpace(r.Summary) != test.summary || left != test.leftOut {
+				t.Errorf("views %v, summary %q, left out %d", r.Views, r.Summary, left)
+			}
+			kept, err := l.ReadLog(t.Context(), "ID", sandbox.Stdout, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer kept.Close()
+			size := 0
+			for c, err := kept.Next(t.Context()); err == nil; c, err = kept.Next(t.Context()) {
+				size += len(c.Data)
+			}
+			if size != len(all) {
+				t.Errorf("%d bytes are kept", size)
+			}
+		})
+	}
+}

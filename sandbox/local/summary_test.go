@@ -45,7 +45,7 @@ func TestSummaryOfPrograms(t *testing.T) {
 		"stays below 64 KiB":  {shSummary("head -c 65536 /dev/zero | tr '\\0' x"), endless{}, strings.Repeat("x", 65536)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := runSummary(t.Context(), test.program, test.output)
+			got, err := runSummary(t.Context(), summarized{most: maxSummary}, test.program, test.output)
 			if err != nil || strings.TrimSpace(got) != test.want {
 				t.Errorf("%.100q, error %v; want %.100q", got, err, test.want)
 			}
@@ -54,7 +54,7 @@ func TestSummaryOfPrograms(t *testing.T) {
 }
 
 func TestLongSummaryIsCutBetweenRunes(t *testing.T) {
-	got, err := runSummary(t.Context(), shSummary(`printf a; yes ééé | tr -d '\n' | head -c 200000`), strings.NewReader(""))
+	got, err := runSummary(t.Context(), summarized{most: maxSummary}, shSummary(`printf a; yes ééé | tr -d '\n' | head -c 200000`), strings.NewReader(""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestNoSummary(t *testing.T) {
 		"defies TERM": {sandbox.Summarize{Command: []string{"sh", "-c", "trap '' TERM INT HUP; sleep 1000; sleep 1000"}, Timeout: 50 * time.Millisecond}, `running "sh": not finished after 50ms (raise summarize.timeout)`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := runSummary(t.Context(), test.program, endless{})
+			got, err := runSummary(t.Context(), summarized{most: maxSummary}, test.program, endless{})
 			if err == nil || err.Error() != test.want || got != "" {
 				t.Errorf("%q, error %v; want %s", got, err, test.want)
 			}
@@ -93,7 +93,7 @@ func TestNoSummary(t *testing.T) {
 // Half of the output is not what the summary would be of.
 func TestSummaryOfUnreadableOutput(t *testing.T) {
 	broken := errors.New("broken")
-	got, err := runSummary(t.Context(), shSummary("wc -c"), io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))
+	got, err := runSummary(t.Context(), summarized{most: maxSummary}, shSummary("wc -c"), io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))
 	if !errors.Is(err, broken) || got != "" {
 		t.Errorf("%q, error %v", got, err)
 	}
@@ -103,7 +103,7 @@ func TestCanceledSummary(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	// Read is called when the program runs.
 	output := readerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
-	if got, err := runSummary(ctx, shSummary("sleep 1000"), output); !errors.Is(err, context.Canceled) || got != "" {
+	if got, err := runSummary(ctx, summarized{most: maxSummary}, shSummary("sleep 1000"), output); !errors.Is(err, context.Canceled) || got != "" {
 		t.Errorf("%q, error %v", got, err)
 	}
 }
@@ -136,7 +136,7 @@ func TestSummaryLeavesNothing(t *testing.T) {
 	} {
 		s := shSummary(test.script, fifo)
 		s.Timeout = test.timeout
-		if got, err := runSummary(t.Context(), s, endless{}); got != test.want || (err == nil) != (test.want != "") {
+		if got, err := runSummary(t.Context(), summarized{most: maxSummary}, s, endless{}); got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%s: %q, error %v", name, got, err)
 		}
 	}
@@ -159,7 +159,7 @@ func mkfifo(t *testing.T) string {
 // does not stop it.
 func TestSummaryOfAProgramWithADaemon(t *testing.T) {
 	const script = `setsid sh -c 'echo >"$1"; exec sleep 1000' sh "$1" & pid=$!; read -r _ <"$1"; echo $pid`
-	got, err := runSummary(t.Context(), shSummary(script, mkfifo(t)), endless{})
+	got, err := runSummary(t.Context(), summarized{most: maxSummary}, shSummary(script, mkfifo(t)), endless{})
 	pid, notNumber := strconv.Atoi(got)
 	if err != nil || notNumber != nil {
 		t.Fatalf("%q, error %v", got, err)
@@ -173,10 +173,21 @@ func TestSummaryEnvironment(t *testing.T) {
 	t.Setenv("SECRET", "1")
 	t.Setenv("HOME", "/home/me")
 	t.Setenv("LANG", "C.UTF-8")
-	got, err := runSummary(t.Context(), sandbox.Summarize{Command: []string{"env"}, Timeout: time.Minute}, &bytes.Buffer{})
+	about := summarized{"make test", 2, 1000}
+	got, err := runSummary(t.Context(), about, sandbox.Summarize{Command: []string{"env"}, Timeout: time.Minute}, &bytes.Buffer{})
 	lines := strings.Split(got, "\n")
-	if want := []string{"PATH=" + os.Getenv("PATH"), "HOME=/home/me", "LANG=C.UTF-8"}; err != nil || !slices.Equal(lines, want) {
+	if want := []string{"PATH=" + os.Getenv("PATH"), "HOME=/home/me", "LANG=C.UTF-8", "BELLJAR_COMMAND=make test", "BELLJAR_EXIT_CODE=2", "BELLJAR_SUMMARY_BYTES=1000"}; err != nil || !slices.Equal(lines, want) {
 		t.Errorf("%q, error %v; want %q", lines, err, want)
+	}
+}
+
+// A command that is too long for a variable is cut between characters, and a summary
+// that is longer than asked for, too.
+func TestSummaryIsToldBounds(t *testing.T) {
+	about := summarized{command: "a\x00" + strings.Repeat("é", maxToldCommand), most: 100}
+	got, err := runSummary(t.Context(), about, shSummary(`printf %s "$BELLJAR_COMMAND" | wc -c; printf %s "$BELLJAR_COMMAND" | tail -c 2; yes | head -c 200`), &bytes.Buffer{})
+	if err != nil || !strings.HasPrefix(got, strconv.Itoa(maxToldCommand-1)+"\né") || !strings.HasSuffix(got, "more bytes of the summary left out]") || len(got) > 150 {
+		t.Errorf("%q, error %v", got, err)
 	}
 }
 
