@@ -13,18 +13,18 @@
 //
 // Each line is a JSON object with its number and the SHA-256 of the line before
 // it, without its end. A small second file, the head, has the number and hash
-// of the last line and the file's length, so that appending reads one line
-// only, and a missing end shows. The head is the lock, too: several processes
-// append. It is written after the line, and what a process that was killed
-// between the two has written is adopted by the next.
+// of the last line and the file's length, so that appending reads only one line,
+// and a missing end is detected. The head is also the lock, since several processes
+// append. It is written after the line; if a process is killed
+// between the two, the next process adopts the line.
 //
 // Nothing is synced to the disk: that would cost more than a warm command. What
-// a power cut takes shows as missing, and a record says how much it was.
+// a power cut removes is reported as missing, and a record says how much it was.
 //
 // The hashes have no key, so anyone who can write all the files can create a new
 // chain. Only a head that was noted elsewhere reveals that.
 //
-// Rotation is our own: lumberjack, which the program could have, rotates for one
+// Rotation is implemented here: lumberjack rotates for one
 // process, and cannot keep a chain across several.
 package audit
 
@@ -48,12 +48,12 @@ const (
 // Log is a sandbox.Auditor that appends to a file, to which other processes append, too. Its
 // fields are set before its first use.
 type Log struct {
-	File    string // absolute; its directory is made, with mode 0700, and holds nothing that others may write
-	Script  bool   // keep the script's text, and not its hash only
+	File    string // absolute; its directory is created with mode 0700, and others must not be able to write it
+	Script  bool   // keep the script's text, not only its hash
 	MaxSize int64  // bytes of the file, past which it is rotated; 0 is DefaultMaxSize
-	Keep    int    // rotated files that stay, FILE.1 being the newest; 0 is DefaultKeep
+	Keep    int    // rotated files to keep, FILE.1 being the newest; 0 is DefaultKeep
 
-	mu sync.Mutex // among our own: they need not poll
+	mu sync.Mutex // among the goroutines of this process: they need not poll
 }
 
 // Record appends a record. An error means that the file does not have it: it is
@@ -71,8 +71,8 @@ func (l *Log) Record(r sandbox.AuditRecord) error {
 	})
 }
 
-// Check does all that Record does, but appends nothing. It returns how many
-// records there were since the chain began.
+// Check does the checks of Record, but appends nothing. It returns the number of
+// records since the chain began.
 func (l *Log) Check() (records uint64, err error) {
 	err = l.alone(func(h *head) error {
 		records = h.Seq
@@ -81,7 +81,7 @@ func (l *Log) Check() (records uint64, err error) {
 	return records, err
 }
 
-// alone does something at the end of the chain, while no other does.
+// alone runs a function at the end of the chain, holding the lock.
 func (l *Log) alone(do func(h *head) error) error {
 	deadline := time.Now().Add(lockWait)
 	l.mu.Lock()
@@ -123,19 +123,19 @@ func (l *Log) append(h *head, line []byte) error {
 	return nil
 }
 
-// broken is the error of files that belljar did not leave like that.
+// broken is the error for files in a state that belljar does not leave.
 func broken(file, format string, args ...any) error {
 	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the audit log %q was changed by something other than belljar: ", file) + fmt.Sprintf(format, args...),
 		Hint: "check it with: belljar audit verify; then start a new log: move " + file + "* to another directory"}
 }
 
-// failed is what the system refused, while doing something with a file.
+// failed is the error of a system call on a file.
 func failed(err error, doing, file string) error {
 	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("%s the audit log %q", doing, file), Err: err,
 		Hint: "make it readable and writable for this user, or choose another file: audit.file in sandbox.yaml"}
 }
 
-// rotated is the name of the file that was rotated n times.
+// rotated is the name of the file after n rotations.
 func rotated(file string, n int) string { return fmt.Sprintf("%s.%d", file, n) }
 
 func exists(name string) bool {

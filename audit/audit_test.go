@@ -19,7 +19,7 @@ import (
 func newLog(t testing.TB) *Log {
 	t.Helper()
 	top := t.TempDir()
-	if err := os.Chmod(top, 0o700); err != nil { // whatever the umask is
+	if err := os.Chmod(top, 0o700); err != nil { // regardless of the umask
 		t.Fatal(err)
 	}
 	dir := filepath.Join(top, "state", "audit")
@@ -56,7 +56,7 @@ func write(t testing.TB, name string, text []byte) {
 	}
 }
 
-// verify returns all that is found.
+// verify returns all findings.
 func verify(t testing.TB, l *Log) (Summary, []string) {
 	t.Helper()
 	var list []string
@@ -130,7 +130,7 @@ func TestScriptIsKept(t *testing.T) {
 	}
 }
 
-// What was asked for is no way around the audit, however long it is.
+// A request cannot avoid the audit by its length.
 func TestLongRecord(t *testing.T) {
 	l := newLog(t)
 	l.Script = true
@@ -190,7 +190,7 @@ func TestRotation(t *testing.T) {
 	wantFound(t, l)
 }
 
-// What stopped in the middle of a rotation is gone on with.
+// An interrupted rotation is continued.
 func TestRotationIsCutShort(t *testing.T) {
 	for name, stop := range map[string]func(l *Log) error{
 		"before the new file": func(l *Log) error { return os.Rename(l.File, rotated(l.File, 1)) },
@@ -227,7 +227,7 @@ func TestRotationIsCutShort(t *testing.T) {
 	}
 }
 
-// A hole among the rotated files is filled before one of them goes.
+// A gap among the rotated files is filled before any file is removed.
 func TestRotationFillsHoles(t *testing.T) {
 	l := newLog(t)
 	l.MaxSize, l.Keep = 1, 3
@@ -243,31 +243,31 @@ func TestRotationFillsHoles(t *testing.T) {
 	}
 }
 
-// What somebody did to the files is never written over.
+// Changed files are never overwritten.
 func TestRecordRefuses(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, l *Log){
-		"the file is gone":    func(_ *testing.T, l *Log) { os.Remove(l.File) },
-		"the head is gone":    func(_ *testing.T, l *Log) { os.Remove(headName(l.File)) },
-		"the head is empty":   func(t *testing.T, l *Log) { write(t, headName(l.File), nil) },
-		"the head is of NULs": func(t *testing.T, l *Log) { write(t, headName(l.File), make([]byte, headSize)) },
-		"an empty line":       func(t *testing.T, l *Log) { write(t, l.File, append(read(t, l.File), '\n')) },
-		"half of one, elsewhere": func(t *testing.T, l *Log) {
+		"missing file":  func(_ *testing.T, l *Log) { os.Remove(l.File) },
+		"missing head":  func(_ *testing.T, l *Log) { os.Remove(headName(l.File)) },
+		"empty head":    func(t *testing.T, l *Log) { write(t, headName(l.File), nil) },
+		"head of NULs":  func(t *testing.T, l *Log) { write(t, headName(l.File), make([]byte, headSize)) },
+		"an empty line": func(t *testing.T, l *Log) { write(t, l.File, append(read(t, l.File), '\n')) },
+		"half a line in the middle": func(t *testing.T, l *Log) {
 			write(t, l.File, append(read(t, l.File), `{"seq":3,"prev":"`+none+`"`+"\n"...))
 		},
-		"a line is too long":    func(t *testing.T, l *Log) { write(t, l.File, append(read(t, l.File), make([]byte, 2<<20)...)) },
-		"the head is no head":   func(t *testing.T, l *Log) { write(t, headName(l.File), []byte("{}")) },
-		"the file is cut short": func(t *testing.T, l *Log) { write(t, l.File, read(t, l.File)[:100]) },
-		"the file is empty":     func(t *testing.T, l *Log) { write(t, l.File, nil) },
-		"a line was added":      func(t *testing.T, l *Log) { write(t, l.File, append(read(t, l.File), "x\n"...)) },
-		"the last was repeated": func(t *testing.T, l *Log) {
+		"too long a line": func(t *testing.T, l *Log) { write(t, l.File, append(read(t, l.File), make([]byte, 2<<20)...)) },
+		"invalid head":    func(t *testing.T, l *Log) { write(t, headName(l.File), []byte("{}")) },
+		"truncated file":  func(t *testing.T, l *Log) { write(t, l.File, read(t, l.File)[:100]) },
+		"empty file":      func(t *testing.T, l *Log) { write(t, l.File, nil) },
+		"added line":      func(t *testing.T, l *Log) { write(t, l.File, append(read(t, l.File), "x\n"...)) },
+		"repeated last line": func(t *testing.T, l *Log) {
 			text := read(t, l.File)
 			write(t, l.File, append(text, text[len(text)/2:]...))
 		},
-		"the last was changed": func(t *testing.T, l *Log) {
+		"changed last line": func(t *testing.T, l *Log) {
 			write(t, l.File, bytes.Replace(read(t, l.File), []byte(`"b"`), []byte(`"c"`), 1))
 		},
-		"it was rotated, and so": func(_ *testing.T, l *Log) { os.Rename(l.File, l.File+"-20260101") },
-		"all but one is gone":    func(_ *testing.T, l *Log) { os.Rename(l.File, rotated(l.File, 1)); os.Remove(headName(l.File)) },
+		"renamed file":          func(_ *testing.T, l *Log) { os.Rename(l.File, l.File+"-20260101") },
+		"only one file is left": func(_ *testing.T, l *Log) { os.Rename(l.File, rotated(l.File, 1)); os.Remove(headName(l.File)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLog(t)
@@ -286,7 +286,7 @@ func TestRecordRefuses(t *testing.T) {
 			if s, found := verify(t, l); s.Bad == 0 {
 				t.Errorf("%+v, %q", s, found)
 			}
-			// The next step that the error names.
+			// The next step in the error.
 			aside := t.TempDir()
 			all, _ := filepath.Glob(l.File + "*")
 			for _, name := range all {
@@ -300,8 +300,8 @@ func TestRecordRefuses(t *testing.T) {
 	}
 }
 
-// killed leaves a log as one does that was killed after two records, when it had
-// written some of the third, and not the head.
+// killed leaves a log as a process does that is killed after two records, when it has
+// written part of the third, and not the head.
 func killed(t *testing.T, tear func(line []byte) []byte) *Log {
 	t.Helper()
 	l := newLog(t)
@@ -316,8 +316,8 @@ func killed(t *testing.T, tear func(line []byte) []byte) *Log {
 
 func TestKilledBeforeTheHead(t *testing.T) {
 	for name, tear := range map[string]func(line []byte) []byte{
-		"and after the line": func(line []byte) []byte { return line },
-		"before its end":     func(line []byte) []byte { return line[:len(line)-1] },
+		"after the line":     func(line []byte) []byte { return line },
+		"before its newline": func(line []byte) []byte { return line[:len(line)-1] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := killed(t, tear)
@@ -332,14 +332,14 @@ func TestKilledBeforeTheHead(t *testing.T) {
 
 func TestKilledInALine(t *testing.T) {
 	for name, tear := range map[string]func(line []byte) []byte{
-		"torn":          func(line []byte) []byte { return line[:50] },
-		"one byte":      func(line []byte) []byte { return line[:1] },
-		"zeros":         func([]byte) []byte { return make([]byte, 100) },
-		"mended half":   func(line []byte) []byte { return append(line[:50:50], '\n') },
-		"twice":         func(line []byte) []byte { return append(append(line[:50:50], '\n'), append(line[:90:90], '\n')...) },
-		"of one byte":   func(line []byte) []byte { return append(line[:1:1], '\n') },
-		"of zeros":      func([]byte) []byte { return append(make([]byte, 100), '\n') },
-		"and mended so": func(line []byte) []byte { return append(append(line[:50:50], '\n'), `{"seq":3,"prev":`...) },
+		"torn":                     func(line []byte) []byte { return line[:50] },
+		"one byte":                 func(line []byte) []byte { return line[:1] },
+		"NULs":                     func([]byte) []byte { return make([]byte, 100) },
+		"half, with a newline":     func(line []byte) []byte { return append(line[:50:50], '\n') },
+		"two halves":               func(line []byte) []byte { return append(append(line[:50:50], '\n'), append(line[:90:90], '\n')...) },
+		"one byte, with a newline": func(line []byte) []byte { return append(line[:1:1], '\n') },
+		"NULs, with a newline":     func([]byte) []byte { return append(make([]byte, 100), '\n') },
+		"repaired half":            func(line []byte) []byte { return append(append(line[:50:50], '\n'), `{"seq":3,"prev":`...) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := killed(t, tear)
@@ -378,7 +378,7 @@ func TestGoroutines(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()
-	for running := true; running; { // it is verified meanwhile, too
+	for running := true; running; { // it is verified while others append
 		select {
 		case <-done:
 			running = false

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkRecord compared with an append of the same line, which no chain, lock or
-// head goes with.
+// BenchmarkRecord compared with an append of the same line without chain, lock and
+// head.
 func BenchmarkRecord(b *testing.B) {
 	r := entry("01M7ZDPADGCCGJ7DYFP70GJS4C")
 	b.Run("chained", func(b *testing.B) {

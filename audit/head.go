@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// lockWait is how long a record waits for its turn. Each takes well below a
+// lockWait is how long a record waits for the lock. Each holds it for well below a
 // millisecond.
 const lockWait = 5 * time.Second
 
-// headSize is what a head takes, so that a shorter one leaves nothing of a
-// longer: a page is written at once, also by a process that is killed.
+// headSize is the size of a head, padded so that a shorter one leaves nothing of a
+// longer one: a page is written atomically, also by a process that is killed.
 const headSize = 512
 
-// ending says where the chain ends.
+// ending is the end of the chain.
 type ending struct {
 	Seq    uint64 `json:"seq"`
 	SHA256 string `json:"sha256"`
 	Length int64  `json:"length"` // of the file
-	Line   int64  `json:"line"`   // bytes of its last line, with its end
+	Line   int64  `json:"line"`   // bytes of its last line, with its newline
 }
 
-// head is the file that says where the chain ends, locked.
+// head is the file that stores the end of the chain, locked.
 type head struct {
 	ending
-	First uint64 `json:"first"` // the oldest record that rotation left
-	Boot  string `json:"boot"`  // of the machine, when it was written
+	First uint64 `json:"first"` // the oldest record that rotation kept
+	Boot  string `json:"boot"`  // the boot id of the machine when it was written
 
 	file *os.File
 	log  *os.File // the file of records
@@ -41,7 +41,7 @@ type head struct {
 
 func headName(file string) string { return file + ".head" }
 
-// lockHead waits for the lock, which is on the head, and reads that.
+// lockHead waits for the lock, which is on the head, and reads the head.
 func lockHead(file string, deadline time.Time) (*head, error) {
 	for {
 		f, _, err := openOwn(headName(file), os.O_RDWR|os.O_CREATE)
@@ -52,7 +52,7 @@ func lockHead(file string, deadline time.Time) (*head, error) {
 			f.Close()
 			return nil, err
 		}
-		if isAt(f, headName(file)) { // it was not moved away meanwhile
+		if isAt(f, headName(file)) { // it was not renamed in the meantime
 			return readHead(file, f)
 		}
 		f.Close()
@@ -83,8 +83,8 @@ func readHead(file string, f *os.File) (*head, error) {
 	return h, nil
 }
 
-// read reads the head. An empty one, which no one has written yet, is not known,
-// nor is one of NULs, which is how a power cut leaves it then.
+// read reads the head. An empty one, not written yet, is unknown, and so is
+// one of NULs, which a power cut leaves before the first write reaches the disk.
 func (h *head) read() (known bool, err error) {
 	h.ending, h.First = ending{SHA256: none}, 1
 	text := make([]byte, headSize)
@@ -119,17 +119,17 @@ func (h *head) close() {
 	if h.log != nil {
 		h.log.Close()
 	}
-	h.file.Close() // and with it the lock
+	h.file.Close() // which releases the lock
 }
 
 func (h *head) next() place { return place{h.Seq + 1, h.SHA256} }
 
-// rebooted reports whether the machine stopped since the head was written. What
-// was written last before may not have reached the disk.
+// rebooted reports whether the machine stopped since the head was written. The
+// last writes before may not have reached the disk.
 func (h *head) rebooted() bool { return h.Boot != bootID() }
 
 var bootID = sync.OnceValue(func() string {
-	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // where there is none, no machine is taken to have stopped
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // without the file, the machine counts as not stopped
 	return strings.TrimSpace(string(text))
 })
 

@@ -18,17 +18,17 @@ import (
 	"belljar/sandbox"
 )
 
-// maxLine bounds a line, without its end. A script of sandbox.MaxArgument fits,
+// maxLine bounds a line, without its newline. A script of sandbox.MaxArgument fits,
 // with each byte escaped.
 const maxLine = 1 << 20
 
 // none is the hash before the first record.
 var none = strings.Repeat("0", 2*sha256.Size)
 
-// place is a record's in the chain.
+// place is the position of a record in the chain.
 type place struct {
 	Seq  uint64 `json:"seq"`
-	Prev string `json:"prev"` // hash of the line before
+	Prev string `json:"prev"` // hash of the previous line
 }
 
 // record is a line.
@@ -40,11 +40,11 @@ type record struct {
 
 // The types of a mark.
 const (
-	typeTorn = "torn" // the bytes before it are what is left of a line that was not written whole
+	typeTorn = "torn" // the bytes before it are the rest of a line that was not written completely
 	typeLost = "lost" // records before it did not reach the disk, when the machine stopped, or were removed
 )
 
-// mark is a line of the log's own: it says what is wrong before it.
+// mark is a line by the log itself: it says what is wrong before it.
 type mark struct {
 	place
 	Type       string    `json:"type"`
@@ -59,7 +59,7 @@ func digest(line []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// encode makes a line, without its end.
+// encode makes a line, without its newline.
 func encode(at place, r sandbox.AuditRecord) ([]byte, error) {
 	line, err := sandbox.JSON(record{place: at, AuditRecord: r})
 	if err == nil && len(line) > maxLine {
@@ -71,7 +71,7 @@ func encode(at place, r sandbox.AuditRecord) ([]byte, error) {
 	return line, nil
 }
 
-// shorten makes a record that fits on a line, whatever was asked for: one that
+// shorten makes a record fit on a line, for any command: one that
 // could not be written would be a way around the audit.
 func shorten(r sandbox.AuditRecord) sandbox.AuditRecord {
 	const text, item, items = 4096, 128, 100
@@ -97,7 +97,7 @@ func shorten(r sandbox.AuditRecord) sandbox.AuditRecord {
 	return r
 }
 
-// cut leaves a text's beginning, and no half of a character.
+// cut keeps a text's beginning, and no partial character.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -108,9 +108,9 @@ func cut(text string, limit int) string {
 	return text[:limit] + "…"
 }
 
-// parse reads what the chain needs of a line, and whether it is a record's at
-// all. Of an ordinary record that is its beginning: the rest only has to be JSON,
-// as what is left of a line that was not written whole is not.
+// parse reads the chain's fields of a line, and reports whether it is a record
+// at all. Of an ordinary record that is its beginning: the rest only has to be JSON,
+// which the rest of a partly written line is not.
 func parse(line []byte) (m mark, ok bool) {
 	rest, ok1 := bytes.CutPrefix(line, []byte(`{"seq":`))
 	number, rest, ok2 := bytes.Cut(rest, []byte(`,"prev":"`))
@@ -133,16 +133,16 @@ func seqOf(line []byte) uint64 {
 	return m.Seq
 }
 
-// chain is a walk along a log's lines.
+// chain is the state of reading a log's lines in order.
 type chain struct {
 	seq  uint64 // of the last record
-	sum  string // of its line
-	torn torn   // what came after it
+	sum  string // hash of its line
+	torn torn   // the lines after it
 }
 
 func newChain() chain { return chain{sum: none} }
 
-// follows takes a record that continues with the chain. Any other it leaves alone.
+// follows accepts a record that continues the chain. It ignores any other.
 func (c *chain) follows(m mark, line []byte) bool {
 	if m.Prev != c.sum || m.Seq != c.seq+1+m.Lost || !c.torn.is(m) {
 		return false
@@ -151,19 +151,19 @@ func (c *chain) follows(m mark, line []byte) bool {
 	return true
 }
 
-// before is the chain up to a line, as that line has it.
+// before is the state of the chain before a line, according to that line.
 func (m mark) before() chain { return chain{seq: m.Seq - 1 - m.Lost, sum: m.Prev} }
 
 // torn are lines that are no records.
 type torn struct {
-	hash    hash.Hash // of them, with what ends all but the last
+	hash    hash.Hash // of them, without the newline of the last
 	bytes   int64
-	ended   bool // the last has its end, too
-	foreign bool // one that has its end is nothing that a kill would leave
+	ended   bool // the last has a newline, too
+	foreign bool // one that has a newline is nothing that a killed process leaves
 }
 
-// add adds a line that the record with that hash is before. A kill leaves the
-// beginning of a record, and one in the middle of repairing that, its end.
+// add adds a line that precedes the record with that hash. A killed process leaves the
+// beginning of a record, and one killed while repairing that, its newline.
 func (t *torn) add(line []byte, ended bool, sum string) {
 	t.ended = ended
 	t.foreign = t.foreign || ended && !begins(line, sum)
@@ -178,7 +178,7 @@ func (t *torn) add(line []byte, ended bool, sum string) {
 }
 
 // begins reports whether a line is the beginning of a record after the one with that
-// hash. What did not reach the disk is NULs.
+// hash. Bytes that did not reach the disk are NULs.
 func begins(line []byte, sum string) bool {
 	const first = `{"seq":`
 	text := bytes.TrimRight(line, "\x00")
@@ -200,15 +200,15 @@ func (t *torn) sum() string {
 	return hex.EncodeToString(t.hash.Sum(nil))
 }
 
-// is reports whether m is the mark of these bytes, or an ordinary record where
-// there are no tests.
+// is reports whether m is the mark of these bytes, or an ordinary record if
+// there are none.
 func (t *torn) is(m mark) bool { return m.TornBytes == t.bytes && m.TornSHA256 == t.sum() }
 
 // lines reads a file line by line, with memory for one.
 type lines struct {
 	in    *bufio.Reader
-	line  []byte // without its end; of one that is too long, nothing
-	size  int64  // of it, with its end
+	line  []byte // without its newline; empty for one that is too long
+	size  int64  // its bytes, with the newline
 	ended bool
 	long  bool
 }

@@ -13,25 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The lock is on the first byte of the head. Anyone who wants it takes a ticket: a
-// lock on a byte of their own, far behind the file's end, where locks can be, too.
-// They wait until that on the byte before is gone, so all have their turn in the
-// order in which they came, and those who are killed or give up are no hole. Who
-// only polled for the lock could be passed by newcomers without end.
+// The lock is on the first byte of the head. A process that wants it takes a ticket: a
+// lock on a byte of its own, far beyond the file's end, where locks are allowed, too.
+// It waits until the byte before is unlocked, so that all get the lock in the
+// order in which they came; one that is killed or gives up leaves no gap. A process that
+// only polled for the lock could be overtaken without end.
 //
-// Tickets are about fairness only: where two processes disagree about the next,
-// the lock still keeps them apart.
+// Tickets only ensure fairness: if two processes disagree about the next,
+// the lock still excludes one of them.
 const (
 	lockByte    = 0
 	firstTicket = 1 << 32
 	maxTicket   = 1 << 48
 )
 
-// ticketSize is what the next ticket's number takes, after the head itself.
+// ticketSize is the size of the next ticket's number, after the head itself.
 const ticketSize = 21
 
-// lock waits for its turn with the file, whose head f is. It polls: a thread that
-// blocks in fcntl(2) cannot be called back at the deadline.
+// lock waits for the lock on the file, whose head f is. It polls: a thread that
+// blocks in fcntl(2) cannot be interrupted at the deadline.
 func lock(f *os.File, kind int16, file string, deadline time.Time) error {
 	ticket, err := takeTicket(f, kind)
 	if err != nil {
@@ -44,14 +44,14 @@ func lock(f *os.File, kind int16, file string, deadline time.Time) error {
 	return err
 }
 
-// unlock releases the lock and of the ticket. So does closing the file.
+// unlock releases the lock and the ticket. So does closing the file.
 func unlock(f *os.File) {
 	ownfile.Unlock(f)
 }
 
 func takeTicket(f *os.File, kind int16) (int64, error) {
 	text := make([]byte, ticketSize)
-	n, _ := f.ReadAt(text, headSize) // what cannot be read, or is no number, is 0
+	n, _ := f.ReadAt(text, headSize) // an unreadable or invalid number is 0
 	next, _ := strconv.ParseInt(strings.TrimSpace(string(text[:n])), 10, 64)
 	if next < 0 || next > maxTicket {
 		next = 0
@@ -59,7 +59,7 @@ func takeTicket(f *os.File, kind int16) (int64, error) {
 	for ; ; next++ {
 		switch err := ownfile.Lock(f, kind, firstTicket+next); {
 		case err == nil:
-			if kind == ownfile.Exclusive { // who only reads cannot write it; on a full disk it stays
+			if kind == ownfile.Exclusive { // readers cannot write it; on a full disk it stays
 				f.WriteAt(fmt.Appendf(nil, "%0*d\n", ticketSize-1, next+1), headSize)
 			}
 			return firstTicket + next, nil
@@ -85,7 +85,7 @@ func poll(file string, deadline time.Time, try func() error) error {
 	}
 }
 
-// isFree returns EAGAIN where another has a lock on the byte.
+// isFree returns EAGAIN if another process has a lock on the byte.
 func isFree(f *os.File, at int64) error {
 	locked, err := ownfile.IsLocked(f, ownfile.Exclusive, at)
 	if locked {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Who waits too long is refused, and does not hang.
+// A process that waits too long is refused, and does not hang.
 func TestLockIsHeld(t *testing.T) {
 	l := newLog(t)
 	add(t, l, "a")
@@ -23,9 +23,9 @@ func TestLockIsHeld(t *testing.T) {
 	}
 }
 
-// Those who had waited longest tried least often: of 50 that write all the time,
-// some were refused after 5 s. All write here until the last has its records: who
-// starves makes the others write without end.
+// The longest waiting processes tried least often: of 50 that write continuously,
+// some were refused after 5 s. Here all write until the last has its records: if one
+// starves, the others write without end.
 func TestLockIsFair(t *testing.T) {
 	const writers, each, most = 50, 10, 40
 	first := newLog(t)

@@ -12,10 +12,10 @@ import (
 	"belljar/sandbox"
 )
 
-// open opens the file at the end of its chain. What a process that was killed
-// left is seen to; what no belljar would leave is an error.
+// open opens the file at the end of its chain. It repairs what a killed process
+// left; anything that belljar would not leave is an error.
 func (l *Log) open(h *head) error {
-	if h.Boot == "" { // there was none: it comes before the file, or its loss would not show
+	if h.Boot == "" { // there was none: it is written before the file, or its loss would not be detected
 		if err := h.write(); err != nil {
 			return failed(err, "writing the head of", l.File)
 		}
@@ -56,8 +56,8 @@ func (l *Log) open(h *head) error {
 	return nil
 }
 
-// wasRotated reports whether the file that the head is of is the newest of the
-// rotated ones: who rotated it was killed before it wrote another record.
+// wasRotated reports whether the file that the head describes is the newest of the
+// rotated ones: the process that rotated it was killed before it wrote another record.
 func (l *Log) wasRotated(h *head) (bool, error) {
 	if h.Seq == 0 {
 		return false, nil
@@ -73,10 +73,10 @@ func (l *Log) wasRotated(h *head) (bool, error) {
 	return size == h.Length && h.isIn(file), nil
 }
 
-// adopt takes what the head does not know of: a record that was written before
-// the head could be, or the beginning of one. As no one writes before that is
-// settled, it is not more; unless the machine stopped, and the head was not
-// written to its disk.
+// adopt accepts what is missing in the head: a record that was written before
+// the head was, or the beginning of one. It cannot be more, since no process writes
+// before that is repaired; unless the machine stopped, and the head did not
+// reach the disk.
 func (l *Log) adopt(h *head, size int64) error {
 	c := chain{seq: h.Seq, sum: h.SHA256}
 	found, err := c.walk(h.log, h.Length, size)
@@ -86,12 +86,12 @@ func (l *Log) adopt(h *head, size int64) error {
 	if found.records > 1 && !h.rebooted() || c.torn.foreign {
 		return broken(l.File, "%d bytes after record %d were not written by belljar", size-h.Length, h.Seq)
 	}
-	return l.settle(h, c, found, size)
+	return l.repair(h, c, found, size)
 }
 
 // salvage continues after a stop of the machine that left less of the file than
-// the head says: nothing, a part, or NULs where the rest was. How much is lost is
-// written down, so that anyone who took it away hides nothing.
+// the head says: nothing, a part, or NULs in place of the rest. A record says how much is
+// lost, so that removing the end of the file on purpose is visible, too.
 func (l *Log) salvage(h *head, size int64) error {
 	size, err := withoutNULs(h.log, size)
 	if err != nil {
@@ -111,7 +111,7 @@ func (l *Log) salvage(h *head, size int64) error {
 	if err := h.log.Truncate(size); err != nil {
 		return failed(err, "mending", l.File)
 	}
-	return l.settle(h, c, found, size)
+	return l.repair(h, c, found, size)
 }
 
 // withoutNULs is the size of a file without the NULs at its end.
@@ -129,8 +129,8 @@ func withoutNULs(f io.ReaderAt, size int64) (int64, error) {
 	return size, nil
 }
 
-// start is the chain before the file: as its first record has it, or, where it
-// has none any more, as the file before it ends.
+// start is the chain before the file: according to its first record, or, if it
+// has none any more, the end of the file before it.
 func (l *Log) start(h *head, size int64) (chain, error) {
 	old, err := rotations(l.File)
 	if err != nil {
@@ -160,7 +160,7 @@ func (l *Log) start(h *head, size int64) (chain, error) {
 	return c, nil
 }
 
-// unread is the error of a file that could not be read to its end.
+// unread is the error for a file that could not be read to its end.
 func unread(err error, file string) error {
 	if errors.Is(err, errLong) {
 		return broken(file, "%v", err)
@@ -168,9 +168,9 @@ func unread(err error, file string) error {
 	return failed(err, "reading", file)
 }
 
-// settle makes the end of the chain what was found, with a mark where
+// repair makes the state that was found the end of the chain, with a mark if
 // something is missing.
-func (l *Log) settle(h *head, c chain, found tail, size int64) error {
+func (l *Log) repair(h *head, c chain, found tail, size int64) error {
 	m := mark{place: place{c.seq + 1, c.sum}, Type: typeTorn, Time: time.Now().UTC(), TornBytes: c.torn.bytes, TornSHA256: c.torn.sum()}
 	if h.Seq > c.seq {
 		m.Type, m.Lost, m.Seq = typeLost, h.Seq-c.seq, h.Seq+1
@@ -200,14 +200,14 @@ func (l *Log) settle(h *head, c chain, found tail, size int64) error {
 	return nil
 }
 
-// tail is what was found at a file's end.
+// tail is the end of a file as found.
 type tail struct {
 	records int
-	last    int64 // bytes of the last line, with its end
-	ended   bool  // by a line's end
+	last    int64 // bytes of the last line, with its newline
+	ended   bool  // with a newline
 }
 
-// walk takes the lines of a part of a file.
+// walk reads the lines of a part of a file.
 func (c *chain) walk(f io.ReaderAt, from, to int64) (found tail, err error) {
 	found.ended = true
 	in := newLines(io.NewSectionReader(f, from, to-from))
@@ -231,7 +231,7 @@ func (c *chain) walk(f io.ReaderAt, from, to int64) (found tail, err error) {
 
 var errLong = fmt.Errorf("a line is longer than %d bytes", maxLine)
 
-// firstOf is the chain as the first record of a file has it.
+// firstOf is the chain according to the first record of a file.
 func firstOf(f io.ReaderAt) (chain, error) {
 	in := newLines(io.NewSectionReader(f, 0, 1<<62))
 	for {

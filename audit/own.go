@@ -12,8 +12,8 @@ import (
 	"belljar/sandbox"
 )
 
-// openOwn opens a file that is this user's alone. One to write has no other name:
-// through that, it could be written or kept where no one looks for it.
+// openOwn opens a file that only this user can access. One to write has no other name:
+// through that, it could be written or kept elsewhere.
 func openOwn(name string, flags int) (f *os.File, size int64, err error) {
 	f, err = os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	switch {
@@ -58,9 +58,9 @@ func unsafe(name, what, hint string) error {
 	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("audit log: %q %s", name, what), Hint: hint}
 }
 
-// makeDir makes the directory of the file, and all above it that are missing.
-// Anyone who may write one of them could put another in its place, with an audit of
-// their own. So each is looked at, link by link.
+// makeDir creates the directory of the file, and all missing ones above it.
+// A user who can write one of them could replace the next, with an audit log of
+// their own. So each is checked, link by link.
 func makeDir(file string) error {
 	at, err := ownfile.Walk(filepath.Dir(file), func(name string) (fs.FileInfo, error) {
 		about, err := makeOne(name)
@@ -85,8 +85,8 @@ func makeDir(file string) error {
 	return checkMode(at, about)
 }
 
-// makeOne looks at a directory, or a link, and makes a directory where there is
-// nothing.
+// makeOne checks a directory or a link, and creates a directory if nothing
+// exists.
 func makeOne(name string) (fs.FileInfo, error) {
 	about, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,8 +98,8 @@ func makeOne(name string) (fs.FileInfo, error) {
 	return about, err
 }
 
-// checkParent looks at what the way to the file goes through. In a sticky
-// directory, as /tmp is, no one else can take away what is this user's.
+// checkParent checks a directory on the way to the file. In a sticky
+// directory, such as /tmp, no one else can remove this user's files.
 func checkParent(name string, about fs.FileInfo) error {
 	owner, ok := about.Sys().(*syscall.Stat_t)
 	switch {
@@ -111,8 +111,8 @@ func checkParent(name string, about fs.FileInfo) error {
 	return checkMode(name, about)
 }
 
-// checkMode refuses what others may write. A group that has the number of its
-// user is that user's alone, by the convention that goes with an umask of 002.
+// checkMode refuses files that others may write. A group with the same number as its
+// user belongs to that user alone, by the convention that goes with an umask of 002.
 func checkMode(name string, about fs.FileInfo) error {
 	mode := about.Mode().Perm()
 	owner, ok := about.Sys().(*syscall.Stat_t)

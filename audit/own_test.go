@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A file and a directory that others could write to are no place for an audit.
+// A file or a directory that others could write is refused for an audit log.
 func TestUnsafeFiles(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other")
 	mode := func(name string, mode os.FileMode) error {
@@ -38,7 +38,7 @@ func TestUnsafeFiles(t *testing.T) {
 		"a readable head":      {func(l *Log) error { return mode(headName(l.File), 0o640) }, "its mode is 0640 (chmod 600 "},
 		"a writable directory": {func(l *Log) error { return os.Chmod(filepath.Dir(l.File), 0o777) }, "its mode is 0777 (chmod go-w "},
 		"a shared directory":   {func(l *Log) error { return os.Chmod(filepath.Dir(l.File), 0o777|os.ModeSticky) }, "its mode is 0777 (chmod go-w "},
-		"a readable rotated one": {func(l *Log) error {
+		"a readable rotated file": {func(l *Log) error {
 			return errors.Join(l.Record(entry("a")), os.Rename(l.File, rotated(l.File, 1)), os.Chmod(rotated(l.File, 1), 0o644))
 		}, "its mode is 0644 (chmod 600 "},
 	} {
@@ -58,22 +58,22 @@ func TestUnsafeFiles(t *testing.T) {
 	}
 }
 
-// Who may write a directory above could rename away the audit's, and have
-// another made.
+// A user who can write a directory above could rename the audit's directory away, and
+// create another.
 func TestDirectoriesAbove(t *testing.T) {
 	nobody := os.Geteuid() + 1
 	for name, test := range map[string]struct {
-		make func(top, dir string) error // dir's parent is there
+		make func(top, dir string) error // dir's parent exists
 		want string                      // %s is the top; "" is none
 	}{
-		"as made":                 {func(_, _ string) error { return nil }, ""},
-		"readable":                {func(top, _ string) error { return os.Chmod(top, 0o755) }, ""},
-		"sticky":                  {func(top, _ string) error { return os.Chmod(top, 0o777|os.ModeSticky) }, ""},
-		"of the user's own group": {func(top, _ string) error { return errors.Join(os.Chown(top, -1, os.Geteuid()), os.Chmod(top, 0o770)) }, ""},
-		"of a group":              {func(top, _ string) error { return errors.Join(os.Chown(top, -1, os.Geteuid()+1), os.Chmod(top, 0o770)) }, "is writable by other users, who could replace the audit log: its mode is 0770 (chmod go-w %s, or choose another file: "},
-		"of all":                  {func(top, _ string) error { return os.Chmod(top, 0o777) }, "its mode is 0777 (chmod go-w %s,"},
-		"another's":               {func(top, _ string) error { return os.Chown(top, nobody, nobody) }, "is above the audit log, and belongs to neither root nor this user (chown root %s,"},
-		"sticky, theirs": {func(top, _ string) error {
+		"unchanged":                        {func(_, _ string) error { return nil }, ""},
+		"readable":                         {func(top, _ string) error { return os.Chmod(top, 0o755) }, ""},
+		"sticky":                           {func(top, _ string) error { return os.Chmod(top, 0o777|os.ModeSticky) }, ""},
+		"writable by the user's own group": {func(top, _ string) error { return errors.Join(os.Chown(top, -1, os.Geteuid()), os.Chmod(top, 0o770)) }, ""},
+		"writable by a group":              {func(top, _ string) error { return errors.Join(os.Chown(top, -1, os.Geteuid()+1), os.Chmod(top, 0o770)) }, "is writable by other users, who could replace the audit log: its mode is 0770 (chmod go-w %s, or choose another file: "},
+		"writable by all":                  {func(top, _ string) error { return os.Chmod(top, 0o777) }, "its mode is 0777 (chmod go-w %s,"},
+		"another user's":                   {func(top, _ string) error { return os.Chown(top, nobody, nobody) }, "is above the audit log, and belongs to neither root nor this user (chown root %s,"},
+		"sticky, another user's": {func(top, _ string) error {
 			return errors.Join(os.Chmod(top, 0o777|os.ModeSticky), os.Chown(top, nobody, nobody))
 		}, "belongs to neither root nor this user"},
 		"behind a link": {func(top, dir string) error {
@@ -83,7 +83,7 @@ func TestDirectoriesAbove(t *testing.T) {
 		"a link": {func(top, dir string) error {
 			return errors.Join(os.Mkdir(filepath.Join(top, "real"), 0o700), os.Symlink(filepath.Join(top, "real"), dir))
 		}, ""},
-		"another's link": {func(top, dir string) error {
+		"another user's link": {func(top, dir string) error {
 			return errors.Join(os.Chmod(top, 0o777|os.ModeSticky), os.Mkdir(filepath.Join(top, "real"), 0o700), os.Symlink("real", dir), os.Lchown(dir, nobody, nobody))
 		}, "belongs to neither root nor this user"},
 		"a link to itself": {func(_, dir string) error { return os.Symlink("dir", dir) }, "too many levels of symbolic links"},

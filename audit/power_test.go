@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// otherBoot has the head written before the machine started.
+// otherBoot makes the head look written before the machine started.
 func otherBoot(t *testing.T, l *Log) {
 	t.Helper()
 	if bootID() == "" {
@@ -20,7 +20,7 @@ func otherBoot(t *testing.T, l *Log) {
 }
 
 func TestPowerCut(t *testing.T) {
-	t.Run("of the file", func(t *testing.T) {
+	t.Run("part of the file", func(t *testing.T) {
 		for _, rest := range []string{"", "{"} {
 			l := newLog(t)
 			add(t, l, "a", "b", "c", "d")
@@ -40,15 +40,15 @@ func TestPowerCut(t *testing.T) {
 			}
 		}
 	})
-	for name, cut := range map[string]func(text []byte, line int) []byte{ // reviewed: each was refused for ever
-		"with NULs": func(text []byte, line int) []byte { return append(text[:line:line], make([]byte, len(text)-line)...) },
-		"in a line": func(text []byte, line int) []byte {
+	for name, cut := range map[string]func(text []byte, line int) []byte{ // found in review: each was refused for ever
+		"NULs at the end": func(text []byte, line int) []byte { return append(text[:line:line], make([]byte, len(text)-line)...) },
+		"part of a line": func(text []byte, line int) []byte {
 			return append(text[:line+20:line+20], make([]byte, len(text)-line-20)...)
 		},
-		"with more of them": func(text []byte, line int) []byte { return append(text[:line:line], make([]byte, 2<<20)...) },
-		"of all":            func(text []byte, _ int) []byte { return make([]byte, len(text)) },
+		"more NULs than missing": func(text []byte, line int) []byte { return append(text[:line:line], make([]byte, 2<<20)...) },
+		"only NULs":              func(text []byte, _ int) []byte { return make([]byte, len(text)) },
 	} {
-		t.Run("of the file, "+name, func(t *testing.T) {
+		t.Run("part of the file, "+name, func(t *testing.T) {
 			l := newLog(t)
 			add(t, l, "a", "b", "c")
 			text := read(t, l.File)
@@ -66,7 +66,7 @@ func TestPowerCut(t *testing.T) {
 			}
 		})
 	}
-	t.Run("of a line's end", func(t *testing.T) {
+	t.Run("a missing newline", func(t *testing.T) {
 		l := newLog(t)
 		add(t, l, "a", "b")
 		text := read(t, l.File)
@@ -82,7 +82,7 @@ func TestPowerCut(t *testing.T) {
 			lost := "2 records"
 			if keepOld {
 				l.MaxSize, lost = 1, "1 records"
-				add(t, l, "c") // alone in the new file
+				add(t, l, "c") // the only record in the new file
 				l.MaxSize = 0
 			}
 			if err := os.Remove(l.File); err != nil {
@@ -99,7 +99,7 @@ func TestPowerCut(t *testing.T) {
 			}
 		})
 	}
-	t.Run("of a rotation", func(t *testing.T) {
+	t.Run("during a rotation", func(t *testing.T) {
 		l := newLog(t)
 		add(t, l, "a", "b")
 		old := read(t, l.File)
@@ -115,7 +115,7 @@ func TestPowerCut(t *testing.T) {
 			t.Errorf("%+v, %q", s, found)
 		}
 	})
-	t.Run("before anything was written", func(t *testing.T) {
+	t.Run("before the first write", func(t *testing.T) {
 		l := newLog(t)
 		if err := os.MkdirAll(filepath.Dir(l.File), 0o700); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestPowerCut(t *testing.T) {
 		add(t, l, "a")
 		wantRecords(t, l, 1)
 	})
-	t.Run("of all of it", func(t *testing.T) {
+	t.Run("all files", func(t *testing.T) {
 		l := newLog(t)
 		add(t, l, "a", "b")
 		write(t, l.File, nil)
@@ -132,7 +132,7 @@ func TestPowerCut(t *testing.T) {
 		add(t, l, "c")
 		wantFound(t, l, "audit.jsonl:1: seq 3: the 2 records before it are missing: the machine stopped before they reached its disk, or someone removed them")
 	})
-	t.Run("of the head", func(t *testing.T) {
+	t.Run("the head", func(t *testing.T) {
 		l := newLog(t)
 		add(t, l, "a")
 		head := read(t, headName(l.File))
@@ -143,7 +143,7 @@ func TestPowerCut(t *testing.T) {
 		add(t, l, "d")
 		wantRecords(t, l, 4)
 	})
-	t.Run("is no excuse for an edit", func(t *testing.T) {
+	t.Run("does not hide an edit", func(t *testing.T) {
 		l := newLog(t)
 		add(t, l, "a", "b", "c")
 		write(t, l.File, bytes.Replace(read(t, l.File), []byte(`"b"`), []byte(`""`), 1))
@@ -152,7 +152,7 @@ func TestPowerCut(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("is no excuse for a line", func(t *testing.T) {
+	t.Run("does not hide a missing line", func(t *testing.T) {
 		for _, more := range []string{"x\n", "x\ny"} {
 			l := newLog(t)
 			add(t, l, "a")

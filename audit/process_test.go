@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// TestMain is another process, where a test starts the binary as one.
+// TestMain runs as another process, if a test starts the binary as one.
 func TestMain(m *testing.M) {
 	if file := os.Getenv("AUDIT_TEST_VERIFY"); file != "" {
 		os.Exit(verifyFor(file))
@@ -48,7 +48,7 @@ func appendFor(file string) int {
 	return 0
 }
 
-// verifyFor verifies with few files open.
+// verifyFor verifies with a low limit of open files.
 func verifyFor(file string) int {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 16, Max: 16}); err != nil {
 		panic(err)
@@ -58,7 +58,7 @@ func verifyFor(file string) int {
 	return 0
 }
 
-// All files were open at once: 400 did not fit into a process.
+// All files were open at once: 400 exceeded the limit of a process.
 func TestVerifyHasFewFilesOpen(t *testing.T) {
 	l := newLog(t)
 	l.MaxSize, l.Keep = 1, 1000
@@ -107,7 +107,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// After any process is killed, at any moment, the chain is whole, and continues.
+// After any process is killed, at any moment, the chain is valid, and continues.
 func TestKilledProcesses(t *testing.T) {
 	l := newLog(t)
 	l.MaxSize, l.Keep = 20_000, 1000
@@ -147,7 +147,7 @@ func headSeq(t *testing.T, l *Log) uint64 {
 	return at.Seq
 }
 
-// A line that a full disk cuts short is taken back.
+// A line that a full disk cuts short is removed again.
 func TestShortWrite(t *testing.T) {
 	for _, more := range []uint64{0, 1, 100} {
 		l := newLog(t)

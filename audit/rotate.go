@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// rotate makes FILE FILE.1, which was FILE.1 FILE.2, and so on, and a new FILE.
-// The chain goes on there. Killed anywhere in between, it leaves files that the
-// next one finds its way in.
+// rotate renames FILE to FILE.1, which becomes FILE.2, and so on, and creates a new FILE.
+// The chain continues there. If it is killed in between, the next process can continue
+// with the files it leaves.
 func (l *Log) rotate(h *head) error {
 	keep := cmp.Or(l.Keep, DefaultKeep)
 	old, err := rotations(l.File)
 	if err != nil {
 		return failed(err, "rotating", l.File)
 	}
-	free := 1 // the number that all below it move up to
+	free := 1 // the number that all lower ones move up to
 	for slices.Contains(old, free) {
 		free++
 	}
@@ -44,8 +44,8 @@ func (l *Log) rotate(h *head) error {
 	return nil
 }
 
-// drop removes the oldest files: those of too high a number, and that of the one
-// that is needed. What the oldest record is after that is written down before.
+// drop removes the oldest files: those with too high a number, and the one whose number
+// is needed. The oldest remaining record is written to the head before.
 func (l *Log) drop(h *head, old []int, free, keep int) error {
 	var gone []int
 	oldest := l.File

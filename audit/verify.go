@@ -15,14 +15,14 @@ import (
 	"belljar/sandbox"
 )
 
-// Finding is something that is not as belljar would have left it.
+// Finding is a difference from what belljar would have written.
 type Finding struct {
 	File string `json:"file"`
 	Line int64  `json:"line"` // 0 is the file as a whole
-	Seq  uint64 `json:"seq"`  // of the record it is about; 0 is none
+	Seq  uint64 `json:"seq"`  // of its record; 0 is none
 	Text string `json:"finding"`
 
-	// Warning: it is what a kill or a full disk leaves, and no record is
+	// Warning: a killed process or a full disk leaves this, and no record is
 	// missing or changed.
 	Warning bool `json:"warning"`
 }
@@ -38,7 +38,7 @@ func (f Finding) String() string {
 	return at + ": " + f.Text
 }
 
-// Summary is what Verify found in all.
+// Summary is the result of Verify.
 type Summary struct {
 	Records  int64  `json:"records"`
 	First    uint64 `json:"first_seq"`
@@ -48,10 +48,10 @@ type Summary struct {
 	Warnings int64  `json:"warnings"`
 }
 
-// Verify reads the file and what it was rotated to, the oldest first, and
-// reports whatever is not one chain that ends as the head says. A noted head, the
-// SHA-256 of a record that is known to have been there, must be in it; "" is
-// none. Records may be appended meanwhile. An error means that the files could
+// Verify reads the file and its rotated predecessors, the oldest first, and
+// reports everything that is not one chain that ends as the head says. A noted head, the
+// SHA-256 of a record that is known to have existed, must be in it; "" is
+// none. Records may be appended concurrently. An error means that the files could
 // not be read.
 func Verify(file, noted string, report func(Finding)) (Summary, error) {
 	v := newVerifier(file, noted, report)
@@ -69,13 +69,13 @@ func newVerifier(file, noted string, report func(Finding)) *verifier {
 	}
 }
 
-// verify reads what open found.
+// verify reads the files that open found.
 func (v *verifier) verify() (Summary, error) {
-	v.look()
+	v.matchTargets()
 	if err := v.walkAll(); err != nil {
 		return v.Summary, err
 	}
-	v.unsettled()
+	v.reportUnmarked()
 	v.end()
 	v.Last, v.Head = v.chain.seq, v.chain.sum
 	return v.Summary, nil
@@ -84,20 +84,20 @@ func (v *verifier) verify() (Summary, error) {
 type verifier struct {
 	Summary
 	file   string
-	head   *head // its file is nil where there is none
-	known  bool  // it was written once
+	head   *head // its file is nil if there is none
+	known  bool  // it was written at least once
 	files  []part
-	last   *os.File // of these, the one that may grow
-	name   string   // of that
-	size   int64    // of it
-	floor  uint64   // where files were rotated away meanwhile, the oldest record that is left
+	last   *os.File // the one file that may grow
+	name   string   // its name
+	size   int64    // its size
+	floor  uint64   // if files were removed by rotation in the meantime, the oldest record left
 	noted  string
-	seen   bool // a record with the noted hash
-	met    bool // the record that the head is of
+	seen   bool // the record with the noted hash was found
+	met    bool // the record in the head was found
 	chain  chain
-	at     Finding // where the last record is
-	torn   Finding // where what is no record begins
-	offset int64   // of that
+	at     Finding // the position of the last record
+	torn   Finding // where the lines that are no record begin
+	offset int64   // their offset
 	report func(Finding)
 }
 
@@ -115,7 +115,7 @@ func (v *verifier) close() {
 
 // part is a file of the chain.
 type part struct {
-	n     int // of the rotated file; 0 is the file itself
+	n     int // its number; 0 is the file itself
 	about fs.FileInfo
 }
 
@@ -127,7 +127,7 @@ func (v *verifier) path(n int) string {
 }
 
 // open finds all files at one moment between two records, and opens the last,
-// which others append to. What happens to them afterwards is not looked at.
+// which others append to. Later changes are ignored.
 func (v *verifier) open() error {
 	if err := v.openHead(); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (v *verifier) open() error {
 	for _, n := range append([]int{0}, old...) {
 		about, err := os.Stat(v.path(n))
 		if errors.Is(err, fs.ErrNotExist) && n == 0 && (len(old) > 0 || v.head.file != nil) {
-			continue // rotated a moment ago, or the end is missing: the head knows
+			continue // rotated a moment ago, or the end is missing: the head tells which
 		}
 		if err != nil {
 			return failedToRead(err, v.path(n))
@@ -162,10 +162,10 @@ func (v *verifier) open() error {
 	return nil
 }
 
-// walkAll opens one file after the other: there may be more of them than a
+// walkAll opens one file after the other: there may be more files than a
 // process may have open.
 func (v *verifier) walkAll() error {
-	moved := 0 // how often they were rotated meanwhile
+	moved := 0 // how often they were rotated in the meantime
 	for i, p := range v.files {
 		if i == len(v.files)-1 {
 			if err := v.walk(v.last, v.size); err != nil {
@@ -191,7 +191,7 @@ func (v *verifier) walkAll() error {
 }
 
 // find opens a file that may have been rotated further, from that number on. It
-// is nil where the file was rotated away.
+// returns nil if the file was removed by rotation.
 func (v *verifier) find(p part, from int) (*os.File, int, error) {
 	if f, err := v.openSame(p, from); f != nil || err != nil {
 		return f, from, err
@@ -207,7 +207,7 @@ func (v *verifier) find(p part, from int) (*os.File, int, error) {
 		return nil, 0, failedToRead(err, v.file)
 	}
 	for _, n := range old {
-		if n <= p.n { // a file only moves up
+		if n <= p.n { // rotation only increases a file's number
 			continue
 		}
 		if f, err := v.openSame(p, n); f != nil || err != nil {
@@ -223,8 +223,8 @@ func (v *verifier) find(p part, from int) (*os.File, int, error) {
 	return nil, 0, nil
 }
 
-// openSame opens the file of that number if it is the one that was found. That it
-// has the same inode is not enough: a new file gets that of one that was removed.
+// openSame opens the file of that number if it is the one that was found. The
+// same inode is not enough: a new file gets that of a removed one.
 func (v *verifier) openSame(p part, n int) (*os.File, error) {
 	f, err := openRegular(v.path(n))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -244,7 +244,7 @@ func (v *verifier) openSame(p part, n int) (*os.File, error) {
 	return nil, nil
 }
 
-// openHead locks and reads the head, where there is one.
+// openHead locks and reads the head, if it exists.
 func (v *verifier) openHead() error {
 	f, err := openRegular(headName(v.file))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,18 +19,18 @@ func TestFindings(t *testing.T) {
 	}{
 		"an edit": {func(l [][]byte) [][]byte { l[1] = bytes.Replace(l[1], []byte(`"b"`), []byte(`"x"`), 1); return l },
 			[]string{"audit.jsonl:2: seq 2: it was changed: its SHA-256 does not match record 3"}},
-		"of a space": {func(l [][]byte) [][]byte { l[1] = bytes.Replace(l[1], []byte(`,"t`), []byte(`, "t`), 1); return l },
+		"a removed space": {func(l [][]byte) [][]byte { l[1] = bytes.Replace(l[1], []byte(`,"t`), []byte(`, "t`), 1); return l },
 			[]string{"audit.jsonl:2: seq 2: it was changed: its SHA-256 does not match record 3"}},
-		"of the first": {func(l [][]byte) [][]byte { l[0] = bytes.Replace(l[0], []byte("00"), []byte("11"), 1); return l },
+		"a changed first record": {func(l [][]byte) [][]byte { l[0] = bytes.Replace(l[0], []byte("00"), []byte("11"), 1); return l },
 			[]string{"audit.jsonl:1: seq 1: it was changed: it refers to a record before it, but it is the first", "audit.jsonl:1: seq 1: it was changed: its SHA-256 does not match record 2"}},
-		"of the last": {func(l [][]byte) [][]byte { l[3] = bytes.Replace(l[3], []byte(`"d"`), []byte(`"x"`), 1); return l },
+		"a changed last record": {func(l [][]byte) [][]byte { l[3] = bytes.Replace(l[3], []byte(`"d"`), []byte(`"x"`), 1); return l },
 			[]string{"audit.jsonl:4: seq 4: it was changed: its SHA-256 does not match the head"}},
-		"no record any more": {func(l [][]byte) [][]byte { l[1] = l[1][5:]; return l },
+		"an invalid record": {func(l [][]byte) [][]byte { l[1] = l[1][5:]; return l },
 			[]string{"audit.jsonl:2: it is not a valid record", "audit.jsonl:3: seq 3: record 2 is missing before it"}},
-		"a drop":           {func(l [][]byte) [][]byte { return slices.Delete(l, 1, 3) }, []string{"audit.jsonl:2: seq 4: records 2 to 3 are missing before it"}},
-		"of the first one": {func(l [][]byte) [][]byte { return l[1:] }, []string{"audit.jsonl:1: seq 2: record 1 is missing before it"}},
-		"of the last one":  {func(l [][]byte) [][]byte { return l[:3] }, []string{"audit.jsonl:3: record 4 is missing after it"}},
-		"of all":           {func([][]byte) [][]byte { return nil }, []string{"audit.jsonl: records 1 to 4 are missing after it"}},
+		"a drop":                 {func(l [][]byte) [][]byte { return slices.Delete(l, 1, 3) }, []string{"audit.jsonl:2: seq 4: records 2 to 3 are missing before it"}},
+		"a dropped first record": {func(l [][]byte) [][]byte { return l[1:] }, []string{"audit.jsonl:1: seq 2: record 1 is missing before it"}},
+		"a dropped last record":  {func(l [][]byte) [][]byte { return l[:3] }, []string{"audit.jsonl:3: record 4 is missing after it"}},
+		"all records dropped":    {func([][]byte) [][]byte { return nil }, []string{"audit.jsonl: records 1 to 4 are missing after it"}},
 		"a reorder": {func(l [][]byte) [][]byte { l[1], l[2] = l[2], l[1]; return l },
 			[]string{"audit.jsonl:2: seq 3: record 2 is missing before it", "audit.jsonl:3: seq 2: it is out of order: it follows record 3", "audit.jsonl:4: seq 4: record 3 is missing before it"}},
 		"a duplicate":   {func(l [][]byte) [][]byte { return slices.Insert(l, 1, l[0]) }, []string{"audit.jsonl:2: seq 1: it appears twice"}},
@@ -64,12 +64,12 @@ func TestNotedHead(t *testing.T) {
 	if check(noted.Head) != 0 || check("sha256:"+strings.ToUpper(last.Head)) != 0 || check(strings.Repeat("a", 64)) != 1 {
 		t.Error("a noted head")
 	}
-	// Without the head, one that was noted says that the end is there.
+	// Without the head, a noted one shows that the end is there.
 	os.Remove(headName(l.File))
 	if check(last.Head) != 0 || check(noted.Head) != 1 || check("") != 1 {
 		t.Error("a head that is missing")
 	}
-	// Everything rewritten, by someone who may write all of it.
+	// Everything is rewritten, by a user who may write all files.
 	os.Remove(l.File)
 	add(t, l, "x", "y")
 	if check("") != 0 || check(noted.Head) != 1 {
@@ -86,18 +86,18 @@ func TestCannotVerify(t *testing.T) {
 	}
 }
 
-// Files that are rotated further while they are read are found, and those that are
-// rotated away are no loss.
+// Files that are rotated while they are read are found, and those that rotation
+// removes are no loss.
 func TestVerifyWhileRotating(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(l *Log)
 		records   int64
 		want      string
 	}{
-		"further":           {func(l *Log) { l.Keep = 100; add(t, l, "xx", "yy", "zz") }, 6, ""},
-		"away":              {func(l *Log) { add(t, l, "xx", "yy") }, 4, ""},
-		"all of them":       {func(l *Log) { add(t, l, slices.Repeat([]string{"xx"}, 20)...) }, 1, ""},
-		"taken by somebody": {func(l *Log) { os.Remove(rotated(l.File, 3)) }, 5, "audit.jsonl.2: seq 4: record 3 is missing before it"},
+		"rotated further":            {func(l *Log) { l.Keep = 100; add(t, l, "xx", "yy", "zz") }, 6, ""},
+		"rotated away":               {func(l *Log) { add(t, l, "xx", "yy") }, 4, ""},
+		"all of them":                {func(l *Log) { add(t, l, slices.Repeat([]string{"xx"}, 20)...) }, 1, ""},
+		"removed by another process": {func(l *Log) { os.Remove(rotated(l.File, 3)) }, 5, "audit.jsonl.2: seq 4: record 3 is missing before it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLog(t)
@@ -118,7 +118,7 @@ func TestVerifyWhileRotating(t *testing.T) {
 	}
 }
 
-// Whatever one change does to a log of several files, it is found.
+// Any single change to a log of several files is found.
 func TestAnyChangeIsFound(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
@@ -139,7 +139,7 @@ func TestAnyChangeIsFound(t *testing.T) {
 	})
 }
 
-// change changes one thing, and says what.
+// change makes one change, and describes it.
 func change(t *testing.T, rt *rapid.T, l *Log) string {
 	old, err := rotations(l.File)
 	if err != nil {
@@ -194,8 +194,8 @@ func change(t *testing.T, rt *rapid.T, l *Log) string {
 	return what
 }
 
-// FuzzVerify wants no panic, and nothing that Record makes worse: it adds no
-// finding, and what it takes for a good end is one afterwards, too.
+// FuzzVerify expects no panic, and that Record makes nothing worse: it adds no
+// finding, and an end that it accepts is valid afterwards, too.
 func FuzzVerify(f *testing.F) {
 	l := newLog(f)
 	l.MaxSize = 1000

@@ -20,7 +20,7 @@ func (v *verifier) warn(f Finding) {
 	v.report(f)
 }
 
-// walk takes the lines of a file, of that size: more may come meanwhile.
+// walk reads the lines of a file, up to that size: others may append.
 func (v *verifier) walk(f *os.File, size int64) error {
 	in := newLines(io.LimitReader(f, size))
 	at := Finding{File: filepath.Base(f.Name())}
@@ -52,9 +52,9 @@ func (v *verifier) take(in *lines, at Finding, offset int64) {
 		v.begin(m, at)
 	}
 	if !v.chain.follows(m, in.line) {
-		v.unsettled()
+		v.reportUnmarked()
 		if before := m.before(); before.seq > v.chain.seq && before.seq < v.floor {
-			v.chain, v.floor = before, 0 // what came before was rotated away meanwhile
+			v.chain, v.floor = before, 0 // earlier records were removed by rotation in the meantime
 		}
 		if !v.chain.follows(m, in.line) {
 			v.explain(m, in.line, at)
@@ -69,16 +69,16 @@ func (v *verifier) take(in *lines, at Finding, offset int64) {
 	}
 	v.Records++
 	v.at = at
-	v.look()
+	v.matchTargets()
 }
 
-// look sees whether the record is one that is looked for.
-func (v *verifier) look() {
+// matchTargets records whether this is the noted record or the one in the head.
+func (v *verifier) matchTargets() {
 	v.seen = v.seen || v.chain.sum == v.noted
 	v.met = v.met || v.chain.sum == v.head.SHA256
 }
 
-// begin takes the first record as it is, unless it should be another one.
+// begin accepts the first record, unless another one is expected.
 func (v *verifier) begin(m mark, at Finding) {
 	torn := v.chain.torn
 	v.chain = m.before()
@@ -119,8 +119,8 @@ func (v *verifier) explain(m mark, line []byte, at Finding) {
 	v.bad(at)
 }
 
-// unsettled reports lines that are no records, and that no mark covers.
-func (v *verifier) unsettled() {
+// reportUnmarked reports lines that are no records, and that no mark covers.
+func (v *verifier) reportUnmarked() {
 	if !v.chain.torn.any() {
 		return
 	}
@@ -129,7 +129,7 @@ func (v *verifier) unsettled() {
 	if t.ended {
 		size++
 	}
-	known := v.chain.seq == v.head.Seq || v.head.rebooted() // no record comes before what is left is settled
+	known := v.chain.seq == v.head.Seq || v.head.rebooted() // no record is written before the rest is repaired
 	if v.met && known && !t.foreign && at.File == v.name && size == v.size {
 		at.Text = "an incomplete record; the next record will confirm this"
 		v.warn(at)
@@ -146,11 +146,11 @@ func (v *verifier) end() {
 	at.File = cmp.Or(at.File, filepath.Base(v.file))
 	last := v.chain.seq
 	switch h := v.head; {
-	case !v.known && h.file != nil && v.Records == 0: // its maker was killed
+	case !v.known && h.file != nil && v.Records == 0: // the process that created it was killed
 	case !v.known && v.noted != "" && v.chain.sum == v.noted:
 	case !v.known:
 		v.bad(Finding{File: filepath.Base(headName(v.file)), Text: "it is missing, so belljar cannot tell whether the last records are missing"})
-	case h.SHA256 == "": // reported already
+	case h.SHA256 == "": // already reported
 	case h.Seq == last && h.SHA256 == v.chain.sum:
 	case h.Seq == last:
 		at.Text = "it was changed: its SHA-256 does not match the head"

@@ -20,22 +20,22 @@ type blob struct {
 	io.Closer
 }
 
-// contents is what a tar holds that may be an image's.
+// contents are the members of a tar that an image may need.
 type contents struct {
 	files map[string]place  // regular files
 	links map[string]string // `docker save` before 25 links equal layers
 	shell bool              // bin/sh, as root file systems have
 }
 
-// place is where a member's content lies in its tar.
+// place is the position of a member's content in its tar.
 type place struct{ offset, size int64 }
 
-// full reports whether it holds more than is remembered.
+// full reports whether the tar contains more members than are recorded.
 func (c contents) full() bool { return len(c.files)+len(c.links) > maxMembers }
 
 func (c contents) has(name string) bool { _, ok := c.files[name]; return ok }
 
-// scan reads a tar to its end, so that a damaged one is found out early.
+// scan reads a tar to its end, so that a damaged one is detected early.
 func scan(ctx context.Context, s *source, b bounds) (contents, error) {
 	found := contents{files: map[string]place{}, links: map[string]string{}}
 	section := s.section(0, s.size)
@@ -55,7 +55,7 @@ func scan(ctx context.Context, s *source, b bounds) (contents, error) {
 		if name == "bin/sh" || name == "usr/bin/sh" {
 			found.shell = true
 		}
-		// A root file system has more, and needs none of them.
+		// A root file system has more members, and needs none of them.
 		if found.full() {
 			continue
 		}
@@ -74,7 +74,7 @@ func scan(ctx context.Context, s *source, b bounds) (contents, error) {
 	}
 }
 
-// seeker lets a tar's reader skip what it need not see.
+// seeker lets a tar reader skip content.
 type seeker struct {
 	io.Reader
 	io.Seeker
@@ -100,7 +100,7 @@ func (c contents) opener(s *source) opener {
 
 const maxLinks = 4
 
-// dirOpener opens the files of a directory. What leads out of it is refused.
+// dirOpener opens the files of a directory. It refuses paths that lead outside.
 func dirOpener(root *os.Root) opener {
 	return func(name string) (blob, error) {
 		f, size, err := openRegular(func(flags int) (*os.File, error) { return root.OpenFile(name, flags, 0) })
@@ -111,7 +111,7 @@ func dirOpener(root *os.Root) opener {
 	}
 }
 
-// metadata reads a small file whole.
+// metadata reads a small file completely.
 func (open opener) metadata(name string) ([]byte, error) {
 	f, err := open(name)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// assembled is an image of a configuration and its layers.
+// assembled is an image made of a configuration and its layers.
 type assembled struct {
 	config []byte
 	layers []treeLayer
 }
 
-// assemble is the image of a configuration and the files that its layers are
-// in. Its ID is the configuration's own, unless a layer lost something.
+// assemble builds the image of a configuration and the files that contain its
+// layers. Its ID is the configuration's own, unless a layer was changed.
 func (l *layers) assemble(ctx context.Context, config []byte, files []string) (v1.Image, error) {
 	if len(files) > maxLayers {
 		return nil, errBeyond{fmt.Errorf("it has an image of %d layers, more than the limit of %d", len(files), maxLayers)}

@@ -22,7 +22,7 @@ import (
 // busyboxHint says how to get a static busybox.
 const busyboxHint = "install it: apt-get install -y busybox-static"
 
-// BuildBase makes Base from this machine's static busybox. Building it again,
+// BuildBase builds Base from this machine's static busybox. Building it again,
 // or several times at once, gives the same image.
 func (s *Store) BuildBase(ctx context.Context) (sandbox.Image, error) {
 	return s.buildBase(ctx, Base, "/bin/busybox", "/usr/bin/busybox")
@@ -41,7 +41,7 @@ func (s *Store) buildBase(ctx context.Context, tag string, candidates ...string)
 	if err != nil {
 		return sandbox.Image{}, refuse(err, busyboxHint, "listing the applets of %q", busybox)
 	}
-	// Debian 12's wget crashes whenever it is given -T. Every other applet was
+	// Debian 12's wget crashes whenever it is called with -T. Every other applet was
 	// tried with each of its options.
 	if crashes(ctx, busybox, "wget", "-T", "1") {
 		binary, applets = withoutApplet(binary, applets, "wget")
@@ -72,7 +72,7 @@ func findBusybox(paths []string) (string, []byte, error) {
 	return "", nil, refuse(found, busyboxHint, "building %q needs a static busybox, and there is none at %s", Base, strings.Join(paths, " or "))
 }
 
-// checkStatic refuses a program that asks for a loader, which an image of one
+// checkStatic refuses a program that needs a loader, which an image of one
 // file does not have.
 func checkStatic(binary []byte) error {
 	f, err := elf.NewFile(bytes.NewReader(binary))
@@ -85,7 +85,7 @@ func checkStatic(binary []byte) error {
 	return nil
 }
 
-// applet is a name that can be a file's: one of them is "[[".
+// applet matches names that are valid file names: one of them is "[[".
 var applet = regexp.MustCompile(`^[\[A-Za-z0-9_][\[A-Za-z0-9_.+-]*$`)
 
 func listApplets(ctx context.Context, busybox string) ([]string, error) {
@@ -102,7 +102,7 @@ func listApplets(ctx context.Context, busybox string) ([]string, error) {
 	if !slices.Contains(applets, "sh") {
 		return nil, errors.New("it has no sh")
 	}
-	// A link of busybox onto itself would replace it.
+	// A link of busybox to itself would replace it.
 	applets = slices.DeleteFunc(applets, func(name string) bool { return name == "busybox" })
 	slices.Sort(applets)
 	return slices.Compact(applets), nil
@@ -119,14 +119,14 @@ func withoutApplet(busybox []byte, applets []string, name string) ([]byte, []str
 	if i+1 < len(applets) {
 		from += applets[i+1] + "\x00"
 	}
-	hidden := from[:len(name)] + "-" + from[len(name)+1:] // as long, and in the same order
+	hidden := from[:len(name)] + "-" + from[len(name)+1:] // of the same length, and in the same order
 	return bytes.Replace(busybox, []byte(from), []byte(hidden), 1), slices.Delete(slices.Clone(applets), i, i+1)
 }
 
-// crashes reports whether a command ends by a signal of its own.
+// crashes reports whether a command is ended by a signal from itself.
 func crashes(ctx context.Context, command ...string) bool {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	// It lacks operands, so that it does nothing and fails.
+	// It has no operands, so that it does nothing and fails.
 	exit, ok := errors.AsType[*exec.ExitError](cmd.Run())
 	if !ok || ctx.Err() != nil {
 		return false

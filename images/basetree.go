@@ -35,7 +35,7 @@ func baseTree(busybox []byte, applets []string) ([]byte, error) {
 	if slices.Contains(applets, "env") {
 		t.link("usr/bin/env", "../../bin/busybox") // for #!/usr/bin/env
 	}
-	t.dir("work", 0o1777, nobody) // the runtime gives what it mounts there this mode
+	t.dir("work", 0o1777, nobody) // the runtime mounts there with this mode
 	if t.err == nil {
 		t.err = t.tw.Close()
 	}

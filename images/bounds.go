@@ -9,25 +9,25 @@ import (
 	"belljar/sandbox"
 )
 
-// bounds are how much of an import is read. A zip bomb is small; what it
-// unpacks to fills a disk, the engine's or ours.
+// bounds limit how much of an import is read. A zip bomb is small; its
+// content fills the engine's disk or this one.
 type bounds struct {
 	bytes   int64 // of all layers together, unpacked, and of the archive, unpacked
 	entries int   // of all layers together, and of the archive
 	ratio   int64 // bytes unpacked for each byte of the file, beyond the grace
-	grace   int64 // bytes that no ratio applies to
+	grace   int64 // bytes that the ratio does not apply to
 }
 
-// defaultBounds admit the largest images in use, such as CUDA's and Jupyter's.
+// defaultBounds allow the largest images in use, such as CUDA's and Jupyter's.
 // Debian's packages shrink to a third; zeros with gzip to a thousandth.
 var defaultBounds = bounds{bytes: 16 << 30, entries: 500_000, ratio: 100, grace: 64 << 20}
 
 const (
 	maxMembers  = 10_000  // of an image archive: a few for each layer
-	maxLayers   = 127     // of an image: no storage driver of the engine's stacks more
+	maxLayers   = 127     // of an image: the engine's storage drivers stack no more
 	maxNames    = 256     // of an import's images together
 	maxMetadata = 4 << 20 // bytes of a manifest or a configuration
-	maxPath     = 4096    // bytes, as Linux has it (PATH_MAX)
+	maxPath     = 4096    // bytes, the limit of Linux (PATH_MAX)
 	maxPathPart = 255     // bytes (NAME_MAX)
 	maxPAX      = 128 << 10
 	maxID       = 1<<32 - 2 // the last user; -1 is none
@@ -38,7 +38,7 @@ type errBeyond struct{ error }
 
 var errTooMany = errBeyond{errors.New("it has more members than belljar imports")}
 
-// damaged says that a tar cannot be read, unless its reader had had enough.
+// damaged is the error of an unreadable tar, unless its reader reached a bound.
 func damaged(err error) error {
 	if _, ok := errors.AsType[errBeyond](err); ok {
 		return err
@@ -46,14 +46,14 @@ func damaged(err error) error {
 	return fmt.Errorf("it is not a tar, or a damaged one: %w", err)
 }
 
-// meter counts the bytes read from a file and those that come of them.
+// meter counts the bytes read from a file and the bytes unpacked from them.
 type meter struct {
 	bounds
-	source int64 // the file's size, which is all that counts as read; 0 is not known
+	source int64 // the file's size, which is all that counts as read; 0 is unknown
 	in     int64
 }
 
-// input counts what is read from the file, and ends with ctx.
+// input counts the bytes read from the file, and ends with ctx.
 func (m *meter) input(ctx context.Context, r io.Reader) io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
 		n, err := until(ctx, r).Read(p)
@@ -62,7 +62,7 @@ func (m *meter) input(ctx context.Context, r io.Reader) io.Reader {
 	})
 }
 
-// output fails where more comes out of r than the bounds allow. Several
+// output fails if r returns more than the bounds allow. Several
 // readers may share a count.
 func (m *meter) output(count *int64, r io.Reader) io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
@@ -75,7 +75,7 @@ func (m *meter) output(count *int64, r io.Reader) io.Reader {
 	})
 }
 
-// written fails where more is written than the bounds allow.
+// written fails if more is written than the bounds allow.
 func (m *meter) written(count *int64, w io.Writer) io.Writer {
 	return writerFunc(func(p []byte) (int, error) {
 		*count += int64(len(p))
@@ -89,7 +89,7 @@ func (m *meter) written(count *int64, w io.Writer) io.Writer {
 func (m *meter) check(out int64) error {
 	in := m.in
 	if m.source > 0 {
-		in = min(in, m.source) // an archive in an archive is unpacked from what was unpacked
+		in = min(in, m.source) // an archive in an archive is unpacked from unpacked bytes
 	}
 	switch {
 	case out > m.bytes:

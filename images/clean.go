@@ -11,24 +11,24 @@ import (
 	"strings"
 )
 
-// cleaner reads the tars of root file systems and drops what a container's root
-// has no use for, or refuses it.
+// cleaner reads the tars of root file systems and drops or refuses what a
+// container's root must not have.
 type cleaner struct {
 	entries int // left to read
 	dropped map[string]*dropped
 }
 
-// dropped is one kind of what was left out of an image.
+// dropped is one kind of content that was left out of an image.
 type dropped struct {
 	count int
-	first string // a member that had it
+	first string // the first member that had it
 }
 
 const (
-	dropPrivilege = "setuid and setgid bits" // no-new-privileges takes their effect
-	dropXattrs    = "extended attributes"    // file capabilities, or an overlay's own
-	dropDevices   = "device nodes"           // the engine makes them
-	dropFIFOs     = "FIFOs"                  // who makes them does so when it starts
+	dropPrivilege = "setuid and setgid bits" // no-new-privileges makes them useless
+	dropXattrs    = "extended attributes"    // file capabilities, or attributes of overlay
+	dropDevices   = "device nodes"           // the engine creates them
+	dropFIFOs     = "FIFOs"                  // programs create them when they start
 )
 
 func (c *cleaner) drop(kind string, h *tar.Header) {
@@ -41,7 +41,7 @@ func (c *cleaner) drop(kind string, h *tar.Header) {
 	c.dropped[kind].count++
 }
 
-// report says what was left out.
+// report describes the dropped content.
 func (c *cleaner) report(w io.Writer) {
 	for _, kind := range slices.Sorted(maps.Keys(c.dropped)) {
 		d := c.dropped[kind]
@@ -49,8 +49,8 @@ func (c *cleaner) report(w io.Writer) {
 	}
 }
 
-// clean copies a tar to w without what is dropped, and reports whether that
-// differs from the tar.
+// clean copies a tar to w without the dropped content, and reports whether
+// anything was dropped.
 func (c *cleaner) clean(r io.Reader, w io.Writer) (changed bool, err error) {
 	out := tar.NewWriter(w)
 	for in := tar.NewReader(r); ; {
@@ -81,7 +81,7 @@ func (c *cleaner) clean(r io.Reader, w io.Writer) (changed bool, err error) {
 	}
 }
 
-// keep is the header that a member gets, nil for none.
+// keep returns the header that a member gets, nil to drop it.
 func (c *cleaner) keep(h *tar.Header) (kept *tar.Header, same bool, err error) {
 	kept = &tar.Header{
 		Typeflag: h.Typeflag, Name: h.Name, Linkname: h.Linkname, Size: h.Size,
@@ -93,7 +93,7 @@ func (c *cleaner) keep(h *tar.Header) (kept *tar.Header, same bool, err error) {
 		same = !sparse(h)
 	case tar.TypeCont, tar.TypeGNUSparse:
 		kept.Typeflag = tar.TypeReg
-	case tar.TypeXGlobalHeader: // a comment, of git-archive
+	case tar.TypeXGlobalHeader: // a comment, from git-archive
 		return nil, true, nil
 	case tar.TypeFifo:
 		c.drop(dropFIFOs, h)
@@ -108,7 +108,7 @@ func (c *cleaner) keep(h *tar.Header) (kept *tar.Header, same bool, err error) {
 		return nil, false, fmt.Errorf("its member %.256q is of the unknown type %q", h.Name, h.Typeflag)
 	}
 	if h.Typeflag == tar.TypeDir {
-		same = true // its setgid bit is only a habit of new files
+		same = true // its setgid bit only sets the group of new files
 	} else if h.Mode&0o6000 != 0 { // a hard link's mode is set, too
 		c.drop(dropPrivilege, h)
 		kept.Mode &^= 0o6000
@@ -121,7 +121,7 @@ func (c *cleaner) keep(h *tar.Header) (kept *tar.Header, same bool, err error) {
 	return kept, same, nil
 }
 
-// devices are the nodes that debootstrap and mmdebstrap make.
+// devices are the nodes that debootstrap and mmdebstrap create.
 var devices = map[string][2]int64{
 	"dev/console": {5, 1}, "dev/full": {1, 7}, "dev/null": {1, 3}, "dev/ptmx": {5, 2},
 	"dev/random": {1, 8}, "dev/tty": {5, 0}, "dev/urandom": {1, 9}, "dev/zero": {1, 5},
@@ -141,8 +141,8 @@ func hasXattrs(h *tar.Header) bool {
 	return false
 }
 
-// sparse reports whether a file is larger than its data in the tar. Anyone who
-// unpacks it pays for it.
+// sparse reports whether a file is larger than its data in the tar. Unpacking it
+// costs its full size.
 func sparse(h *tar.Header) bool {
 	if h.Typeflag == tar.TypeGNUSparse {
 		return true
@@ -155,7 +155,7 @@ func sparse(h *tar.Header) bool {
 	return false
 }
 
-// nextMember is a tar's next member, if it can be one of a file system.
+// nextMember returns a tar's next member, if it is valid in a file system.
 func nextMember(r *tar.Reader) (*tar.Header, error) {
 	h, err := r.Next()
 	if err == io.EOF {

@@ -17,20 +17,20 @@ import (
 
 // Debian is a Debian image to build.
 type Debian struct {
-	Packages []string // beyond those every Debian has
-	Suite    string   // such as "bookworm"; "" is this machine's, where it is a Debian
+	Packages []string // in addition to those that every Debian has
+	Suite    string   // such as "bookworm"; "" is this machine's suite, if it is a Debian
 	Tag      string   // "" is DefaultDebian
 }
 
 var (
-	// As Debian's policy names packages (§5.6.1). No name is an option.
+	// As Debian's policy names packages (§5.6.1). No such name is an option.
 	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
 	suiteName   = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 )
 
-// BuildDebian makes an image of Debian's required packages, and d's, with
-// mmdebstrap or debootstrap. It takes root and a minute or so, and fetches from
-// Debian's archive. Cancelling ctx ends the tools, which clean up first.
+// BuildDebian builds an image of Debian's required packages, and d's, with
+// mmdebstrap or debootstrap. It needs root and about a minute, and downloads from
+// Debian's archive. Canceling ctx ends the tools, which clean up first.
 func (s *Store) BuildDebian(ctx context.Context, d Debian) (sandbox.Image, error) {
 	if d.Suite == "" {
 		d.Suite = hostSuite("/etc/os-release")
@@ -85,14 +85,14 @@ func (s *Store) bootstrap(ctx context.Context, d Debian, work *workdir, tree *os
 	}
 	last := len(steps) - 1
 	for _, step := range steps[:last] {
-		if err := s.runStep(ctx, work, nil, step); err != nil { // debootstrap chats on stdout
+		if err := s.runStep(ctx, work, nil, step); err != nil { // debootstrap writes messages to stdout
 			return d.explain(err)
 		}
 	}
 	return d.explain(s.runStep(ctx, work, tree, steps[last]))
 }
 
-// explain names what the archive lacks, where that is why a tool failed.
+// explain names what is missing in the archive, if a tool failed because of that.
 func (d Debian) explain(err error) error {
 	failed, ok := errors.AsType[*errTool](err)
 	if !ok {
@@ -109,12 +109,12 @@ func (d Debian) explain(err error) error {
 }
 
 var (
-	// As apt-get and debootstrap say it.
+	// In the words of apt-get and debootstrap.
 	noPackage = regexp.MustCompile(`(?m)^E: (?:Unable to locate package |Package '|Couldn't find these debs: )([a-z0-9+. -]+)(?:' has no installation candidate)?$`)
 	noRelease = regexp.MustCompile(`(?m)^E: (?:The repository '.*' does not have a Release file|No such script: )`)
 )
 
-// missingPackages are those that a tool said it cannot find, quoted.
+// missingPackages are those that a tool could not find, quoted.
 func missingPackages(said string) []string {
 	var missing []string
 	for _, match := range noPackage.FindAllStringSubmatch(said, -1) {
@@ -126,7 +126,7 @@ func missingPackages(said string) []string {
 	return slices.Compact(missing)
 }
 
-// steps are the commands that make d, the last of which writes its tar.
+// steps are the commands that build d; the last writes its tar.
 func (d Debian) steps(tree string) ([][]string, error) {
 	options := []string{"--variant=minbase"}
 	if len(d.Packages) > 0 {
@@ -149,9 +149,9 @@ func (d Debian) steps(tree string) ([][]string, error) {
 	}, nil
 }
 
-// hostSuite is the release of the Debian this machine runs, or else bookworm.
+// hostSuite is the release of the Debian that this machine runs, or else bookworm.
 func hostSuite(osRelease string) string {
-	content, _ := os.ReadFile(osRelease) // absent: no Debian
+	content, _ := os.ReadFile(osRelease) // missing: not a Debian
 	fields := map[string]string{}
 	for line := range strings.Lines(string(content)) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")

@@ -36,7 +36,7 @@ func TestBuildDebianWithoutTools(t *testing.T) {
 	wantCause(t, err, sandbox.CauseImage, "apt-get install -y mmdebstrap")
 }
 
-// standIn is a mmdebstrap that is a script.
+// standIn is a script in place of mmdebstrap.
 func standIn(t *testing.T, script string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,10 +57,10 @@ func TestBuildDebianSaysWhatTheToolSaid(t *testing.T) {
 	}
 }
 
-// What mmdebstrap and debootstrap say becomes one sentence, with what to do.
+// Errors of mmdebstrap and debootstrap become one sentence, with the next step.
 func TestBuildDebianNamesWhatTheArchiveLacks(t *testing.T) {
 	for _, c := range []struct {
-		say  string // the tool's
+		say  string // the tool's message
 		want []string
 	}{
 		{
@@ -111,7 +111,7 @@ func TestHostSuite(t *testing.T) {
 	}
 }
 
-// It takes a minute, root and Debian's archive: CI has them.
+// It needs a minute, root and Debian's archive: CI has them.
 func TestBuildDebian(t *testing.T) {
 	if os.Getenv("CI") == "" {
 		t.Skip("NOT TESTED: set CI=true to build two Debians")

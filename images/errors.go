@@ -13,7 +13,7 @@ import (
 	"belljar/sandbox"
 )
 
-// errBrokenAnswer marks an engine's answer that ended before its time.
+// errBrokenAnswer marks an engine's answer that ended early.
 var errBrokenAnswer = errors.New("the engine's answer is incomplete")
 
 // refuse is an image error.
@@ -21,19 +21,19 @@ func refuse(err error, hint, format string, args ...any) error {
 	return &sandbox.Error{Cause: sandbox.CauseImage, Message: fmt.Sprintf(format, args...), Hint: hint, Err: err}
 }
 
-// answered distinguishes an answer of the engine from the lack of one, which is no
-// image's fault: http.Client wraps all failures of its own in a *url.Error.
+// answered distinguishes an answer of the engine from no answer, which is not
+// the image's fault: http.Client wraps all its own failures in a *url.Error.
 func answered(err error) bool {
 	_, transport := errors.AsType[*url.Error](err)
 	return !transport && !client.IsErrConnectionFailed(err) && !errors.Is(err, errBrokenAnswer) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// maxQuote is how much of a text that others wrote is shown, in bytes.
+// maxQuote is how much of an untrusted text is shown, in bytes.
 const maxQuote = 1024
 
-// quoted is an error whose text a registry or a tool wrote: it is shown on
-// terminals, so it is cut and holds no control characters.
+// quoted is an error with a text from a registry or a tool: it is shown on
+// terminals, so it is shortened and contains no control characters.
 type quoted struct{ error }
 
 func (e quoted) Unwrap() error { return e.error }

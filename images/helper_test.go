@@ -30,7 +30,7 @@ import (
 	"belljar/sandbox"
 )
 
-// realEngine is a Store over the engine of the environment. Without one the
+// realEngine is a Store on the engine of the environment. Without one the
 // test is skipped, except in CI.
 func realEngine(t *testing.T) (*Store, *client.Client) {
 	t.Helper()
@@ -50,7 +50,7 @@ func realEngine(t *testing.T) (*Store, *client.Client) {
 	return &Store{Client: docker}, docker
 }
 
-// uniqueName is a name no other test uses, gone with its image after the test.
+// uniqueName is a name that no other test uses; its image is removed after the test.
 func uniqueName(t *testing.T, docker *client.Client) string {
 	t.Helper()
 	test := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
@@ -61,7 +61,7 @@ func uniqueName(t *testing.T, docker *client.Client) string {
 
 func removeAfter(t *testing.T, docker *client.Client, ref string) {
 	t.Cleanup(func() {
-		// An engine waits for each container before it removes an image: one that hangs is enough.
+		// An engine waits for each container before it removes an image: one that hangs blocks it.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_, err := docker.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
@@ -71,7 +71,7 @@ func removeAfter(t *testing.T, docker *client.Client, ref string) {
 	})
 }
 
-// localRegistry is an empty registry on loopback, which engines take without TLS.
+// localRegistry is an empty registry on loopback, which engines use without TLS.
 func localRegistry(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -146,7 +146,7 @@ func tempFile(t *testing.T, content []byte) string {
 	return file
 }
 
-// fakeEngine has the images it is given and takes every load as one of Base.
+// fakeEngine has the given images and treats every load as one of Base.
 type fakeEngine struct {
 	images map[string]image.InspectResponse
 	listed []image.Summary
@@ -190,7 +190,7 @@ func (f *fakeEngine) ImagePull(_ context.Context, ref string, _ image.PullOption
 	return io.NopCloser(strings.NewReader(f.answer)), f.err
 }
 
-// wantCause checks an error's cause, and that it says each of the texts.
+// wantCause checks an error's cause, and that it contains each of the texts.
 func wantCause(t *testing.T, err error, cause sandbox.Cause, texts ...string) {
 	t.Helper()
 	if err == nil {

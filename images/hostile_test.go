@@ -24,7 +24,7 @@ import (
 	"belljar/sandbox"
 )
 
-// members is a tar of those headers; each with a size holds zeros.
+// members is a tar of those headers; each with a size contains zeros.
 func members(t *testing.T, headers ...tar.Header) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -54,7 +54,7 @@ func zstded(t *testing.T, content []byte) []byte {
 	return encoder.EncodeAll(content, nil)
 }
 
-// sparseTar is what GNU tar makes of a file of one hole.
+// sparseTar is the tar that GNU tar writes for a file of one hole.
 func sparseTar(t *testing.T, format, size string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func sparseTar(t *testing.T, format, size string) []byte {
 	return mustRead(t, dir+"/tar")
 }
 
-// packedLayer is an image whose layer is stored as it is given.
+// packedLayer is an image whose layer is stored unchanged.
 func packedLayer(t *testing.T, plain, packed []byte) v1.Image {
 	t.Helper()
 	diffID, _, err := v1.SHA256(bytes.NewReader(plain))
@@ -125,7 +125,7 @@ func laidOut(t *testing.T, image v1.Image) string {
 }
 
 // refuses checks that a file is refused, that nothing of it is loaded, and that
-// nothing is left of reading it.
+// no temporary file is left.
 func refuses(t *testing.T, store *Store, file, say string) {
 	t.Helper()
 	tmp := t.TempDir()
@@ -171,7 +171,7 @@ func TestImportRefusesBombs(t *testing.T) {
 	}
 }
 
-// claim is a header of a file whose content is not there.
+// claim is a header of a file without its content.
 func claim(size int64) []byte {
 	var buf bytes.Buffer
 	h := shell(size)
@@ -201,7 +201,7 @@ func TestImportBounds(t *testing.T) {
 	}
 }
 
-// twoLayers is a configuration of a tar, and of it with a byte more.
+// twoLayers is a configuration of a tar, and of the same tar with another byte.
 func twoLayers(t *testing.T, layer []byte) string {
 	t.Helper()
 	first, _, err := v1.SHA256(bytes.NewReader(layer))
@@ -330,7 +330,7 @@ func repeat(entry v1.Descriptor, count int) []v1.Descriptor {
 	return all
 }
 
-// debootstrapped is the base's tree and what else a tree of a distribution has.
+// debootstrapped is the base's tree plus other parts of a distribution's tree.
 func debootstrapped(t *testing.T) []byte {
 	t.Helper()
 	base, err := baseTree(mustRead(t, hostBusybox(t)), []string{"find", "id", "sh", "stat"})
@@ -349,8 +349,8 @@ func debootstrapped(t *testing.T) []byte {
 	return append(base[:len(base)-1024], more...)
 }
 
-// What trees of distributions have and containers do not need is left out, and
-// said.
+// Parts of distributions' trees that containers do not need are left out, and
+// reported.
 func TestImportLeavesOutPrivileges(t *testing.T) {
 	store, docker := realEngine(t)
 	tree := debootstrapped(t)
@@ -380,7 +380,7 @@ func TestImportLeavesOutPrivileges(t *testing.T) {
 	}
 }
 
-// A file of holes that is small enough becomes one of zeros.
+// A small file of holes becomes one of zeros.
 func TestImportFillsSparseFiles(t *testing.T) {
 	for _, format := range []string{"gnu", "pax"} {
 		engine := &fakeEngine{}
@@ -393,7 +393,7 @@ func TestImportFillsSparseFiles(t *testing.T) {
 	}
 }
 
-// Layers that `docker save` before 25 stores once are links to each other.
+// `docker save` before 25 stores equal layers once, with links.
 func TestImportFollowsLinksBetweenLayers(t *testing.T) {
 	tree := tarOf(t, "bin/sh", "shell")
 	config := twoLayers(t, tree)
@@ -413,8 +413,8 @@ func TestImportFollowsLinksBetweenLayers(t *testing.T) {
 	}
 }
 
-// One layer that is named often is small to read, and much to unpack: ten thousand
-// kept belljar and the engine busy for minutes, also after SIGTERM. So did names.
+// One layer listed many times is small to read, and large to unpack: ten thousand
+// kept belljar and the engine busy for minutes, even after SIGTERM. So did names.
 func TestImportRefusesRepetition(t *testing.T) {
 	layer := members(t, shell(1<<20))
 	diffID, _, err := v1.SHA256(bytes.NewReader(layer))

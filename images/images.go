@@ -1,21 +1,21 @@
 // Package images finds, fetches, builds and imports the images that commands
 // run in.
 //
-// The one rule: what runs is an ID, never a name. [Store.Resolve] turns a
+// The one rule: containers run an ID, never a name. [Store.Resolve] turns a
 // reference into the ID that containers are made from, once per command, so a
-// tag that moves meanwhile changes nothing.
+// tag that moves in the meantime changes nothing.
 //
 //	store := &images.Store{Client: docker, Progress: os.Stderr}
 //	image, err := store.Resolve(ctx, "belljar/base", sandbox.PullMissing)
 //
 // # Design
 //
-// Names under belljar/ are made on this machine and never asked of a registry:
-// their owner there would own the default image. belljar/base is even
-// built on the spot when it is missing.
+// Names under belljar/ are built on this machine and never requested from a registry:
+// the owner of that name there would control the default image. belljar/base is even
+// built automatically when it is missing.
 //
-// Whatever is built or imported reaches the engine as one archive, as `docker
-// save` writes it, through go-containerregistry. Times in it are fixed: the
+// Built and imported images reach the engine as one archive, in the format of `docker
+// save`, through go-containerregistry. Times in it are fixed: the
 // same input gives the same image ID.
 package images
 
@@ -32,11 +32,11 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// askTimeout is for the engine to answer about images, which it does at once unless
+// askTimeout bounds the engine's answers about images, which come at once unless
 // it hangs.
 const askTimeout = 30 * time.Second
 
-// Client is what a Store needs of the Docker client.
+// Client is the part of the Docker client that a Store needs.
 type Client interface {
 	ImageInspect(ctx context.Context, image string, opts ...client.ImageInspectOption) (image.InspectResponse, error)
 	ImageList(ctx context.Context, options image.ListOptions) ([]image.Summary, error)
@@ -48,23 +48,23 @@ type Client interface {
 // Store is the images of one engine. It is a sandbox.Images.
 type Store struct {
 	Client Client
-	// Progress shows pulls, loads and builds, with bars where it is a
+	// Progress shows pulls, loads and builds, with bars if it is a
 	// terminal. Nil shows nothing.
 	Progress io.Writer
 
-	bounds bounds // of imports; none are defaultBounds
+	bounds bounds // of imports; zero means defaultBounds
 }
 
-// Listed is one name of an image, or an image without any.
+// Listed is one name of an image, or an image without a name.
 type Listed struct {
-	Name    string // "repository:tag", as the engine says it
+	Name    string // "repository:tag", as the engine reports it
 	ID      string // "sha256:…"
-	Digest  string // the registry's, "" for an image that came from none
+	Digest  string // the registry's, "" for an image that is from none
 	Size    int64  // bytes
 	Created time.Time
 }
 
-// List returns the images the engine has, by name.
+// List returns the engine's images, by name.
 func (s *Store) List(ctx context.Context) ([]Listed, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -85,7 +85,7 @@ func (s *Store) List(ctx context.Context) ([]Listed, error) {
 func listed(summary image.Summary) []Listed {
 	names := summary.RepoTags
 	if len(names) == 0 {
-		names = []string{"<none>:<none>"} // what engines before 25 say
+		names = []string{"<none>:<none>"} // from engines before 25
 	}
 	all := make([]Listed, len(names))
 	for i, name := range names {

@@ -20,10 +20,10 @@ const importHint = "belljar imports an archive of `docker save`, an OCI layout (
 	"tars plain or compressed with gzip or zstd"
 
 // Import loads the images of a file: a docker archive, an OCI layout or a tar
-// of a root file system. A docker archive's images keep their names where tag
-// is empty; everything else takes a tag. Of an OCI layout for several platforms
-// this machine's is taken. All of it is read before anything is loaded: what is
-// too much, or may not be in a container's root, is refused or left out.
+// of a root file system. A docker archive's images keep their names if tag
+// is empty; everything else needs a tag. From an OCI layout for several platforms
+// it loads the one for this machine. All of it is read before anything is loaded: content
+// that is too large, or not allowed in a container's root, is refused or left out.
 func (s *Store) Import(ctx context.Context, file, tag string) ([]sandbox.Image, error) {
 	var chosen reference.NamedTagged
 	if tag != "" {
@@ -74,7 +74,7 @@ func (s *Store) importFile(ctx context.Context, file string, tag reference.Named
 
 func (s *Store) importBounds() bounds { return cmp.Or(s.bounds, defaultBounds) }
 
-// loadImport loads what was read of a file, or says why it was not.
+// loadImport loads what was read from a file, or returns the reason why not.
 func (s *Store) loadImport(ctx context.Context, file string, found *layers, images tagged, err error) ([]sandbox.Image, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("reading %q: %w", file, ctx.Err())
@@ -133,7 +133,7 @@ func (l *layers) archived(ctx context.Context, d described) (v1.Image, error) {
 	return l.assemble(ctx, config, d.Layers)
 }
 
-// addArchived adds an image under the names it has.
+// addArchived adds an image under its own names.
 func (l *layers) addArchived(ctx context.Context, images tagged, d described) error {
 	if len(d.RepoTags) == 0 {
 		return errors.New("one of its images has no name: save it with one, `docker save NAME`")
@@ -164,7 +164,7 @@ func (l *layers) openTree(ctx context.Context, plain *source, tag reference.Name
 	return named(image, err, tag)
 }
 
-// named is one image under the name asked for.
+// named is one image under the requested name.
 func named(image v1.Image, err error, tag reference.NamedTagged) (tagged, error) {
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func gzipped(t *testing.T, content []byte) []byte {
 	return buf.Bytes()
 }
 
-// archiveOf is what `docker save` would write.
+// archiveOf is the archive that `docker save` would write.
 func archiveOf(t *testing.T, images map[string]v1.Image) []byte {
 	t.Helper()
 	tags := map[name.Tag]v1.Image{}
@@ -119,7 +119,7 @@ func TestImportEachKind(t *testing.T) {
 	}
 }
 
-// sparseLayout has the host's content only, as a copy of one platform does.
+// sparseLayout has only the host's content, like a copy of one platform.
 func sparseLayout(t *testing.T, host string) string {
 	t.Helper()
 	dir := layoutOf(t, "linux/s390x", host)

@@ -40,7 +40,7 @@ func imageOf(layer v1.Layer) (v1.Image, error) {
 	return image, nil
 }
 
-// treeLayer is a layer that is a tar and stays one: go-containerregistry's own
+// treeLayer is a layer that is stored uncompressed: go-containerregistry's own
 // would be compressed twice, only for the engine to unpack it again.
 type treeLayer struct {
 	open func() (io.ReadCloser, error)
@@ -64,18 +64,18 @@ func (l treeLayer) MediaType() (types.MediaType, error)  { return types.DockerUn
 // imported is a layer of an import, as it is loaded.
 type imported struct {
 	treeLayer
-	diffID  v1.Hash // of the layer that was read
-	changed bool    // the one that is loaded lacks something of it
+	diffID  v1.Hash // of the original layer
+	changed bool    // something was dropped from the loaded one
 }
 
-// layers are those of one import, by the files they are in. All that they hold
-// is within the bounds together.
+// layers are those of one import, by their files. Their total content
+// is within the bounds.
 type layers struct {
 	open opener
 	meter
 	cleaner
 	unpacked, cleaned int64
-	stored            int64           // of what the engine has to unpack
+	stored            int64           // bytes that the engine has to unpack
 	chains            map[string]bool // see store
 	read              map[string]imported
 }
@@ -84,7 +84,7 @@ func newLayers(open opener, b bounds, file int64) *layers {
 	return &layers{open: open, meter: meter{bounds: b, source: file}, cleaner: cleaner{entries: b.entries}, read: map[string]imported{}, chains: map[string]bool{}}
 }
 
-// layer reads a layer through, before anything of it is loaded.
+// layer reads a layer completely, before anything of it is loaded.
 func (l *layers) layer(ctx context.Context, name string) (imported, error) {
 	if found, ok := l.read[name]; ok {
 		return found, nil
@@ -106,7 +106,7 @@ func (l *layers) layer(ctx context.Context, name string) (imported, error) {
 	if err != nil {
 		return imported{}, err
 	}
-	if _, err := io.Copy(io.Discard, tar); err != nil { // what follows its end
+	if _, err := io.Copy(io.Discard, tar); err != nil { // the bytes after its end
 		return imported{}, err
 	}
 	layer := imported{treeLayer{l.unpack(name), sum(before), l.unpacked - unpacked}, sum(before), changed}
@@ -117,8 +117,8 @@ func (l *layers) layer(ctx context.Context, name string) (imported, error) {
 	return layer, nil
 }
 
-// store counts what the engine unpacks. A layer that is named often is read once,
-// and unpacked each time that it is on others.
+// store counts the bytes that the engine unpacks. A layer that is listed often is read
+// once, and unpacked each time that it is on other layers.
 func (l *layers) store(chain string, size int64) error {
 	if !l.chains[chain] {
 		l.chains[chain] = true
@@ -134,7 +134,7 @@ func sum(h hash.Hash) v1.Hash {
 	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(h.Sum(nil))}
 }
 
-// unpack opens a layer as it is.
+// unpack opens the original layer.
 func (l *layers) unpack(name string) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		f, err := l.open(name)
@@ -149,7 +149,7 @@ func (l *layers) unpack(name string) func() (io.ReadCloser, error) {
 	}
 }
 
-// cleanCopy opens a layer without what is dropped of it.
+// cleanCopy opens a layer without the dropped content.
 func (l *layers) cleanCopy(name string) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		plain, err := l.unpack(name)()

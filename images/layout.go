@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	maxIndexes = 4   // how deep indexes may hold indexes: builders write two
+	maxIndexes = 4   // nesting depth of indexes: builders write two
 	maxImages  = 256 // entries of all of them: platforms, and an attestation each
 )
 
-// openLayout takes the image for this machine from an OCI layout. An OCI layout
-// has no dependable place for a name: tag is it.
+// openLayout loads the image for this machine from an OCI layout. An OCI layout
+// has no reliable place for a name: tag is the name.
 func (l *layers) openLayout(ctx context.Context, tag reference.NamedTagged) (tagged, error) {
 	content, err := l.open.metadata("index.json")
 	if err != nil {
@@ -75,21 +75,21 @@ func readImage(open opener, digest v1.Hash) (*v1.Manifest, []byte, error) {
 	return manifest, config, nil
 }
 
-// candidate is an image in an index, and what it says it runs on. It is read
+// candidate is an image in an index, and the platform it declares. It is read
 // only when chosen: layouts may leave out the other platforms' content.
 type candidate struct {
 	platform string // "linux/amd64"
 	digest   v1.Hash
 }
 
-// catalog is what a layout's indexes list.
+// catalog lists the images of a layout's indexes.
 type catalog struct {
 	open  opener
 	found []candidate
 	read  int // entries
 }
 
-// add reads an index and the indexes it holds.
+// add reads an index and the indexes in it.
 func (c *catalog) add(index []byte, depth int) error {
 	if depth == 0 {
 		return errors.New("its indexes are nested too deeply")
@@ -127,8 +127,8 @@ func (c *catalog) addEntry(entry v1.Descriptor, depth int) error {
 	}
 }
 
-// platformOf asks an entry, or the image's configuration where the entry does
-// not say.
+// platformOf reads an entry's platform, or that of the image's configuration if the entry
+// has none.
 func platformOf(open opener, entry v1.Descriptor) (string, error) {
 	if p := entry.Platform; p != nil && p.OS != "" {
 		return p.OS + "/" + p.Architecture, nil
@@ -144,7 +144,7 @@ func platformOf(open opener, entry v1.Descriptor) (string, error) {
 	return config.OS + "/" + config.Architecture, nil
 }
 
-// choose takes the first image that fits, as the OCI specification says to.
+// choose takes the first image that fits, as the OCI specification says.
 func choose(found []candidate) (candidate, error) {
 	want := "linux/" + runtime.GOARCH
 	var others []string
@@ -152,7 +152,7 @@ func choose(found []candidate) (candidate, error) {
 		switch c.platform {
 		case want:
 			return c, nil
-		case "unknown/unknown": // a build's attestation, no image
+		case "unknown/unknown": // an attestation of a build, not an image
 		default:
 			others = append(others, c.platform)
 		}

@@ -17,7 +17,7 @@ import (
 	"belljar/sandbox"
 )
 
-// tagged is images by the names they are to get.
+// tagged is images by their new names.
 type tagged map[name.Tag]v1.Image
 
 func (t tagged) add(ref reference.NamedTagged, image v1.Image) error {
@@ -29,8 +29,8 @@ func (t tagged) add(ref reference.NamedTagged, image v1.Image) error {
 	return nil
 }
 
-// load gives images to the engine and pins them. What they came from, a file
-// or a build, is named in errors.
+// load sends images to the engine and pins them. Errors name their source, a file
+// or a build.
 func (s *Store) load(ctx context.Context, source string, images tagged) ([]sandbox.Image, error) {
 	archive, w := io.Pipe()
 	written := make(chan error, 1)
@@ -41,7 +41,7 @@ func (s *Store) load(ctx context.Context, source string, images tagged) ([]sandb
 	}()
 	err := s.send(ctx, archive)
 	archive.Close()
-	// Where the archive cannot be read, the engine only sees it end early.
+	// If the archive cannot be read, the engine only sees that it ends early.
 	if unread := <-written; unread != nil && !errors.Is(unread, io.ErrClosedPipe) {
 		return nil, refuse(quoted{unread}, "the file may be damaged: download or save it again", "reading %q", source)
 	}

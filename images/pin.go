@@ -13,15 +13,15 @@ import (
 	"belljar/sandbox"
 )
 
-// What an image's configuration may ask for. Anyone who made the image wrote it;
-// every variable and volume in it becomes one more thing to unset or mask.
+// Limits on an image's configuration. Its author is not trusted;
+// every variable and volume in it has to be unset or masked.
 const (
 	maxEnv     = 256
 	maxVolumes = 64
 	maxEnvName = 256 // bytes
 )
 
-// pin makes a sandbox.Image of what the engine says, and refuses what cannot
+// pin makes a sandbox.Image from the engine's answer, and refuses one that cannot
 // be run or locked down.
 func pin(name string, ref reference.Reference, found image.InspectResponse) (sandbox.Image, error) {
 	if found.Os != "linux" {
@@ -44,8 +44,8 @@ func pin(name string, ref reference.Reference, found image.InspectResponse) (san
 	return pinned, nil
 }
 
-// digestOf is the digest ref has in its registry, or the ID. A digest that was
-// asked for must be one of the image's.
+// digestOf is ref's digest in its registry, or the ID. A requested digest
+// must be one of the image's.
 func digestOf(name string, ref reference.Reference, found image.InspectResponse) (string, error) {
 	named, ok := ref.(reference.Named)
 	if !ok {

@@ -26,7 +26,7 @@ func (s *Store) pull(ctx context.Context, ref reference.Reference) error {
 	if !answered(err) {
 		return fmt.Errorf("pulling image %q: %w", familiar(ref), err)
 	}
-	// The engine asks without credentials, so docker's own pull may succeed.
+	// The engine pulls without credentials, so docker's own pull may succeed.
 	byHand := "check the name; if the registry requires a login, `docker pull " + familiar(ref) + "` uses docker's login; or " +
 		"`belljar images import FILE --tag NAME`, or `belljar images build base`"
 	switch {
@@ -41,8 +41,8 @@ func (s *Store) pull(ctx context.Context, ref reference.Reference) error {
 	}
 }
 
-// display shows a pull's or load's messages as they come. Errors among them,
-// which arrive inside a 200, are returned as *jsonmessage.JSONError.
+// display shows a pull's or load's messages as they come. It returns errors among them,
+// which arrive inside a 200, as *jsonmessage.JSONError.
 func (s *Store) display(stream io.ReadCloser) error {
 	defer stream.Close()
 	out := s.progress()

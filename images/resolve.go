@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// Base is the default image: busybox and nothing else.
+	// Base is the default image: only busybox.
 	Base = "belljar/base:latest"
-	// DefaultDebian is what BuildDebian makes where no tag is given.
+	// DefaultDebian is the tag of BuildDebian's image if no other is given.
 	DefaultDebian = "belljar/debian:latest"
 
 	ours = "docker.io/belljar/" // see Design
@@ -23,8 +23,8 @@ const (
 
 // Resolve pins a reference: a name, with a tag or a digest or neither, or an
 // ID. An empty policy is sandbox.PullMissing. Its errors are *sandbox.Error of
-// CauseImage, except where the engine could not be asked. Cancelling ctx gives
-// up a pull or build under way.
+// CauseImage, unless the engine did not answer. Canceling ctx stops
+// a running pull or build.
 func (s *Store) Resolve(ctx context.Context, name string, pull sandbox.PullPolicy) (sandbox.Image, error) {
 	ref, err := parse(name)
 	if err != nil {
@@ -82,7 +82,7 @@ func parse(name string) (reference.Reference, error) {
 	return ref, nil
 }
 
-// parseTag parses the name an image is to get.
+// parseTag parses an image's new name.
 func parseTag(name string) (reference.NamedTagged, error) {
 	ref, err := parse(name)
 	if err != nil {
@@ -108,7 +108,7 @@ func checkPolicy(pull sandbox.PullPolicy) error {
 }
 
 // inRegistry reports whether a registry may be asked for ref: not for an ID,
-// and not for a name of ours.
+// and not for a name under belljar/.
 func inRegistry(ref reference.Reference) bool {
 	named, ok := ref.(reference.Named)
 	return ok && !strings.HasPrefix(named.Name(), ours)

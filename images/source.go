@@ -24,7 +24,7 @@ type source struct {
 	file int64 // bytes of the file it was read from, which may be compressed
 }
 
-// openSource opens a tar that may be compressed. What is unpacked of it is in a
+// openSource opens a tar that may be compressed. The unpacked tar is in a
 // file without a name: not even SIGKILL leaves it behind.
 func openSource(ctx context.Context, file string, b bounds) (*source, error) {
 	f, size, err := openRegular(func(flags int) (*os.File, error) { return os.OpenFile(file, flags, 0) })
@@ -57,8 +57,8 @@ func (s *source) section(offset, size int64) *io.SectionReader {
 	return io.NewSectionReader(s, offset, size)
 }
 
-// openRegular opens a file that is read several times. A FIFO would not only
-// give its content once, but also keep us waiting.
+// openRegular opens a file that is read several times. A FIFO can be read
+// only once, and opening it could block.
 func openRegular(open func(flags int) (*os.File, error)) (*os.File, int64, error) {
 	f, err := open(os.O_RDONLY | syscall.O_NONBLOCK)
 	if err != nil {
@@ -74,7 +74,7 @@ func openRegular(open func(flags int) (*os.File, error)) (*os.File, int64, error
 	return f, info.Size(), nil
 }
 
-// newSpool is a temporary file that has no name any more: it is gone with us.
+// newSpool is a temporary file whose name is already removed, so that it ends with the process.
 func newSpool() (*os.File, error) {
 	f, err := os.CreateTemp("", "belljar-")
 	if err != nil {
@@ -86,8 +86,8 @@ func newSpool() (*os.File, error) {
 	return f, nil
 }
 
-// decompress is what a gzip or zstd stream holds, or the stream itself where it
-// is not packed.
+// decompress returns the content of a gzip or zstd stream, or the stream itself if it
+// is not compressed.
 func decompress(r io.Reader) (plain io.ReadCloser, packed bool, err error) {
 	buffered := bufio.NewReaderSize(r, 1<<16)
 	magic, err := buffered.Peek(6)

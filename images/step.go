@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// stepGrace is what a cancelled tool gets to clean up.
+	// stepGrace is the time that a canceled tool gets to clean up.
 	stepGrace = 20 * time.Second
 
 	tailSize = 8 << 10 // bytes
@@ -22,7 +22,7 @@ const (
 )
 
 // runStep runs one tool in a work directory. Its output goes to stdout, or,
-// where that is nil, it is messages only. Its failure is an *errTool.
+// if that is nil, is treated as messages. Its failure is an *errTool.
 func (s *Store) runStep(ctx context.Context, work *workdir, stdout io.Writer, args []string) error {
 	var last tail
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
@@ -30,14 +30,14 @@ func (s *Store) runStep(ctx context.Context, work *workdir, stdout io.Writer, ar
 	if stdout == nil {
 		cmd.Stdout = cmd.Stderr
 	}
-	// Clamps the times in the tree, so that equal packages give equal trees.
+	// Fixes the times in the tree, so that equal packages give equal trees.
 	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=0", "LC_ALL=C.UTF-8", "TMPDIR="+work.path)
-	cmd.ExtraFiles = []*os.File{work.lock} // held for as long as one of its processes lives
-	// Killed outright, it would leave mounts behind; and mmdebstrap, told
-	// alone, waits for what it started to finish in its own time.
+	cmd.ExtraFiles = []*os.File{work.lock} // held as long as one of its processes lives
+	// Killed at once, it would leave mounts behind; and mmdebstrap, if only it is
+	// signaled, waits for its children to finish.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS // its mounts go with it, whatever ends it
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS // its mounts end with it, on every path
 	}
 	runtime.LockOSThread() // the tool is signaled when this thread ends
 	defer runtime.UnlockOSThread()
@@ -57,7 +57,7 @@ func (s *Store) runStep(ctx context.Context, work *workdir, stdout io.Writer, ar
 // errTool is a tool's failure.
 type errTool struct {
 	tool string
-	said string // its last words
+	said string // its last output
 	err  error
 }
 
@@ -72,7 +72,7 @@ func (e *errTool) Error() string {
 }
 
 // errorLines are the first that apt, dpkg and debootstrap mark as errors, or
-// else the last ones. What follows an error is how they gave up on it.
+// else the last ones. The lines after an error only report that they give up.
 func errorLines(said string) []string {
 	var all, marked []string
 	for line := range strings.Lines(said) {

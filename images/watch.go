@@ -9,14 +9,14 @@ import (
 	"github.com/docker/docker/api/types/filters"
 )
 
-// watchAgain is how long Watch waits for an engine that ended its events.
+// watchAgain is how long Watch waits after an engine ended its events.
 const watchAgain = time.Second
 
 // Watch implements sandbox.Images, by the engine's events.
 func (s *Store) Watch(ctx context.Context, changed func(watching bool)) {
 	for ctx.Err() == nil {
-		// The engine begins to follow after it answered: what comes between is
-		// asked for by its time.
+		// The engine starts to send events after its answer: earlier ones are
+		// requested by their time.
 		since := strconv.FormatInt(time.Now().Unix(), 10)
 		messages, errs := s.Client.Events(ctx, events.ListOptions{Since: since, Filters: filters.NewArgs(filters.Arg("type", string(events.ImageEventType)))})
 		changed(true)

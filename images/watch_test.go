@@ -14,26 +14,26 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	told := make(chan bool, 100)
+	reported := make(chan bool, 100)
 	var all sync.WaitGroup
-	all.Go(func() { store.Watch(ctx, func(watching bool) { told <- watching }) })
-	if !<-told {
+	all.Go(func() { store.Watch(ctx, func(watching bool) { reported <- watching }) })
+	if !<-reported {
 		t.Error("not watching")
 	}
-	for len(told) > 0 { // what other tests did in this second
-		<-told
+	for len(reported) > 0 { // events of other tests in the same second
+		<-reported
 	}
 	if err := docker.ImageTag(t.Context(), base.ID, uniqueName(t, docker)); err != nil {
 		t.Fatal(err)
 	}
-	if !<-told {
+	if !<-reported {
 		t.Error("a change ended it")
 	}
 	stop()
 	all.Wait()
 }
 
-// TestWatchFails: an engine without events is said to be unwatched.
+// TestWatchFails: an engine without events is reported as unwatched.
 func TestWatchFails(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var last bool
@@ -46,6 +46,6 @@ func TestWatchFails(t *testing.T) {
 		}
 	})
 	if last || count != 1 {
-		t.Errorf("watching: %v, told %d times", last, count)
+		t.Errorf("watching: %v, reported %d times", last, count)
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// workdirs are named so, in the directory for temporary files.
+// workdirs have this name, in the directory for temporary files.
 const workdirs = "belljar-debian-"
 
-// workdir is a directory that tools work in. It is locked for as long as one of
-// them, or belljar, lives: what was killed is swept by the next.
+// workdir is a directory that tools work in. It is locked as long as one of
+// them, or belljar, lives: the next run removes those of killed ones.
 type workdir struct {
 	path string
 	lock *os.File
@@ -29,7 +29,7 @@ func newWorkdir() (*workdir, error) {
 		err = syscall.Flock(int(w.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	}
 	if err == nil {
-		err = os.Chmod(path, 0o755) // apt's own user reads what it fetched
+		err = os.Chmod(path, 0o755) // apt's own user reads the downloads
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("locking a build directory: %w", err), w.Close())
@@ -40,20 +40,20 @@ func newWorkdir() (*workdir, error) {
 // Close removes the directory.
 func (w *workdir) Close() error { return errors.Join(os.RemoveAll(w.path), w.lock.Close()) }
 
-// sweepWorkdirs removes what killed ones left. A directory that was made this
-// moment and not locked yet goes, too: its maker then fails to use it.
+// sweepWorkdirs removes those of killed processes. It also removes one that was just
+// created and is not locked yet: its creator then fails to use it.
 func sweepWorkdirs() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), workdirs+"*"))
 	for _, path := range left {
 		if lock := lockLeft(path); lock != nil {
-			_ = os.RemoveAll(path) // what cannot be removed stays for its owner
+			_ = os.RemoveAll(path) // the owner has to remove the rest
 			lock.Close()
 		}
 	}
 }
 
-// lockLeft locks a directory of ours that no one works in. Others may make
-// directories next to it, or links.
+// lockLeft locks a directory of this user that no process uses. Others may create
+// directories or links next to it.
 func lockLeft(path string) *os.File {
 	lock, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a killed belljar left is swept when the last of its tools is gone, too.
+// The directory of a killed belljar is removed when the last of its tools has ended, too.
 func TestWorkdirsAreSwept(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -24,7 +24,7 @@ func TestWorkdirsAreSwept(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tool.Process.Kill()
-	held.lock.Close() // as a kill does
+	held.lock.Close() // as after a kill
 	sweepWorkdirs()
 	if _, err := os.Stat(held.path); err != nil {
 		t.Fatalf("swept below a tool: %v", err)
@@ -53,7 +53,7 @@ func TestOnlyWorkdirsAreSwept(t *testing.T) {
 		}
 	}
 	if os.Getuid() != 0 {
-		names = []string{names[0], names[1], names[3]} // another's directory takes root to make
+		names = []string{names[0], names[1], names[3]} // another user's directory needs root
 	} else if err := os.Chown(filepath.Join(tmp, names[2]), 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
