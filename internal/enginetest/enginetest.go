@@ -1,9 +1,9 @@
-// Package enginetest starts Docker engines of a test's own, to be killed, stopped
-// and hung. Nothing of one is the host's: neither its files nor its containerd,
+// Package enginetest starts private Docker engines for tests that kill, stop
+// and hang them. They share nothing with the host's engine: neither files nor containerd,
 // network or cgroups.
 //
-// The one rule: it always runs in a network namespace of its own. An engine without
-// a bridge deletes the docker0 that it finds, which is the host's engine's.
+// The one rule: an engine always runs in its own network namespace. An engine without
+// a bridge deletes the docker0 that it finds, which belongs to the host's engine.
 package enginetest
 
 import (
@@ -37,8 +37,8 @@ type Engine struct {
 	cmd  *exec.Cmd
 }
 
-// New starts an engine with that daemon.json, and makes sure that nothing is left
-// of it after the test. It takes root: without, the test is skipped, and fails in
+// New starts an engine with that daemon.json, and checks that nothing is left
+// of it after the test. It needs root: without, the test is skipped, and fails in
 // CI.
 func New(t testing.TB, config string) *Engine {
 	t.Helper()
@@ -70,7 +70,7 @@ func New(t testing.TB, config string) *Engine {
 	return e
 }
 
-// Start starts the engine once more, after it ended.
+// Start starts the engine again, after it ended.
 func (e *Engine) Start(t testing.TB) {
 	t.Helper()
 	if err := e.start(); err != nil {
@@ -100,7 +100,7 @@ func (e *Engine) start() error {
 	return fmt.Errorf("the private engine does not answer: %s", text[max(0, len(text)-2000):])
 }
 
-// Use has a command use the engine.
+// Use makes a command use the engine.
 func (e *Engine) Use(c *exec.Cmd) { c.Env = append(os.Environ(), "DOCKER_HOST="+e.Host) }
 
 // Docker runs the docker command, and returns what it prints.
@@ -113,9 +113,9 @@ func (e *Engine) Docker(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Left are the containers that the engine has. Where moby 20.10 was killed while
-// it removed one, its successor removes it twice at once, and continues listing what
-// it has no more.
+// Left are the engine's containers. If moby 20.10 was killed while
+// it removed one, its successor removes it twice at once, and continues to list
+// it.
 func (e *Engine) Left() (ids []string, err error) {
 	list, err := e.Docker("ps", "-aq")
 	for _, id := range strings.Fields(list) {
@@ -127,7 +127,7 @@ func (e *Engine) Left() (ids []string, err error) {
 	return ids, err
 }
 
-// Signal sends the engine a signal. It waits for the end of one that it kills.
+// Signal sends the engine a signal. After SIGKILL it waits for the end.
 func (e *Engine) Signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	if err := e.cmd.Process.Signal(s); err != nil {
@@ -138,8 +138,8 @@ func (e *Engine) Signal(t testing.TB, s syscall.Signal) {
 	}
 }
 
-// remove ends the engine and all that it started. One that was killed is started
-// again: it knows best how to undo what it made.
+// remove ends the engine and all that it started. A killed engine is started
+// again first, so that it cleans up itself.
 func (e *Engine) remove(t testing.TB) {
 	if e.cmd != nil && e.cmd.ProcessState != nil {
 		if err := e.start(); err != nil {
@@ -160,7 +160,7 @@ func (e *Engine) remove(t testing.TB) {
 	}
 	if left := e.mounts(); len(left) > 0 {
 		t.Errorf("mounts are left: %q", left)
-		return // the files below may be others'
+		return // the files below may belong to others
 	}
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*/" + e.name)
 	for _, group := range append(groups, "/sys/fs/cgroup/"+e.name) {
@@ -188,7 +188,7 @@ func (e *Engine) stop(t testing.TB) {
 }
 
 // processes are those that name this engine's directory or namespace, which
-// no one else's do: containerd, its shims and their helpers.
+// no others do: containerd, its shims and their helpers.
 func (e *Engine) processes() []int {
 	entries, _ := os.ReadDir("/proc")
 	var pids []int
@@ -201,7 +201,7 @@ func (e *Engine) processes() []int {
 	return pids
 }
 
-// Runs reports whether one of these processes was started like that.
+// Runs reports whether one of these processes has such a command line.
 func (e *Engine) Runs(command string) bool {
 	return slices.ContainsFunc(e.processes(), func(pid int) bool {
 		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

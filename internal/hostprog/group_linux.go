@@ -2,8 +2,8 @@ package hostprog
 
 import "syscall"
 
-// groupAttr is for a process group of its own, whose first process is killed
-// with us.
+// groupAttr is for a new process group, whose first process is killed
+// when belljar dies.
 func groupAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -4,5 +4,5 @@ package hostprog
 
 import "syscall"
 
-// groupAttr is for a process group of its own.
+// groupAttr is for a new process group.
 func groupAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -1,4 +1,4 @@
-// Package hostprog runs programs of the operator's own on belljar's host, bounded
+// Package hostprog runs the operator's programs on belljar's host, bounded
 // and in a group that ends with them.
 package hostprog
 
@@ -15,20 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostDrain is for a pipe that what a program started still holds, having left
-// its process group.
+// hostDrain is the time limit for a pipe that a process which left the process
+// group still holds.
 const hostDrain = time.Second
 
-// Run runs a program of the person's own in a process group of its own, and
-// kills the group when the program ends or ctx is done. Its error is ctx's where
+// Run runs a program of the user's in a new process group, and
+// kills the group when the program ends or ctx is done. Its error is ctx's if
 // that came first.
 //
-// The program runs in / with PATH, HOME, LANG and cmd.Env alone: belljar's own directory
-// may be a stranger's, which some interpreters load code from, and its
+// The program runs in / with only PATH, HOME, LANG and cmd.Env: belljar's own directory
+// may belong to someone else, and some interpreters load code from it, and its
 // environment may hold secrets.
 func Run(ctx context.Context, cmd *exec.Cmd) error {
-	// The signal at our death is sent when the thread that forked ends: see
-	// PR_SET_PDEATHSIG in prctl(2), and golang/go#27505.
+	// PR_SET_PDEATHSIG's signal is sent when the thread that forked ends: see
+	// prctl(2), and golang/go#27505.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.Dir, cmd.Env, cmd.WaitDelay, cmd.SysProcAttr = "/", append(hostEnv(), cmd.Env...), hostDrain, groupAttr()
@@ -49,12 +49,12 @@ func Run(ctx context.Context, cmd *exec.Cmd) error {
 	case <-ctx.Done():
 		late = ctx.Err()
 	}
-	// It is not reaped yet, so the number is still its group's.
+	// It is not reaped yet, so its number still belongs to its group.
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	<-ended
 	err := cmd.Wait()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it ended well, and what it left running does not count
+		err = nil // it succeeded; what it left running does not count
 	}
 	if late != nil {
 		return late
@@ -62,7 +62,7 @@ func Run(ctx context.Context, cmd *exec.Cmd) error {
 	return err
 }
 
-// hostEnv is what a program needs of our environment.
+// hostEnv is the part of belljar's environment that a program needs.
 func hostEnv() []string {
 	env := []string{}
 	for _, name := range []string{"PATH", "HOME", "LANG"} {
@@ -73,8 +73,8 @@ func hostEnv() []string {
 	return env
 }
 
-// awaitEnd returns when our child of that number ended, and leaves it to be
-// reaped: until then nothing else has its number.
+// awaitEnd returns when the child of that number has ended, and leaves it to be
+// reaped: until then no other process has its number.
 func awaitEnd(pid int) {
 	for {
 		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != unix.EINTR {

@@ -1,5 +1,5 @@
-// Package limits refuses limits that no command can run with, wherever they are set: a
-// caller, a profile or a rule of a policy.
+// Package limits refuses limits that no command can run with, in every place that sets
+// them: a caller, a profile or a rule of a policy.
 package limits
 
 import (

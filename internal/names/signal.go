@@ -7,14 +7,14 @@ import (
 	"belljar/sandbox"
 )
 
-// Signals are those that a command can be sent: what kill(1) of any POSIX system
-// knows, and what programs commonly act on.
+// Signals are those that a command can be sent: those of kill(1) on any POSIX system
+// that programs commonly act on.
 func Signals() []sandbox.Signal {
 	return []sandbox.Signal{"SIGHUP", "SIGINT", "SIGQUIT", "SIGABRT", "SIGKILL", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGTERM", "SIGCONT", "SIGSTOP", "SIGTSTP"}
 }
 
-// numbers are those signals that people call by their numbers, which all systems
-// have in common (kill(1p)).
+// numbers are the signals that people call by number, with the same number on all
+// systems (kill(1p)).
 var numbers = map[string]sandbox.Signal{"1": "SIGHUP", "2": "SIGINT", "3": "SIGQUIT", "6": "SIGABRT", "9": "SIGKILL", "14": "SIGALRM", "15": "SIGTERM"}
 
 // ParseSignal reads a signal as kill(1) does: SIGTERM, TERM, term or 15.
@@ -29,7 +29,7 @@ func ParseSignal(text string) (sandbox.Signal, error) {
 	return signal, nil
 }
 
-// CheckSignal refuses what no command can be sent.
+// CheckSignal refuses signals that cannot be sent to a command.
 func CheckSignal(s sandbox.Signal) error {
 	if !slices.Contains(Signals(), s) {
 		return unknownSignal(string(s))

@@ -19,8 +19,8 @@ const (
 	Caller = "caller"
 )
 
-// ParseUser reads what `-u` and the key user take. UID alone has that GID; NAME
-// alone has its account's. What is all digits is a number, never a name.
+// ParseUser reads the value of `-u` and the key user. A UID alone has the same GID; a
+// NAME alone has its account's. All digits are a number, never a name.
 func ParseUser(text string) (sandbox.User, error) {
 	first, second, both := strings.Cut(text, ":")
 	if !both && isNumber(first) {
@@ -41,8 +41,8 @@ func ParseUser(text string) (sandbox.User, error) {
 	return sandbox.User{Name: text}, nil
 }
 
-// CheckUser refuses root, as far as that is known before the image is, and what is no
-// user anywhere.
+// CheckUser refuses root, as far as that is known without the image, and invalid
+// users.
 func CheckUser(u sandbox.User) error {
 	switch {
 	case u.Name != "":
@@ -63,7 +63,7 @@ func IsRoot(text string) bool {
 	return first == "root" || ok && uid == 0
 }
 
-// ParseID reads 31 bits, which are what engines take; more would be negative to
+// ParseID reads 31 bits, the range of engines; larger values would be negative in
 // some.
 func ParseID(text string) (int, bool) {
 	n, err := strconv.ParseUint(text, 10, 31)
@@ -72,8 +72,8 @@ func ParseID(text string) (int, bool) {
 
 func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// isName reports whether an account or a group can be called that.
+// isName reports whether an account or a group can have that name.
 func isName(text string) bool {
-	plain := strings.TrimSuffix(text, "$") // as a machine's account has
+	plain := strings.TrimSuffix(text, "$") // as a machine's account ends
 	return plain != "" && len(text) <= maxName && strings.Trim(plain, idChars) == "" && !strings.ContainsAny(plain[:1], "0123456789-.")
 }

@@ -11,8 +11,8 @@ import (
 	"belljar/sandbox"
 )
 
-// MakeDir makes a directory that no one else can look into, or refuses one that
-// is not so.
+// MakeDir creates a directory that no one else can read, or refuses an existing one that
+// others can.
 func MakeDir(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if err == nil || !errors.Is(err, fs.ErrExist) {
@@ -29,8 +29,8 @@ func MakeDir(dir string) error {
 	return nil
 }
 
-// CheckDir refuses a directory of stateDir in which others may put what they
-// like, be it by another directory in its place. One that is missing is made later.
+// CheckDir refuses a directory of stateDir whose content others may replace, also by
+// replacing a directory above it. A missing one is created later.
 func CheckDir(dir string) error {
 	if dir == "" {
 		return nil
@@ -42,7 +42,7 @@ func CheckDir(dir string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// The directory that it is in may be where a link of its user's leads.
+	// A link of the user's may lead to the directory above.
 	if about, err = os.Stat(filepath.Dir(dir)); err == nil {
 		err = refuseForeign(filepath.Dir(dir), foreign(about, true))
 	}
@@ -60,9 +60,9 @@ func refuseForeign(dir, what string) error {
 		Hint: "if it is yours, run chmod go-w on it, or set XDG_STATE_HOME to a directory of yours"}
 }
 
-// foreign says why a directory is not its user's alone to write, or, as above one
-// that is, why what is in it can be replaced. In a sticky one no one can do that to
-// others. A group that has the number of its user is that user's alone, as with an
+// foreign says why others can write a directory or, for one above, why they can replace
+// its content. In a sticky directory no one can do that to other users' files.
+// A group that has the number of its user belongs to that user alone, as with an
 // umask of 002.
 func foreign(about fs.FileInfo, above bool) string {
 	owner, ok := about.Sys().(*syscall.Stat_t)

@@ -1,4 +1,4 @@
-// Package ownfile is for files and directories that are one user's own: private
-// directories, locks that hold across processes, writes that a crash does not
-// tear, and the way to a path, looked at link by link.
+// Package ownfile is for files and directories of one user: private
+// directories, locks between processes, writes that a crash does not
+// tear, and the resolution of a path, link by link.
 package ownfile

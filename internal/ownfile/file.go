@@ -5,11 +5,11 @@ import (
 	"os"
 )
 
-// Page is what the kernel writes to a file at once, also where the writer is killed.
+// Page is how much the kernel writes to a file atomically, even if the writer is killed.
 const Page = 4096
 
-// Overwrite writes a file over, which is cheaper than to rename a new one. Being
-// killed leaves the old text or the new where both fit a Page.
+// Overwrite overwrites a file in place, which is cheaper than renaming a new one. A
+// killed writer leaves the old text or the new if both fit a Page.
 func Overwrite(name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {

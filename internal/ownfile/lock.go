@@ -13,9 +13,9 @@ const (
 	Exclusive = unix.F_WRLCK
 )
 
-// Lock locks one byte of a file, or fails at once: see IsTaken. The lock is of
-// the open file (fcntl(2), F_OFD_SETLK), so that it counts among goroutines, too.
-// It ends with the file's closing.
+// Lock locks one byte of a file, or fails at once: see IsTaken. The lock belongs to
+// the open file (fcntl(2), F_OFD_SETLK), so that it excludes other goroutines, too.
+// Closing the file releases it.
 func Lock(f *os.File, kind int16, at int64) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind, Start: at, Len: 1})
 }
@@ -25,12 +25,12 @@ func Unlock(f *os.File) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
 }
 
-// IsTaken reports whether Lock failed because another has the lock.
+// IsTaken reports whether Lock failed because the byte is locked.
 func IsTaken(err error) bool {
 	return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES)
 }
 
-// IsLocked reports whether another has a lock on the byte that excludes that kind.
+// IsLocked reports whether a lock held elsewhere on the byte excludes that kind.
 func IsLocked(f *os.File, kind int16, at int64) (bool, error) {
 	about := unix.Flock_t{Type: kind, Start: at, Len: 1}
 	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &about)

@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many links a path may lead through, as in the kernel
+// maxLinks is how many links a path may have, as in the kernel
 // (path_resolution(7)).
 const maxLinks = 40
 
-// Walk goes to an absolute path as the kernel does, link by link, and returns
-// where that leads. It visits each directory and link on the way, from / on, and
-// what the path is at last: visit says what is there now. An error of visit ends
+// Walk resolves an absolute path as the kernel does, link by link, and returns
+// the result. It visits each directory and link on the way, from / on, and
+// the last part of the path: visit returns the file info. An error of visit ends
 // the walk.
 func Walk(name string, visit func(name string) (fs.FileInfo, error)) (string, error) {
 	at, links := "/", 0
@@ -22,7 +22,7 @@ func Walk(name string, visit func(name string) (fs.FileInfo, error)) (string, er
 		return "", err
 	}
 	for rest := strings.Split(name, "/"); len(rest) > 0; {
-		next := filepath.Join(at, rest[0]) // a ".." in a link is of what is resolved
+		next := filepath.Join(at, rest[0]) // a ".." in a link refers to the resolved path
 		rest = rest[1:]
 		if next == at {
 			continue

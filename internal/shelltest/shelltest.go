@@ -1,5 +1,5 @@
-// Package shelltest finds the shells that images have on this host, for tests
-// that run scripts by each of them.
+// Package shelltest finds shells on this host that images also have, for tests
+// that run scripts in each of them.
 package shelltest
 
 import (
@@ -14,12 +14,12 @@ import (
 // Shell is a /bin/sh of this host.
 type Shell struct {
 	Name, Path string
-	Bin        string // a directory in which it is sh, and alone
+	Bin        string // a directory in which it is sh, and the only program
 	Cat        string // the host's cat
 }
 
-// Commands start the shells of this host, by what they are: dash, bash, bash that
-// runs as sh, and busybox. In CI all must be there.
+// Commands start the shells of this host, by name: dash, bash, bash that
+// runs as sh, and busybox. In CI all must exist.
 func Commands(t testing.TB) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -40,7 +40,7 @@ func Commands(t testing.TB) map[string][]string {
 	return found
 }
 
-// Shells are the kinds that images have, each the only sh of a directory.
+// Shells are the kinds of shell in images, each the only sh of a directory.
 func Shells(t testing.TB) (list []Shell) {
 	t.Helper()
 	cat, err := exec.LookPath("cat")
@@ -62,7 +62,7 @@ func Shells(t testing.TB) (list []Shell) {
 	return list
 }
 
-// keepFiles has no shell inherit what go test -fuzz leaves open for its workers.
+// keepFiles prevents a shell from inheriting files that go test -fuzz opens for its workers.
 func keepFiles(t testing.TB) {
 	t.Helper()
 	files, err := os.ReadDir("/proc/self/fd")

@@ -9,14 +9,14 @@ import (
 const (
 	dataWindow = 256 // bytes that are judged from a control character on
 	dataLeast  = 8   // control characters in a whole window: random bytes have 24
-	dataShare  = 16  // one in so many bytes
+	dataShare  = 16  // at least one in that many bytes
 
 	// dataLine is how far before its first control character data may begin: "\x89PNG"
-	// is no text.
+	// is not text.
 	dataLine = 64
 )
 
-// control has the characters that text does not use: not BEL to SI, which shifts charsets,
+// control are the characters that text does not use: not BEL to SI, which shifts charsets,
 // and ESC.
 var control = func() (table [256]bool) {
 	for c := range ' ' {
@@ -26,8 +26,8 @@ var control = func() (table [256]bool) {
 	return table
 }()
 
-// DataAt is where p, text so far, turns to data, or -1: where control characters come
-// close together. It is for charsets that use bytes, not for UTF-16 and UTF-32.
+// DataAt is where p, text so far, turns into data, or -1: where control characters are
+// close together. It is for charsets of single bytes, not for UTF-16 and UTF-32.
 func DataAt(p []byte) int {
 	if !hasLow(p) {
 		return -1
@@ -49,8 +49,8 @@ func DataAt(p []byte) int {
 	return -1
 }
 
-// dataStart is where data starts that has its first control character at i: at i or, if
-// that is near, at the beginning of the line, or of lines before it that are no UTF-8.
+// dataStart is where data with its first control character at i starts: at i or, if
+// that is near, at the beginning of the line, or of previous lines that are not UTF-8.
 func dataStart(p []byte, i int) int {
 	start := 1 + bytes.LastIndexByte(p[:i], '\n')
 	if i-start > dataLine {
@@ -66,7 +66,7 @@ func dataStart(p []byte, i int) int {
 	return start
 }
 
-// hasLow reports whether some byte is below 7: data has many, text none, and this is quick.
+// hasLow reports whether some byte is below 7: data has many, text none, and it is fast.
 func hasLow(p []byte) bool {
 	const ones = 0x0101010101010101
 	for ; len(p) >= 8; p = p[8:] {

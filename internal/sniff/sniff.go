@@ -11,28 +11,28 @@ const (
 	// SniffBytes is how much is judged at once.
 	SniffBytes = 4 << 10
 
-	// In the first block one NUL is enough, as for git and grep. Later, where
-	// text was seen, a stray one is not: text has turned to data only when
+	// In the first block one NUL is enough, as for git and grep. Later, after
+	// text, a single one is not: text has turned into data only if
 	// there are many.
 	laterNULs = 64
 
-	// Control characters are counted in the beginning of a later block: all of
-	// a flood would cost as much as its checksum.
+	// Only the beginning of a later block is searched for control characters: all of
+	// it would cost as much as its checksum.
 	laterSample   = 512
 	laterControls = laterSample / 10
-	// A few control bytes are shown as escapes; from here on their share counts.
+	// A few control bytes are shown as escapes; from this number on their share counts.
 	firstControls = 32
 )
 
 // Sniffer distinguishes data from text: NULs outside UTF-16 and UTF-32, or a high share
-// of control characters. It judges the first SniffBytes as what they begin, and
-// each later block of that size by itself. What it says depends on the bytes
-// written alone, not on how they were divided. The zero Sniffer is ready.
+// of control characters. It judges the first SniffBytes by their beginning, and
+// each later block of that size separately. The result depends only on the bytes
+// written, not on how they were divided. The zero Sniffer is ready.
 type Sniffer struct {
-	Charset string // what text is declared to be, by Viewer.Charset's name; set before the first Write
+	Charset string // the declared charset of text, by Viewer.Charset's name; set before the first Write
 
 	later    bool // the first block is over
-	settled  bool // it is data, whatever comes
+	settled  bool // it is data, regardless of what follows
 	encoding string
 	written  int // of the block
 	nuls     int
@@ -42,7 +42,7 @@ type Sniffer struct {
 	wide     [4]wideCount
 }
 
-// wideCount is what speaks for one of the encodings of wideNames.
+// wideCount counts signs of the encodings of wideNames.
 type wideCount struct{ plain, bad int }
 
 var wideNames = [4]string{"utf-16le", "utf-16be", "utf-32le", "utf-32be"}
@@ -70,7 +70,7 @@ func (s *Sniffer) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// Gap says that bytes are missing here: what follows is judged by itself.
+// Gap says that bytes are missing here: what follows is judged separately.
 func (s *Sniffer) Gap() {
 	if s.written == 0 {
 		return
@@ -80,7 +80,7 @@ func (s *Sniffer) Gap() {
 	s.later, s.written, s.nuls, s.controls, s.unit = true, 0, 0, 0, 0
 }
 
-// Binary says whether what was written is data. While the first block is not
+// Binary reports whether the bytes written are data. Until the first block is
 // full, more bytes may change the answer.
 func (s *Sniffer) Binary() bool {
 	if s.settled {
@@ -94,13 +94,13 @@ func (s *Sniffer) Binary() bool {
 		bad := s.wide[s.wideIndex()].bad
 		return bad >= firstControls && bad*10 > s.written/size
 	}
-	// One byte alone may be half a character.
+	// One byte may be half a character.
 	return s.nuls > 0 && s.written > 1 ||
 		s.controls >= firstControls && s.controls*10 > s.written
 }
 
-// Encoding is the one of UTF-16 and UTF-32 that the text is in, as IANA names
-// it in lower case, or "" for all others.
+// Encoding is the UTF-16 or UTF-32 encoding of the text, by its IANA name
+// in lower case, or "" for all others.
 func (s *Sniffer) Encoding() string {
 	if s.later {
 		return s.encoding
@@ -120,7 +120,7 @@ func (s *Sniffer) Encoding() string {
 	return ""
 }
 
-// BOM is the encoding that the first bytes name, and how many they are.
+// BOM is the encoding of the byte order mark, and its length.
 func (s *Sniffer) BOM() (encoding string, size int) {
 	n := 4
 	if !s.later {
@@ -141,8 +141,8 @@ func (s *Sniffer) BOM() (encoding string, size int) {
 	return "", 0
 }
 
-// looksWide is the index of the encoding that the NULs of the first block fit,
-// or -1. Latin text has one in each character, other text in its blanks.
+// looksWide is the index of the encoding that matches the NULs of the first block,
+// or -1. Latin text has a NUL in each character, other text in its blanks.
 func (s *Sniffer) looksWide() int {
 	le, be := s.wide[0], s.wide[1]
 	for i := 2; i < 4 && s.written >= 4; i++ {
@@ -153,7 +153,7 @@ func (s *Sniffer) looksWide() int {
 	units := s.written / 2
 	fits := func(this, other wideCount) bool {
 		share := this.plain*8 >= units
-		if units < 8 { // few say little
+		if units < 8 { // too few to decide
 			share = this.plain*2 > units
 		}
 		return this.plain > 0 && share && this.bad*16 <= this.plain && other.plain*8 <= this.plain
@@ -253,7 +253,7 @@ func (s *Sniffer) unitSize() int {
 	return 4
 }
 
-// wideCharset is the wide encoding of that name, which without an order is
+// wideCharset is the wide encoding of that name. Without a byte order it is
 // little-endian, as in WHATWG's table.
 func wideCharset(name string) string {
 	name = strings.ToLower(strings.TrimSpace(name))
@@ -265,7 +265,7 @@ func wideCharset(name string) string {
 	return ""
 }
 
-// controlBytes has a 1 for what text does not have: no blanks, no line ends, no
+// controlBytes has a 1 for bytes that text does not contain: not blanks, line ends,
 // bell, backspace or escape.
 var controlBytes = func() (table [256]uint8) {
 	for b := range table {

@@ -1,4 +1,4 @@
-// Package target knows where in a container something may be mounted.
+// Package target checks where in a container something may be mounted.
 package target
 
 import (
@@ -10,11 +10,11 @@ import (
 	"belljar/sandbox"
 )
 
-// containerPaths are where a mount would replace what the engine put there, or
-// the programs that every command trusts.
+// containerPaths are where a mount would replace files of the engine, or
+// programs that every command trusts.
 var containerPaths = []string{"/proc", "/sys", "/dev", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/usr"}
 
-// Protected is the path of a container for which nothing may be mounted at
+// Protected is the path of a container because of which nothing may be mounted at
 // target, or "".
 func Protected(target string) string {
 	target = path.Clean(target)
@@ -27,7 +27,7 @@ func Protected(target string) string {
 	return ""
 }
 
-// CheckTmpfs refuses a directory that cannot be one in memory.
+// CheckTmpfs refuses a directory that cannot be a tmpfs.
 func CheckTmpfs(dir string) error {
 	if !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, "\x00:,") || !utf8.ValidString(dir) {
 		return sandbox.Invalid("write only a path in the container, such as /var/tmp; limits.tmp is its size", "tmpfs %.256q is not the path of a directory", dir)

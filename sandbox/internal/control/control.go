@@ -1,8 +1,8 @@
 // Package control lets other processes of the same user end or signal a command: by a
 // socket in the command's directory, which only that user can open.
 //
-// The one rule: who asks is known by the kernel (SO_PEERCRED, unix(7)), and what is asked
-// is small. A socket that a killed process left answers no one, and goes with its directory.
+// The one rule: the kernel identifies the sender (SO_PEERCRED, unix(7)), and requests
+// are small. A killed process leaves a dead socket, which is removed with its directory.
 package control
 
 import (
@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// SocketName is the socket's in its directory.
+	// SocketName is the socket's name in its directory.
 	SocketName = "control.sock"
 
 	maxMessage = 4 << 10
 	atOnce     = 8               // requests
-	patience   = 5 * time.Second // with one of them, and with its answer
+	patience   = 5 * time.Second // for a request, and for its answer
 )
 
-// Request asks for the end of a command or, if it has a signal, for that.
+// Request asks to end a command or, if it has a signal, to send it.
 type Request struct {
 	Signal sandbox.Signal `json:"signal,omitempty"`
 }
@@ -51,7 +51,7 @@ type Listener struct {
 	all    sync.WaitGroup
 }
 
-// Listen makes the socket in dir, and has handle answer what is asked, until Close.
+// Listen creates the socket in dir, and answers requests with handle, until Close.
 func Listen(dir string, handle func(context.Context, Request) error) (*Listener, error) {
 	l := &Listener{name: filepath.Join(dir, SocketName), handle: handle, slots: make(chan struct{}, atOnce)}
 	err := inDir(dir, func(address *net.UnixAddr) (err error) {
@@ -61,7 +61,7 @@ func Listen(dir string, handle func(context.Context, Request) error) (*Listener,
 	if err != nil {
 		return nil, err
 	}
-	l.socket.SetUnlinkOnClose(false) // by its short name, which is valid now only
+	l.socket.SetUnlinkOnClose(false) // its short name is valid only now
 	if err := os.Chmod(l.name, 0o600); err != nil {
 		return nil, errors.Join(err, l.socket.Close(), os.Remove(l.name))
 	}
@@ -105,7 +105,7 @@ func (l *Listener) accept() {
 func (l *Listener) serve(conn *net.UnixConn) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(patience))
-	defer context.AfterFunc(l.ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })() // what is asked already is answered
+	defer context.AfterFunc(l.ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })() // requests already received are answered
 	var a answer
 	err := sameUser(conn)
 	var r Request
@@ -116,7 +116,7 @@ func (l *Listener) serve(conn *net.UnixConn) {
 		err = l.handle(l.ctx, r)
 	}
 	a.Error = sandbox.ErrorOf(err)
-	json.NewEncoder(conn).Encode(a) // who does not wait for it has gone
+	json.NewEncoder(conn).Encode(a) // a client that does not wait has gone
 }
 
 // read reads one message, which ends with its line.
@@ -129,7 +129,7 @@ func read(conn io.Reader, message any) error {
 	return nil
 }
 
-// sameUser refuses others.
+// sameUser refuses connections from other users.
 func sameUser(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -146,10 +146,10 @@ func sameUser(conn *net.UnixConn) error {
 	return nil
 }
 
-// ErrGone is of a command that no process runs any more.
+// ErrGone is the error for a command that no process runs any more.
 var ErrGone = errors.New("no process answers")
 
-// Send asks the process that runs the command of that directory.
+// Send sends a request to the process that runs the command of that directory.
 func Send(ctx context.Context, dir string, r Request) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -182,8 +182,8 @@ func Send(ctx context.Context, dir string, r Request) error {
 	return nil
 }
 
-// inDir calls do with an address of the socket that is short, however long dir's name
-// is: an address has room for 108 bytes (unix(7)).
+// inDir calls do with a short address of the socket, for any length of dir's
+// name: an address has room for 108 bytes (unix(7)).
 func inDir(dir string, do func(*net.UnixAddr) error) error {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

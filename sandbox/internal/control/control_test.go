@@ -79,7 +79,7 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// What is no request is answered, and asks for nothing.
+// Invalid requests are answered, and have no effect.
 func TestBadRequests(t *testing.T) {
 	dir := longDir(t)
 	l := listen(t, dir, func(_ context.Context, r Request) error {
@@ -94,7 +94,7 @@ func TestBadRequests(t *testing.T) {
 				return err
 			}
 			defer conn.Close()
-			conn.Write([]byte(text)) // it may be cut off
+			conn.Write([]byte(text)) // the connection may be closed
 			conn.CloseWrite()
 			var a answer
 			if err := read(conn, &a); err == nil && a.Error == nil {
@@ -108,7 +108,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// One who asks nothing is not waited for.
+// A client that sends nothing does not block the others.
 func TestCloseWaitsForNobody(t *testing.T) {
 	dir := longDir(t)
 	begun := make(chan struct{})
@@ -131,11 +131,11 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	<-begun
 	l.Close()
 	if err := <-answered; err == nil {
-		t.Error("a request that was given up was answered with a yes")
+		t.Error("an abandoned request was answered with success")
 	}
 }
 
-// A socket that a killed process left is in nobody's way.
+// The socket of a killed process is replaced.
 func TestStaleSocket(t *testing.T) {
 	dir := longDir(t)
 	l := listen(t, dir, nil)

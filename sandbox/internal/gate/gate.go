@@ -1,5 +1,5 @@
-// Package gate is a shell that waits in a container for the command that it is to
-// become.
+// Package gate is a shell that waits in a container, to become the next
+// command.
 package gate
 
 import (
@@ -16,14 +16,14 @@ import (
 )
 
 // script is a gate: a shell that waits in a container, attached, so that a
-// command need not be started there but only be read. It says its PID, answers
-// empty lines, and evals the first other line. Its newline is $1, since all it
-// reads is one line; a line without an end is not obeyed. Its third file is
-// /dev/null, which it need not look for then.
+// command is not started there but only read. It prints its PID, answers
+// empty lines, and evals the first other line. Its newline is $1, since it
+// reads only single lines; a line without a newline is ignored. Its third file is
+// /dev/null, already open.
 //
-// A line is read byte by byte, so what is the same in all has a short name: c
-// enters the directory and takes back what that and the shell itself would leave
-// in the environment; x and i say that the command begins, and become it, with
+// A line is read byte by byte, so what all lines share has a short name: c
+// enters the directory and removes what that and the shell itself would leave
+// in the environment; x and i print that the command begins, and become it, with
 // no stdin and with the gate's; y and j do so with bash.
 const script = `set -- '
 '
@@ -43,18 +43,18 @@ func IsWaiting(p sandbox.Process) bool { return p.Command == "sh -c "+script }
 
 const (
 	// gateTimeout is how long a gate may take to answer, and gateStart how long to
-	// begin.
+	// start.
 	answerTimeout = 2 * time.Second
 	startTimeout  = 10 * time.Second
 
-	// MaxTries is how many gates a command asks before it goes cold: a pool
-	// may make them faster than they prove mute.
+	// MaxTries is how many gates a command tries before it starts cold: a pool
+	// may create gates faster than they prove unresponsive.
 	MaxTries = 3
 
-	// maxWord is more than a gate has to say.
+	// maxWord is more than a gate ever prints.
 	maxWord = 32
 
-	// gateNoDir is what a gate says that cannot enter the directory.
+	// gateNoDir is the answer of a gate that cannot enter the directory.
 	noDirWord = "n"
 )
 
@@ -65,27 +65,27 @@ const DrainTimeout = 5 * time.Second
 type Gate struct {
 	box     sandbox.Container
 	Running sandbox.Running
-	User    sandbox.User // whose processes could have changed it: it is no other's
+	User    sandbox.User // whose processes could have changed it: no other user gets it
 	PID     int          // in the container, which is also its session's ID
 	in      *stdinQueue
-	words   chan string   // what it says before it has a command
-	Exited  chan Exit     // ready when it ended and its streams did
+	words   chan string   // its output before it has a command
+	Exited  chan Exit     // ready when it and its streams have ended
 	Ended   chan struct{} // closed then
-	end     Exit          // as it is known then
+	end     Exit          // set when Ended is closed
 	GiveUp  context.CancelFunc
 
 	mu     sync.Mutex
-	broken bool      // said what no gate says
+	broken bool      // it printed something unexpected
 	stdout io.Writer // of its command; nil: it has none yet
 	stderr io.Writer
-	line   []byte // of what it says, without an end so far
-	began  bool   // it said that it obeys: what follows is the command's
-	noDir  bool   // it said that it cannot enter dir
+	line   []byte // of its own output, without a newline so far
+	began  bool   // it confirmed: what follows is the command's output
+	noDir  bool   // it answered that it cannot enter dir
 	dir    string
 }
 
-// Open starts a gate. Cancelling ctx gives up the start; the gate itself
-// ends with its container, or by close.
+// Open starts a gate. Canceling ctx stops the start; the gate itself
+// ends with its container, or by Close.
 func Open(ctx context.Context, box sandbox.Container, user sandbox.User) (*Gate, error) {
 	g := &Gate{
 		box: box, User: user.Unnamed(),
@@ -130,13 +130,13 @@ func (g *Gate) readPID(ctx context.Context) error {
 	return nil
 }
 
-// NoAnswerError is why a shell that was started does not work as a gate.
+// NoAnswerError is the reason why a started shell does not work as a gate.
 type NoAnswerError string
 
 // Error implements error.
 func (e NoAnswerError) Error() string { return string(e) }
 
-// NoAnswer is the error of a gate that does not answer, and why.
+// NoAnswer is the error of a gate that does not answer, with the reason.
 func NoAnswer(why string) error {
 	return &sandbox.Error{
 		Cause: sandbox.CauseEngine, Message: "the waiting shell does not answer", Err: NoAnswerError(why),
@@ -145,7 +145,7 @@ func NoAnswer(why string) error {
 }
 
 // failure is why the command did not run, nil if it did. A status is the
-// command's only if the gate said that it obeys.
+// command's only if the gate confirmed.
 func (g *Gate) failure(end Exit) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,7 +161,7 @@ func (g *Gate) failure(end Exit) error {
 }
 
 // NotStarted is the error of a command that the gate did not start. Its container may
-// have gone, and may be known to.
+// be gone, which may already be known.
 func (g *Gate) NotStarted(how string) error {
 	select {
 	case <-g.box.Lost():
@@ -171,7 +171,7 @@ func (g *Gate) NotStarted(how string) error {
 	return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: how, Hint: "run it again; in a session, a leftover process may have killed it: belljar session rm removes both"}
 }
 
-// endedWith says how a process did that is not the command's.
+// endedWith describes the end of a process that is not the command.
 func endedWith(status int) string {
 	if name := SignalName(status - 128); name != "" {
 		return "ended with " + name
@@ -179,12 +179,12 @@ func endedWith(status int) string {
 	return fmt.Sprintf("ended with exit status %d", status)
 }
 
-// errNotStarted is of a container that went before its command began.
+// errNotStarted is the error for a container that ended before its command began.
 func errNotStarted() error {
 	return &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "the container ended before its command started", Hint: "was it removed by something other than belljar?"}
 }
 
-// receive waits for what the gate says next.
+// receive waits for the gate's next word.
 func (g *Gate) receive(ctx context.Context) (string, error) {
 	select {
 	case word := <-g.words:
@@ -199,7 +199,7 @@ func (g *Gate) receive(ctx context.Context) (string, error) {
 	}
 }
 
-// Answers reports whether the gate is there: it answers now.
+// Answers reports whether the gate answers now.
 func (g *Gate) Answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -210,8 +210,8 @@ func (g *Gate) Answers(ctx context.Context) bool {
 	return err == nil && word == ""
 }
 
-// Deliver hands the command over. From then on it may run, and no other gate
-// gets it. False means that this one did not either.
+// Deliver sends the command. From then on it may run, and no other gate
+// gets it. False means that this gate did not get it either.
 func (g *Gate) Deliver(text string, c sandbox.Command, stdout, stderr io.Writer) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -226,13 +226,13 @@ func (g *Gate) Deliver(text string, c sandbox.Command, stdout, stderr io.Writer)
 	return false
 }
 
-// Close ends a gate that has no command, and joins what waits for it.
+// Close ends a gate that has no command, and joins its goroutines.
 func (g *Gate) Close() {
 	g.in.finish(nil, nil)
 	g.Join()
 }
 
-// Join waits until the gate's end is known, which is near.
+// Join waits until the gate's end is known, which is soon.
 func (g *Gate) Join() {
 	select {
 	case <-g.Ended:
@@ -242,7 +242,7 @@ func (g *Gate) Join() {
 	}
 }
 
-// gateStdout takes a gate's words, and then its command's output.
+// gateStdout receives a gate's words, and then its command's output.
 type gateStdout struct{ *Gate }
 
 func (w gateStdout) Write(p []byte) (int, error) {
@@ -253,7 +253,7 @@ func (w gateStdout) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// takeWords takes the gate's own words from what it writes, and returns the rest.
+// takeWords removes the gate's own words from its output, and returns the rest.
 func (g *Gate) takeWords(p []byte) []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -283,7 +283,7 @@ func (g *Gate) takeWords(p []byte) []byte {
 	return p
 }
 
-// gateStderr drops what a shell says that has no command: that is no command's.
+// gateStderr drops the output of a shell without a command: it is no command's.
 type gateStderr struct{ *Gate }
 
 func (w gateStderr) Write(p []byte) (int, error) {

@@ -21,10 +21,10 @@ import (
 	"belljar/sandbox"
 )
 
-// shell is one that gates are tried with.
+// shell is a shell to test gates with.
 type shell struct {
 	shelltest.Shell
-	bash string // what the command is run by instead, or ""
+	bash string // the shell that runs the command instead, or ""
 }
 
 func shells(t testing.TB) (list []shell) {
@@ -54,9 +54,9 @@ func (s shell) runs() string {
 	return sandbox.ShellSh
 }
 
-// tells is the beginning of a script that says what it has become, and never
-// looks at its other lines. The kernel's "Linux" stands between what it was
-// started with and what it reads.
+// tells is the beginning of a script that prints its state, and never
+// reads its other lines. The kernel's "Linux" separates its
+// arguments from what it reads.
 func (s shell) tells() string {
 	return s.Cat + ` /proc/$$/cmdline /proc/$$/environ /proc/sys/kernel/ostype -
 pwd -P; umask
@@ -66,11 +66,11 @@ exit 3
 `
 }
 
-// ran is all that tells one run from another.
+// ran is everything that can differ between two runs.
 type ran struct {
 	Args, Env      []string
-	Rest           string // what it read and inherited otherwise
-	Stdout, Stderr string // where it said nothing of that
+	Rest           string // what else it read and inherited
+	Stdout, Stderr string // without the lines about that
 	Status         int
 }
 
@@ -108,14 +108,14 @@ func (s shell) cold(t *testing.T, c sandbox.Command, base []string, stdin string
 
 var gateWords = regexp.MustCompile(`\A[0-9]+\n\n\n`)
 
-// warm is the command as a gate becomes it. All is written at once: nothing but
-// its lines is the gate's.
+// warm is the command as a gate becomes it. All is written at once: only
+// its lines are the gate's.
 func (s shell) warm(t *testing.T, text string, base []string, stdin string) ran {
 	t.Helper()
 	r := s.start(t, script, "/", base, "\n"+text+stdin)
 	words := gateWords.FindString(r.Stdout)
 	if words == "" {
-		t.Fatalf("%s: the gate said %q (stderr %q)\ntold %q", s.Name, r.Stdout, r.Stderr, text)
+		t.Fatalf("%s: the gate said %q (stderr %q)\nsent %q", s.Name, r.Stdout, r.Stderr, text)
 	}
 	r.Stdout = r.Stdout[len(words):]
 	return r.parsed(s)
@@ -142,8 +142,8 @@ func (r ran) parsed(s shell) ran {
 		if !ok {
 			break
 		}
-		// bash tells everything that it execs where that is, and how deep. The
-		// bash that the command is makes both anew: 0 is as good as unset.
+		// bash passes its path and depth to everything that it execs. The bash
+		// of the command sets both again: 0 is as good as unset.
 		if s.Name != "bash" || kv != "_="+s.Bin+"/"+s.runs() && kv != "SHLVL=0" {
 			r.Env = append(r.Env, kv)
 		}
@@ -153,7 +153,7 @@ func (r ran) parsed(s shell) ran {
 	return r
 }
 
-// What a gate is told before its command is all that it obeys, and only whole.
+// Before its command a gate only obeys complete lines.
 func TestGateScript(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -165,7 +165,7 @@ func TestGateScript(t *testing.T) {
 		change(&c)
 		text, ok := Line(c, MaxShort)
 		if !ok {
-			t.Fatalf("%+v goes cold", c)
+			t.Fatalf("%+v cannot be delivered", c)
 		}
 		return text
 	}
@@ -190,7 +190,7 @@ func TestGateScript(t *testing.T) {
 			env := []string{"PATH=" + s.Bin + ":" + filepath.Dir(s.Cat)}
 			r := s.start(t, script, "/", env, test.in)
 			pid, rest, _ := strings.Cut(r.Stdout, "\n")
-			if name == "syntax error" { // what a shell makes of it is its own
+			if name == "syntax error" { // shells differ in the message
 				cold := s.start(t, "echo ran; (", "/", env, "")
 				r.Stderr, test.want, test.status = "", "\n"+cold.Stdout, cold.Status
 			}
@@ -201,7 +201,7 @@ func TestGateScript(t *testing.T) {
 	}
 }
 
-// lasting is a container that is there.
+// lasting is a container that is not lost.
 type lasting struct{ sandbox.Container }
 
 func (lasting) Lost() <-chan struct{} { return nil }
@@ -261,7 +261,7 @@ func TestGateListens(t *testing.T) {
 		default:
 		}
 		if pid != test.pid {
-			t.Errorf("%s: heard %q, want %q", name, pid, test.pid)
+			t.Errorf("%s: received %q, want %q", name, pid, test.pid)
 		}
 		(gateStderr{g}).Write([]byte("hostile"))
 		write(test.between)
@@ -295,7 +295,7 @@ func TestGateIsToldOnce(t *testing.T) {
 	}
 	got, err := io.ReadAll(g.in)
 	if string(got) != text+"in" || err != nil {
-		t.Errorf("told %q, %v", got, err)
+		t.Errorf("sent %q, %v", got, err)
 	}
 }
 

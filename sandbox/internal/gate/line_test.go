@@ -168,10 +168,10 @@ func TestMaxDelivery(t *testing.T) {
 		t.Errorf("%d bytes: %v", len(text), ok)
 	}
 	if _, ok := Line(long(room+1), MaxShort); ok {
-		t.Error("more than the most is delivered")
+		t.Error("a line over the limit is delivered")
 	}
 	quotes := sandbox.Command{Dir: "/", Script: strings.Repeat("'", MaxShort/4)}
 	if _, ok := Line(quotes, MaxShort); ok {
-		t.Error("what is too long when quoted is delivered")
+		t.Error("a script that is too long when quoted is delivered")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"belljar/sandbox"
 )
 
-// Once the engine wants no more, nothing is told, and a Read ends.
+// After the engine stops reading, nothing is delivered, and a Read ends.
 func TestGateStdinEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, o := quietGate()
@@ -29,10 +29,10 @@ func TestGateStdinEnds(t *testing.T) {
 			t.Error(err)
 		}
 		if tell(g, sandbox.Command{Dir: "/", Script: "x"}, o) || g.in.send(nil) || g.in.finish(nil, nil) {
-			t.Error("told a gate that is gone")
+			t.Error("delivered to a gate that has ended")
 		}
 		if g.stdout != nil {
-			t.Error("what it says is taken for the command's")
+			t.Error("its words are passed on as command output")
 		}
 	})
 }

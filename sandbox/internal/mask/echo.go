@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// spokenForms are a value and what it becomes where a program takes its
-// backslashes for escapes: echo, printf and read, as dash, busybox and bash have
-// them. They differ in what they know.
+// spokenForms are a value and its forms after a program interprets its
+// backslashes as escapes: echo, printf and read, in dash, busybox and bash.
+// They support different escapes.
 func spokenForms(value string) []string {
 	forms := []string{value}
 	if !strings.Contains(value, `\`) || len(value) > maxNested {
@@ -34,7 +34,7 @@ func spokenForms(value string) []string {
 	return longForms(forms)
 }
 
-// unread is what read without -r leaves.
+// unread is the output of read without -r.
 var unread = strings.NewReplacer(`\\`, `\`, "\\\n", "", `\`, "")
 
 var spoken = []*regexp.Regexp{
@@ -45,8 +45,8 @@ var spoken = []*regexp.Regexp{
 	regexp.MustCompile(`(?s)\\(?:c.*|0[0-7]{0,3}|[1-7][0-7]{0,2}|x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[abeEfnrtv\\"'?])`), // printf %b
 }
 
-// arithmeticForms are what bash says of a value that is no number: its beginning,
-// up to what it took for one.
+// arithmeticForms are bash's messages about a value that is no number: its beginning,
+// up to the part that bash reads as one.
 func arithmeticForms(value string) (forms []string) {
 	for _, at := range numbers.FindAllStringIndex(value, 32) {
 		for _, why := range []string{"value too great for base", "invalid number", "invalid integer constant", "invalid arithmetic base"} {
@@ -58,21 +58,21 @@ func arithmeticForms(value string) (forms []string) {
 	return forms
 }
 
-// numbers are what bash takes for some.
+// numbers are what bash reads as numbers.
 var numbers = regexp.MustCompile(`[0-9][0-9A-Za-z@_#]*`)
 
-// tokenMark is what stands before a part of a value in bash's messages.
+// tokenMark precedes a part of a value in bash's messages.
 const tokenMark = `(error token is "`
 
-// tokens looks for parts of values after that mark, wherever they begin.
+// tokens looks for parts of values after that mark, at any position.
 type tokens struct {
 	values []string
 	marked int   // bytes of the mark so far
-	begins []at  // where in the values there is all that came after the mark
-	length int64 // of that
+	begins []at  // positions in the values that match all text since the mark
+	length int64 // of that text
 }
 
-// at is a place in one of the values.
+// at is a position in one of the values.
 type at struct{ value, offset int }
 
 // quiet reports that there is no mark.
@@ -83,7 +83,7 @@ func (t *tokens) scan(b byte, offset int64, m *Stream) {
 		switch b {
 		case tokenMark[t.marked]:
 			t.marked++
-		case tokenMark[0]: // which is nowhere else in it
+		case tokenMark[0]: // which occurs only once in it
 			t.marked = 1
 		default:
 			t.marked = 0
@@ -123,5 +123,5 @@ func (t *tokens) all() {
 	}
 }
 
-// open is where what may become a part of a value began.
+// open is where a possible part of a value began.
 func (t *tokens) open(end int64) int64 { return end - t.length }

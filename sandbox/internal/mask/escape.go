@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// escape is a way to write a character otherwise, which begins with that byte.
+// escape is an encoding of characters that begins with that byte.
 type escape struct {
 	first byte
-	// decode appends what p, which begins so, begins with: n bytes of it. n is 0
-	// if that depends on what comes next, which it does not if this is the last.
-	// What is no escape is one byte.
+	// decode appends the decoded beginning of p: n bytes of it. n is 0
+	// if that depends on the next bytes, unless this is the last.
+	// A byte that is no escape is copied.
 	decode func(to, p []byte, last bool) (n int, value []byte)
 }
 
@@ -23,8 +23,8 @@ var (
 	markEscape  = escape{'&', decodeMarkup}     // &#x2f; and &sol;
 )
 
-// maxTimes is how many times a character may be encoded, more or less: there must
-// be a bound to what is held back.
+// maxTimes is about how many times a character may be encoded: there must
+// be a bound on the held bytes.
 const maxTimes = 32
 
 // decodeURL reads %2f, and %252f as the same.
@@ -45,7 +45,7 @@ func decodeURL(to, p []byte, last bool) (int, []byte) {
 	return 1, append(to, p[0])
 }
 
-// hexDigits reads that many, or returns how many there are.
+// hexDigits reads that many digits, or returns how many there are.
 func hexDigits(p []byte, most int) (value rune, n int, whole bool) {
 	for n < min(most, len(p)) {
 		digit, ok := unhex(p[n])
@@ -68,7 +68,7 @@ func unhex(b byte) (value byte, ok bool) {
 	return 0, false
 }
 
-// decodeMarkup reads &amp; and &#xe4;, of which none is longer than maxEntity.
+// decodeMarkup reads &amp; and &#xe4;, none of which is longer than maxEntity.
 func decodeMarkup(to, p []byte, last bool) (int, []byte) {
 	for i, b := range p[1:min(len(p), maxEntity)] {
 		letter := 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9' || b == '#'
@@ -92,7 +92,7 @@ func decodeMarkup(to, p []byte, last bool) (int, []byte) {
 const maxEntity = 34 // &CounterClockwiseContourIntegral;
 
 // decodeBackslash reads \n, and \\n as the same: it may be JSON within JSON. So
-// there is no backslash in what it reads, nor in what it is compared with.
+// it never outputs a backslash, and the compared patterns contain none.
 func decodeBackslash(to, p []byte, last bool) (int, []byte) {
 	run := 1
 	for run < min(len(p), maxTimes) && p[run] == '\\' {
@@ -114,11 +114,11 @@ func decodeBackslash(to, p []byte, last bool) (int, []byte) {
 	return run - 1 + n, value
 }
 
-// decodeOne reads what begins with one backslash, which is there alone if n is 1.
+// decodeOne reads one escape with one backslash, or a backslash alone if n is 1.
 func decodeOne(to, p []byte, last bool) (n int, value []byte) {
 	switch b := p[1]; b {
 	case '\n':
-		return 2, to // the line continues: sed -n l
+		return 2, to // the line continues: from sed -n l
 	case 'u':
 		if len(p) > 2 && p[2] == '{' {
 			return decodeBraces(to, p, last)
@@ -137,7 +137,7 @@ func decodeOne(to, p []byte, last bool) (n int, value []byte) {
 	return 1, append(to, p[0])
 }
 
-// backslashed is what a backslash and that byte stand for.
+// backslashed is the character for a backslash and that byte.
 func backslashed(b byte) (value byte, ok bool) {
 	if i := strings.IndexByte("abfnrtveE", b); i >= 0 {
 		return "\a\b\f\n\r\t\v\x1b\x1b"[i], true

@@ -1,24 +1,24 @@
 package mask
 
-// finder finds many patterns at once in what comes byte by byte: the automaton
-// of Aho and Corasick. Its state is the longest beginning of a pattern that the
-// bytes so far end with, so what comes next never needs what came before.
+// finder finds many patterns at once in a stream of bytes: the automaton
+// of Aho and Corasick. Its state is the longest prefix of a pattern that is a suffix
+// of the bytes so far, so previous bytes need not be kept.
 //
-// There is a node for each byte of a pattern, but for beginnings that patterns
-// share. A table of 256 in each would be quicker, and for a secret of 64 KiB half
-// a gigabyte.
+// There is a node for each byte of a pattern; patterns with a common prefix share
+// nodes. A table of 256 in each would be faster, but half a gigabyte for a secret of
+// 64 KiB.
 type finder struct {
-	nodes []finderNode // the first is the state in which no pattern has begun
-	root  [256]int32   // the nodes below that, by their byte; 0 is none
+	nodes []finderNode // the first is the state without a match
+	root  [256]int32   // the nodes below the first, by their byte; 0 is none
 }
 
 type finderNode struct {
-	fail    int32 // the state of the longest end of this one that is another
-	child   int32 // the first of those below it; 0 is none
+	fail    int32 // the state of the longest proper suffix that is a prefix
+	child   int32 // the first of its children; 0 is none
 	sibling int32
 	depth   int32 // bytes until here
 	found   int32 // the longest pattern that ends here, in bytes; 0 is none
-	open    int32 // the longest end that may become a pattern, or a longer one
+	open    int32 // the longest suffix that may become a pattern, or a longer one
 	byte    byte
 }
 
@@ -60,7 +60,7 @@ func (f *finder) grow(at int32, b byte) int32 {
 	return next
 }
 
-// below is the node for that byte below another, 0 where there is none.
+// below is a node's child for that byte, 0 if there is none.
 func (f *finder) below(at int32, b byte) int32 {
 	if at == 0 {
 		return f.root[b]
@@ -72,7 +72,7 @@ func (f *finder) below(at int32, b byte) int32 {
 	return next
 }
 
-// link fills in what is known only of the whole: the shallow nodes first, since
+// link sets fields that need the whole tree: shallow nodes first, since
 // deeper ones fail to them.
 func (f *finder) link() {
 	queue := make([]int32, 0, len(f.nodes))

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// core is what there is of a value where the blanks around it are cut off: where
-// that is masked, so is the whole.
+// core is a value without the blanks around it: if it
+// is masked, so is the value.
 func core(value string) string {
 	if trimmed := strings.TrimSpace(value); len(trimmed) >= MinSecret {
 		return trimmed
@@ -36,14 +36,14 @@ func lines(value string) (list []string) {
 	return list
 }
 
-// longForms are those that are long enough to be masked, each once.
+// longForms are those that are long enough to be masked, without duplicates.
 func longForms(forms []string) []string {
 	slices.Sort(forms)
 	return slices.DeleteFunc(slices.Compact(forms), func(form string) bool { return len(form) < MinSecret })
 }
 
-// plainForms are what a value looks like in output, byte for byte: itself, its
-// longer lines, its words one blank apart as the shell leaves them, and as
+// plainForms are how a value appears in output, byte for byte: itself, its
+// longer lines, its words joined by single blanks as in the shell, and as
 // programs quote it.
 func plainForms(value string) []string {
 	forms := append(lineForms(value), lines(value)...)
@@ -54,8 +54,8 @@ func plainForms(value string) []string {
 	return longForms(append(forms, arithmeticForms(words)...))
 }
 
-// base64Forms are what the value alone decides of its base64, for each place
-// that it can have among three bytes: whatever is before and after it.
+// base64Forms are the part of a value's base64 that depends only on the value, for each
+// offset modulo three bytes, independent of the text around it.
 func base64Forms(value string) (forms []string) {
 	value = core(value)
 	for before := range 3 {
@@ -66,7 +66,7 @@ func base64Forms(value string) (forms []string) {
 	return forms
 }
 
-// base64Byte makes one of the two alphabets.
+// base64Byte maps both alphabets to one.
 func base64Byte(b byte) byte {
 	switch b {
 	case '-':
@@ -77,11 +77,11 @@ func base64Byte(b byte) byte {
 	return b
 }
 
-// maxNested is the longest value that is looked for also where it is encoded
-// twice, or where its own escapes are undone, in bytes.
+// maxNested is the longest value, in bytes, that is also searched for encoded
+// twice, or with its own escapes decoded.
 const maxNested = 4 << 10
 
-// codedForms are what a value may be where one encoding is undone: itself, or
+// codedForms are the possible forms of a value after one decoding: itself, or
 // encoded another way.
 func codedForms(value string) []string {
 	forms := lineForms(value)
@@ -91,8 +91,8 @@ func codedForms(value string) []string {
 	return longForms(forms)
 }
 
-// urlForms are a value with all escapes undone, also those that are its own. Some
-// programs write characters up to U+00FF as if they were bytes.
+// urlForms are a value with all escapes decoded, including its own. Some
+// programs write characters up to U+00FF as single bytes.
 func urlForms(value string) []string {
 	forms := codedForms(value)
 	for i, form := range forms {
@@ -102,7 +102,7 @@ func urlForms(value string) []string {
 	return longForms(forms)
 }
 
-// urlByte makes one of the two blanks: + is one in a query, and a plus in a path.
+// urlByte maps both blanks to one: + is a blank in a query, and a plus in a path.
 func urlByte(b byte) byte {
 	if b == ' ' {
 		return '+'
@@ -110,21 +110,21 @@ func urlByte(b byte) byte {
 	return b
 }
 
-// slashForms are so, too. sed -n l writes each line for itself.
+// slashForms do the same for backslashes. sed -n l writes each line separately.
 func slashForms(value string) []string {
 	forms := append(codedForms(value), lines(value)...)
 	if len(value) <= maxNested {
 		forms = append(forms, quoteForms(core(value))...)
 	}
 	for i, form := range forms {
-		form = strings.ReplaceAll(strings.TrimRight(form, `\`), "\\\n", "\n") // that do not go on with what comes next
+		form = strings.ReplaceAll(strings.TrimRight(form, `\`), "\\\n", "\n") // lines that do not continue
 		forms[i] = undone(form, slashEscape)
 		forms = append(forms, latin1(forms[i]), undone(latin1(form), slashEscape))
 	}
 	return longForms(forms)
 }
 
-// markForms are so, too. What XML cannot have, Go's encoder replaces.
+// markForms do the same for HTML. Go's encoder replaces characters that XML cannot have.
 func markForms(value string) []string {
 	cleaned := strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\r' && r != '\t' {
@@ -135,7 +135,7 @@ func markForms(value string) []string {
 	return longForms(append(codedForms(value), cleaned))
 }
 
-// undone is a value as if it was encoded.
+// undone is a value with its own escapes decoded.
 func undone(value string, e escape) string {
 	var out []byte
 	for p := []byte(value); len(p) > 0; {

@@ -1,5 +1,5 @@
-// Package mask takes secrets out of texts and streams, also where they are
-// encoded, quoted or torn apart.
+// Package mask removes secrets from texts and streams, even if they are
+// encoded, quoted or split.
 package mask
 
 import (
@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// masked stands in a text for each secret that was in it.
+	// masked replaces each secret in a text.
 	masked = "***"
 
-	// MinSecret is the least that is masked, in bytes: of less, ordinary output is
-	// full.
+	// MinSecret is the shortest secret that is masked, in bytes: ordinary output often
+	// contains shorter ones.
 	MinSecret = 8
 )
 
-// Masks take secrets out of texts and streams. They are not changed by that.
+// Masks remove secrets from texts and streams. They are immutable.
 type Masks struct {
 	plain   *finder // of bytes as they are
-	wrapped *finder // of base64, in which line ends may stand
-	escaped *finder // of what a URL may hold as %41
-	slashed *finder // of what JSON may hold as \u0041
-	marked  *finder // of what HTML may hold as &#x41;
+	wrapped *finder // of base64, which may contain line ends
+	escaped *finder // of decoded %41 in URLs
+	slashed *finder // of decoded \u0041 in JSON
+	marked  *finder // of decoded &#x41; in HTML
 	values  []string
 
-	begins [256]*[256]bool // with which two bytes a secret may begin, in any form
+	begins [256]*[256]bool // the two bytes with which a secret may begin, in any form
 }
 
-// New are for these values.
+// New returns the Masks for these values.
 func New(values []string) *Masks {
 	var plain, wrapped, escaped, slashed, marked, all []string
 	for _, value := range values {
@@ -48,8 +48,8 @@ func New(values []string) *Masks {
 	return m
 }
 
-// second is what may come second where that byte begins a secret, nil where it
-// begins none.
+// second are the bytes that may follow that byte at the beginning of a secret, nil if
+// no secret begins with it.
 func (m *Masks) second(first byte) *[256]bool {
 	plain, wrapped, escaped, slashed, marked := m.plain.root[first], m.wrapped.root[base64Byte(first)], m.escaped.root[urlByte(first)], m.slashed.root[first], m.marked.root[first]
 	if plain|wrapped|escaped|slashed|marked == 0 && !isEscape(first) && first != tokenMark[0] {
@@ -73,7 +73,7 @@ func isEscape(b byte) bool {
 	return b == urlEscape.first || b == slashEscape.first || b == markEscape.first
 }
 
-// escapes reports whether these two begin an escape that must not be passed over:
+// escapes reports whether these two begin an escape that must not be skipped:
 // a secret may begin with it, or would seem to begin within it.
 func (m *Masks) escapes(first, second byte) bool {
 	switch first {
@@ -89,12 +89,12 @@ func (m *Masks) escapes(first, second byte) bool {
 	return false
 }
 
-// slashes reports whether a secret that is escaped so may begin with that byte.
+// slashes reports whether an escaped secret may begin with that byte.
 func (m *Masks) slashes(b byte) bool {
 	return m.slashed.root[b]|m.wrapped.root[base64Byte(b)] != 0
 }
 
-// skip passes over bytes with which nothing begins, which most are.
+// skip skips bytes with which no secret begins, which are most.
 func (m *Masks) skip(data []byte, i int) int {
 	for ; i < len(data); i++ {
 		if next := m.begins[data[i]]; next != nil && (i+1 == len(data) || next[data[i+1]]) {
@@ -104,7 +104,7 @@ func (m *Masks) skip(data []byte, i int) int {
 	return i
 }
 
-// Text is s without secrets, and how many there were.
+// Text returns s without secrets, and how many there were.
 func (m *Masks) Text(s string) (string, int) {
 	stream := NewStream(m)
 	out := string(stream.Feed([]byte(s)))
@@ -112,11 +112,11 @@ func (m *Masks) Text(s string) (string, int) {
 	return out, stream.Count
 }
 
-// Stream takes secrets out of one stream that comes in chunks: the result is the
-// same however it is cut. What overlaps is masked as one. It holds back only what
-// may become a secret, which is bounded by the longest of their forms, each byte
-// escaped, or followed by a line end and some blanks. What is masked already it need not hold: a
-// stream of nothing but secrets that overlap takes no memory either.
+// Stream removes secrets from one stream that comes in chunks: the result does not
+// depend on the chunks. Overlapping secrets are masked as one. It holds back only what
+// may become a secret, which is bounded by the longest of their forms, with each byte
+// escaped, or followed by a line end and some blanks. Masked bytes are not held: a
+// stream of nothing but overlapping secrets takes no memory either.
 type Stream struct {
 	*Masks
 	state   int32 // of plain
@@ -127,9 +127,9 @@ type Stream struct {
 	tokens  tokens
 
 	held  []byte
-	base  int64  // the offset of what is held
-	done  int64  // what is before that is written, or masked
-	found []span // what is to be masked, in order; none overlap
+	base  int64  // the offset of the held bytes
+	done  int64  // the bytes before it are written, or masked
+	found []span // the parts to mask, in order; none overlap
 	out   []byte
 	Count int
 }
@@ -149,7 +149,7 @@ func NewStream(m *Masks) *Stream {
 	}
 }
 
-// Feed takes a chunk, and returns what is certain by now: valid until the next
+// Feed takes a chunk, and returns the final output so far: valid until the next
 // call, or until the chunk changes.
 func (m *Stream) Feed(p []byte) []byte {
 	data := p
@@ -163,10 +163,10 @@ func (m *Stream) Feed(p []byte) []byte {
 	return m.release(data, min(certain, m.wrapped.open(end), m.escaped.open(end), m.slashed.open(end), m.marked.open(end), m.tokens.open(end)))
 }
 
-// Flush returns what was held back, at the stream's end.
+// Flush returns the held bytes, at the stream's end.
 func (m *Stream) Flush() []byte { return m.release(m.held, m.finish()) }
 
-// finish is the stream's end, after which nothing waits for more.
+// finish is the stream's end, after which no byte is held.
 func (m *Stream) finish() int64 {
 	end := m.base + int64(len(m.held))
 	m.escaped.decodePending(end, true, m)
@@ -196,7 +196,7 @@ func (m *Stream) scan(data []byte, i int) {
 	}
 }
 
-// match notes a secret. The next may end before it, where that is in escapes.
+// match records a secret. The next may end before it, if it is in escapes.
 func (m *Stream) match(start, end int64) {
 	after := len(m.found)
 	for after > 0 && m.found[after-1].start >= end {
@@ -207,14 +207,14 @@ func (m *Stream) match(start, end int64) {
 		start, end = min(start, m.found[from-1].start), max(end, m.found[from-1].end)
 	}
 	m.found = slices.Delete(m.found, from, after)
-	if start < m.done { // it overlaps with one that was written as masked
+	if start < m.done { // it overlaps with one that is already written as masked
 		m.done = max(m.done, end)
 		return
 	}
 	m.found = slices.Insert(m.found, from, span{start, end})
 }
 
-// release returns data up to that offset, masked, and holds the rest.
+// release returns the data up to that offset, masked, and holds the rest.
 func (m *Stream) release(data []byte, to int64) []byte {
 	part := func(from, to int64) []byte { return data[from-m.base : max(from, to)-m.base] }
 	out, n := m.out[:0], 0
@@ -225,7 +225,7 @@ func (m *Stream) release(data []byte, to int64) []byte {
 		m.done = m.found[n].end
 	}
 	rest := part(m.done, to)
-	if n > 0 || len(m.held) > 0 { // else the chunk itself will do
+	if n > 0 || len(m.held) > 0 { // else the chunk itself can be returned
 		out = append(out, rest...)
 		m.out, rest = out, out
 	}

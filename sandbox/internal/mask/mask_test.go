@@ -19,8 +19,8 @@ import (
 	"unicode/utf8"
 )
 
-// wholeBuffer is what a masker comes to, looked for in the plainest way: every
-// form at every place, and what overlaps made one.
+// wholeBuffer is the expected result, computed in the simplest way: every
+// form at every position, with overlaps merged.
 func wholeBuffer(values []string, text string) (out string, count int) {
 	var found []span
 	for _, value := range values {
@@ -58,11 +58,11 @@ func wholeBuffer(values []string, text string) (out string, count int) {
 	return out + text[done:], count
 }
 
-// token is a part of a text that stands for one byte.
+// token is a part of a text that decodes to one byte.
 type token struct {
 	span
 	byte  byte
-	joins bool // nothing stands before it that may not stand within a form
+	joins bool // any byte of a form may precede it
 }
 
 func bytewise(text string) (list []token) {
@@ -117,7 +117,7 @@ var slashes = regexp.MustCompile(`^(\\{0,31})(\\u[dD][89abAB][0-9a-fA-F]{2}\\{1,
 
 var backslashes = regexp.MustCompile(`\\+`)
 
-// unslash is what an escape stands for.
+// unslash decodes an escape.
 func unslash(escape string) string {
 	number := func(digits string, base int) int64 { n, _ := strconv.ParseInt(digits, base, 64); return n }
 	switch c := escape[1]; {
@@ -133,7 +133,7 @@ func unslash(escape string) string {
 		return string(rune(number(strings.Trim(escape[2:], "{}"), 16)))
 	case strings.IndexByte("aveE", c) >= 0:
 		return map[byte]string{'a': "\a", 'v': "\v", 'e': "\x1b", 'E': "\x1b"}[c]
-	case len(escape) > 2 || strings.IndexByte("bfnrt", c) >= 0: // Go's is right, too
+	case len(escape) > 2 || strings.IndexByte("bfnrt", c) >= 0: // Go's decoding is right, too
 		value := ""
 		if err := json.Unmarshal([]byte(`"`+backslashes.ReplaceAllString(escape, `\`)+`"`), &value); err != nil {
 			panic(err)
@@ -161,7 +161,7 @@ func unmarked(text string) (list []token) {
 	return list
 }
 
-// afterMarks are parts of a value after what bash says of one.
+// afterMarks are parts of a value after the mark in bash's messages.
 func afterMarks(text, value string) (found []span) {
 	for i := 0; ; {
 		next := strings.Index(text[i:], tokenMark)
@@ -200,7 +200,7 @@ func unslashed(text string) (list []token) {
 	return list
 }
 
-// everywhere are the places of a form.
+// everywhere are all positions of a form.
 func everywhere(text []token, form string) (found []span) {
 	for i := range text {
 		n := 0
@@ -214,7 +214,7 @@ func everywhere(text []token, form string) (found []span) {
 	return found
 }
 
-// inChunks masks text that comes in chunks of these sizes, again and again.
+// inChunks masks text in chunks of these sizes, repeated.
 func inChunks(t *testing.T, m *Masks, text string, sizes ...int) (string, int) {
 	t.Helper()
 	most := 0
@@ -229,7 +229,7 @@ func inChunks(t *testing.T, m *Masks, text string, sizes ...int) (string, int) {
 		chunk := []byte(text[:n])
 		got := stream.Feed(chunk)
 		out += string(got)
-		for i := range chunk { // what was held must not be the caller's
+		for i := range chunk { // held bytes must not alias the caller's
 			chunk[i] = '#'
 		}
 		text = text[n:]
@@ -267,7 +267,7 @@ func TestMasks(t *testing.T) {
 	} {
 		m := New([]string{value})
 		got, count := inChunks(t, m, test.text, len(test.text))
-		// How many bits of the neighbours a character has is not the point.
+		// The bits of neighboring bytes in a character do not matter here.
 		if strings.HasPrefix(name, "base64") {
 			if !regexp.MustCompile(`^[A-Za-z0-9]{0,4}\*\*\*[A-Za-z0-9]{4,9}=*$`).MatchString(got) || count != 1 {
 				t.Errorf("%s: %q, %d times", name, got, count)
@@ -278,7 +278,7 @@ func TestMasks(t *testing.T) {
 	}
 }
 
-// Forms as other programs wrote them.
+// Forms written by real programs.
 func TestOtherProgramsForms(t *testing.T) {
 	for name, test := range map[string]struct{ value, text, want string }{
 		"trimmed":              {" stray-blanks\t", "[stray-blanks]", "[***]"},
@@ -308,7 +308,7 @@ func TestOtherProgramsForms(t *testing.T) {
 	}
 }
 
-// What encoders make of a value leaves nothing of it, whatever its neighbours.
+// Encoders leave nothing of a value, with any neighboring bytes.
 func TestEncodersAreMasked(t *testing.T) {
 	for _, value := range []string{
 		"12345678", "sk-proj-0123456789abcdefghijklmnop", "p@ss/w0rd+with=all&kinds?of#it!'()*",
@@ -339,7 +339,7 @@ func TestEncodersAreMasked(t *testing.T) {
 	}
 }
 
-// random makes texts that are full of secrets and of what looks like them.
+// random makes texts that are full of secrets and of similar text.
 func random(r *rand.Rand, values []string) string {
 	var b strings.Builder
 	for range r.IntN(12) {
@@ -414,8 +414,8 @@ func randomValues(r *rand.Rand) (values []string) {
 	return values
 }
 
-// However it is cut, a stream comes out as the whole does, with no form of a
-// secret in it.
+// With any chunks, the output of a stream is that of the whole text, without any form
+// of a secret.
 func TestMaskerIsAsTheWhole(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -440,7 +440,7 @@ func checkMasker(t *testing.T, values []string, text string, r *rand.Rand) {
 	}
 	for _, v := range values {
 		for _, form := range slices.Concat(plainForms(v), base64Forms(v), slashForms(v)) {
-			// Of one that has a star, what stands around the mask may make another.
+			// If it has a star, the text around the mask may form another.
 			if !strings.Contains(form, "*") && strings.Contains(want, form) {
 				t.Fatalf("values %q, text %q: %q is left in %q", values, text, form, want)
 			}
@@ -464,7 +464,7 @@ func FuzzMasker(f *testing.F) {
 	})
 }
 
-// A stream that never stops to look like a secret is not held for ever.
+// A stream that always looks like a secret is not held for ever.
 func TestMaskerHoldsLittle(t *testing.T) {
 	value := strings.Repeat("a", 100)
 	b64 := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("a", 30000)))
@@ -488,19 +488,19 @@ func TestMaskerHoldsLittle(t *testing.T) {
 			t.Errorf("%s: held %d bytes (room for %d, %d)", name, most, cap(stream.held), cap(stream.out))
 		}
 		if slices.Contains([]string{"all secret", "all of base64", "escapes"}, name) && (stream.Count != 1 || told > 10) {
-			t.Errorf("%s: masked %d times, %d bytes told", name, stream.Count, told)
+			t.Errorf("%s: masked %d times, %d bytes returned", name, stream.Count, told)
 		}
 	}
 }
 
-// What cannot become a secret is passed on at once.
+// Bytes that cannot become a secret are passed on at once.
 func TestMaskerHoldsNothingNeedlessly(t *testing.T) {
 	const value = "sesame-open"
 	for in, want := range map[string]string{
 		"hello\n": "hello\n", "hello s": "hello ", "hello sesam": "hello ", "hello sesamo": "hello sesamo", value: masked, "x" + value + "s": "x" + masked, "100%\n": "100%\n", "%0a%7": "%0a",
 	} {
 		if got := NewStream(New([]string{value})).Feed([]byte(in)); string(got) != want {
-			t.Errorf("%q: tells %q, want %q", in, got, want)
+			t.Errorf("%q: returned %q, want %q", in, got, want)
 		}
 	}
 }

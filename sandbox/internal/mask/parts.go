@@ -1,6 +1,6 @@
 package mask
 
-// Ending is how much of a text's end may become a secret when more comes.
+// Ending is how much of a text's end may become part of a secret.
 func (m *Masks) Ending(text string) int {
 	if m == nil {
 		return 0
@@ -10,7 +10,7 @@ func (m *Masks) Ending(text string) int {
 	return len(stream.held)
 }
 
-// find is where the secrets in s are, in order.
+// find returns the positions of the secrets in s, in order.
 func (m *Masks) find(s string) []span {
 	stream := NewStream(m)
 	stream.scan([]byte(s), 0)
@@ -19,8 +19,8 @@ func (m *Masks) find(s string) []span {
 	return stream.found
 }
 
-// TextOf masks what in a text may be a part of a secret in the whole that it was
-// cut from, and is how many times.
+// TextOf masks what may be a part of a secret in the text that s was
+// cut from, and returns how many times.
 func (m *Masks) TextOf(text, whole string) (string, int) {
 	parts := pieces{}
 	for _, s := range m.find(whole) {
@@ -38,7 +38,7 @@ func (p pieces) add(secret string) {
 	}
 }
 
-// hide masks what consists of them, and is how many times.
+// hide masks text that consists of them, and returns how many times.
 func (p pieces) hide(s string) (string, int) {
 	if len(p) == 0 {
 		return s, 0

@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// showing are ways in which programs show $V, by accident mostly.
+// showing are ways in which programs show $V, mostly by accident.
 var showing = map[string][]string{
 	"bash %q":        {"bash", "-c", `printf '%q\n' "$V"`},
 	"bash %q in C":   {"bash", "-c", `LC_ALL=C; printf '%q\n' "$V"`},
@@ -44,7 +44,7 @@ var showing = map[string][]string{
 	"xargs":          {"sh", "-c", `printf '%s\n' "$V" | xargs -0 -t true; printf '%s\n' "$V" | xargs -d '\n' -t true`},
 }
 
-// encoded are what libraries make of a value.
+// encoded are encodings by libraries.
 func encoded(t *testing.T, v string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -71,7 +71,7 @@ func encoded(t *testing.T, v string) string {
 	return b.String()
 }
 
-// awkward are what stands between the words of a value.
+// awkward are the characters between the words of a value.
 var awkward = []string{
 	`'`, `"`, `\`, `\n`, `\t`, `\\`, `\101`, `\0101`, `\x41`, `\c`, `\u00e4`, `\"`, `''`, `""`, `'"`, "``", "`", "\n", "\t", "  ", "\x1b[1m", "\x01", "\x7f",
 	"ä", "é", "\U0001f511", "日", "€", "$", "$(", "&", "&amp;", "<", ">", "%", "%41", "%%", ";", "(", ")", "*", "?", "[", "#", "~", "+", "=", "=41", "!", ":", "|", "^", "^A", "M-", ",", "{", "@",
@@ -79,8 +79,8 @@ var awkward = []string{
 
 const alphanumeric = "abcdefghijklmnopqrstuvwxyz0123456789"
 
-// awkwardValue has words that no other text has, which every encoding leaves as
-// they are: none may be left of it.
+// awkwardValue has words that occur in no other text, which every encoding leaves
+// unchanged: none may be left.
 func awkwardValue(r *rand.Rand) (value string, words []string) {
 	word := func() string {
 		w := make([]byte, 9)
@@ -105,8 +105,8 @@ func awkwardValue(r *rand.Rand) (value string, words []string) {
 	return value, words
 }
 
-// What real programs show of values that no encoding leaves as they are has nothing of
-// them, however it comes.
+// The output of real programs for values that every encoding changes contains none of
+// them, in any chunks.
 func TestProgramsAreMasked(t *testing.T) {
 	for seed := range uint64(10) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -132,7 +132,7 @@ func TestProgramsAreMasked(t *testing.T) {
 	}
 }
 
-// shown is what a program shows of a value.
+// shown is a program's output for a value.
 func shown(t *testing.T, value string, argv []string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -142,7 +142,7 @@ func shown(t *testing.T, value string, argv []string) string {
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "V="+value, "D="+dir, "LC_ALL=C.UTF-8", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_AUTHOR_NAME=x", "GIT_AUTHOR_EMAIL=x", "GIT_COMMITTER_NAME=x", "GIT_COMMITTER_EMAIL=x")
-	out, _ := cmd.CombinedOutput() // many fail, and say of what
+	out, _ := cmd.CombinedOutput() // many fail, with a message about it
 	return string(out)
 }
 

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// quoteForms are a value as programs quote it that have one way to: quotes
-// doubled, as in CSV and SQL, or in other quotes, as shells do, or as coreutils
-// and cat -v show it.
+// quoteForms are the forms of a value in programs that have one way to quote: quotes
+// doubled, as in CSV and SQL, or escaped by other quotes, as in shells, or as coreutils
+// and cat -v print it.
 func quoteForms(value string) (forms []string) {
 	for _, quote := range []string{`""`, `''`, "``"} {
 		forms = append(forms, strings.ReplaceAll(value, quote[:1], quote))
@@ -30,8 +30,8 @@ func quoteForms(value string) (forms []string) {
 	return append(forms, mojibake(value))
 }
 
-// questions is a value as git, whose messages have a question mark for each control
-// character, and ls show it, which also have one for all after some character.
+// questions is a value as git and ls show it: git's messages have a question mark for
+// each control character, and ls also one for all bytes after some character.
 func questions(value string, shown rune) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && (r != '\n' && r != '\t' || shown < utf8.MaxRune) || r > shown {
@@ -41,7 +41,7 @@ func questions(value string, shown rune) string {
 	}, value)
 }
 
-// mojibake is a value whose bytes were taken for characters.
+// mojibake is a value whose bytes were read as Latin-1 characters.
 func mojibake(value string) string {
 	var out []byte
 	for _, b := range []byte(value) {
@@ -52,9 +52,9 @@ func mojibake(value string) string {
 
 var quotes = regexp.MustCompile(`'+`)
 
-// coreutils is what stands between the quotes where ls 'x' cannot find it: what
-// cannot be shown is in quotes of its own, $'\001'. In the C locale that is all
-// that is not ASCII.
+// coreutils is the text between the quotes in "ls: cannot access 'x'": characters that
+// cannot be printed have their own quotes, $'\001'. In the C locale these are all
+// that are not ASCII.
 func coreutils(value string, inC bool) string {
 	var b strings.Builder
 	special := false
@@ -80,10 +80,10 @@ func coreutils(value string, inC bool) string {
 		}
 		value = value[n:]
 	}
-	return strings.TrimPrefix(b.String(), "'$'") // which it leaves out at the beginning
+	return strings.TrimPrefix(b.String(), "'$'") // which is left out at the beginning
 }
 
-// caret is what cat -v and, with tabs, cat -t make of it.
+// caret is the output of cat -v and, with tabs, cat -t.
 func caret(value string, tabs bool) string {
 	var b strings.Builder
 	for _, c := range []byte(value) {
@@ -103,8 +103,8 @@ func caret(value string, tabs bool) string {
 	return b.String()
 }
 
-// nestedForms are a value encoded once, to be looked for in what is encoded another
-// way again: as JSON, of those who escape little, much, and for HTML, and as HTML.
+// nestedForms are a value encoded once, to be found in text that is encoded
+// again: as JSON with few or many escapes or for HTML, and as HTML.
 func nestedForms(value string) []string {
 	html := markup.Replace(value)
 	return []string{
@@ -118,11 +118,11 @@ var (
 	short  = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`, "\b", `\b`, "\f", `\f`)
 )
 
-// ascii has inJSON escape all that is not.
+// ascii makes inJSON escape all characters that are not ASCII.
 const ascii = "\x7f"
 
-// inJSON is a value as an encoder of JSON writes it that escapes these characters,
-// too, or all that are not ASCII.
+// inJSON is a value in JSON by an encoder that also escapes these characters,
+// or all that are not ASCII.
 func inJSON(value, also string) string {
 	var b strings.Builder
 	for _, r := range value {

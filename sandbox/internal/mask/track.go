@@ -1,15 +1,15 @@
 package mask
 
-// tracker looks for patterns in what it sees of a stream, and knows where in the
-// stream that was.
+// tracker looks for patterns in the decoded bytes of a stream, and records their
+// offsets in the stream.
 type tracker struct {
 	*finder
 	state int32
-	ring  []int64 // where the last bytes began: a power of two, as to divide by another takes long
+	ring  []int64 // the offsets of the last bytes: a power of two, since dividing by others is slow
 	seen  int64   // how many there were
 }
 
-// see takes a byte that stands at [start, end).
+// see takes a decoded byte from [start, end).
 func (t *tracker) see(b byte, start, end int64, m *Stream) {
 	if t.state = t.step(t.state, b); t.state == 0 {
 		return
@@ -25,8 +25,8 @@ func (t *tracker) see(b byte, start, end int64, m *Stream) {
 	}
 }
 
-// grow makes room for twice as many: most streams never need what the longest
-// pattern would.
+// grow doubles the ring: most streams never need the size of the longest
+// pattern.
 func (t *tracker) grow() {
 	ring := make([]int64, max(64, 2*len(t.ring)))
 	for i := max(0, t.seen-int64(len(t.ring))); i < t.seen; i++ {
@@ -35,10 +35,10 @@ func (t *tracker) grow() {
 	t.ring = ring
 }
 
-// last is where the n-th last byte began.
+// last is the offset of the n-th last byte.
 func (t *tracker) last(n int32) int64 { return t.ring[(t.seen-int64(n))&int64(len(t.ring)-1)] }
 
-// open is where the first pattern could have begun that is not found yet.
+// open is the offset where the first unfinished pattern may begin.
 func (t *tracker) open(end int64) int64 {
 	if n := t.nodes[t.state].open; n > 0 {
 		return t.last(n)
@@ -46,19 +46,19 @@ func (t *tracker) open(end int64) int64 {
 	return end
 }
 
-// maxIndent is how many blanks may stand before a line of base64: there must be a
-// bound to what is held back.
+// maxIndent is how many blanks may precede a line of base64: there must be a
+// bound on the held bytes.
 const maxIndent = 32
 
-// unwrapper passes over line ends, \n or \r\n, of which one may stand between two
-// bytes, and over the blanks after them.
+// unwrapper skips line ends, \n or \r\n, of which one may stand between two
+// bytes, and the blanks after them.
 type unwrapper struct {
 	tracker
 	lineEnd lineEnd // since the last byte
 	indent  int     // blanks since that
 }
 
-// lineEnd is how much of one there was.
+// lineEnd is the part of a line end seen so far.
 type lineEnd uint8
 
 const (
@@ -86,15 +86,15 @@ func (u *unwrapper) scan(b byte, start, end int64, m *Stream) {
 	u.see(base64Byte(b), start, end, m)
 }
 
-// unescaper sees an escape as what it stands for, and looks for base64 in that, too.
+// unescaper decodes escapes, and also looks for base64 in the result.
 type unescaper struct {
 	tracker
 	wrapped unwrapper
 	escape
-	fold    func(byte) byte // makes one of bytes that stand for the same
-	pending []byte          // what may be an escape
+	fold    func(byte) byte // maps equivalent bytes to one
+	pending []byte          // a possible escape
 	value   []byte
-	nothing int // escapes of nothing, since the last byte
+	nothing int // escapes that decode to nothing, since the last byte
 }
 
 func (u *unescaper) scan(b byte, at int64, m *Stream) {
@@ -112,7 +112,7 @@ func (u *unescaper) one(b byte, start, end int64, m *Stream) {
 	u.wrapped.scan(b, start, end, m)
 }
 
-// decodePending sees what is certain of what is pending, which ends there.
+// decodePending decodes what is certain of pending.
 func (u *unescaper) decodePending(end int64, last bool, m *Stream) {
 	p := u.pending
 	for len(p) > 0 {
@@ -135,8 +135,8 @@ func (u *unescaper) decodePending(end int64, last bool, m *Stream) {
 	u.pending = append(u.pending[:0], p...)
 }
 
-// none passes over an escape of nothing, of which one may stand between two bytes:
-// there must be a bound to what is held back.
+// none skips an escape that decodes to nothing, of which one may stand between two
+// bytes: there must be a bound on the held bytes.
 func (u *unescaper) none() {
 	if u.nothing++; u.nothing > 1 {
 		u.state, u.wrapped.state = 0, 0
@@ -148,7 +148,7 @@ func (u *unescaper) open(end int64) int64 {
 	return min(u.tracker.open(end), u.wrapped.open(end))
 }
 
-// quiet reports that nothing has begun.
+// quiet reports that no pattern has begun.
 func (u *unescaper) quiet() bool {
 	return u.state|u.wrapped.state == 0 && len(u.pending) == 0
 }

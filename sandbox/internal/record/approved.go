@@ -1,8 +1,8 @@
 package record
 
-// Approved is what was answered with AnswerAlways: a program, by a rule of a
-// policy, in a place. Neither another program nor another rule is, nor the same
-// where a variable, a directory or a mount could make it another.
+// Approved is an approval with AnswerAlways: for a program, by a rule of a
+// policy, in a context. It covers neither another program nor another rule, nor the same
+// where a variable, a directory or a mount could change the program.
 type Approved struct {
 	Policy  string `json:"policy"` // its hash
 	Profile string `json:"profile"`

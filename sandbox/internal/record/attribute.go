@@ -8,27 +8,27 @@ import (
 	"belljar/sandbox/internal/gate"
 )
 
-// Attribution says which commands of a session started what runs in it.
+// Attribution records which commands of a session started its processes.
 type Attribution struct {
-	// Leaders are the commands by the session ID, as setsid(2) has it, of their
-	// first process: an exec begins one, and no process can join another's.
+	// Leaders are the commands by the session ID (setsid(2)) of their
+	// first process: an exec starts one, and no process can join another's.
 	Leaders map[int]string `json:"leaders,omitempty"`
-	// Cold are commands that run of which no first process is known.
+	// Cold are running commands whose first process is unknown.
 	Cold []string `json:"cold,omitempty"`
 	// Waiting are the session IDs of gates that have no command yet.
 	Waiting []int `json:"waiting,omitempty"`
-	// Known are processes that were attributed before, which may since have left
+	// Known are processes that were attributed before. They may since have left
 	// both their session and their parent.
 	Known []knownProcess `json:"known,omitempty"`
 }
 
 type knownProcess struct {
-	PID        int    `json:"pid"` // 0 where only the host's is known
+	PID        int    `json:"pid"` // 0 if only the host's is known
 	StartTicks int64  `json:"start"`
-	Command    string `json:"command"` // "" where that was not known
+	Command    string `json:"command"` // "" if unknown
 }
 
-// SetLeader says that the command's first process leads the session with that ID.
+// SetLeader records that the command's first process leads the session with that ID.
 func (s *Attribution) SetLeader(sid int, command string) {
 	if s.Leaders == nil {
 		s.Leaders = map[int]string{}
@@ -37,16 +37,16 @@ func (s *Attribution) SetLeader(sid int, command string) {
 	s.RemoveGate(sid)
 }
 
-// AddGate says that a gate leads the session with that ID.
+// AddGate records that a gate leads the session with that ID.
 func (s *Attribution) AddGate(sid int) { s.Waiting = append(s.Waiting, sid) }
 
-// RemoveGate says that the gate with that session ID will have no command.
+// RemoveGate records that the gate with that session ID will have no command.
 func (s *Attribution) RemoveGate(sid int) {
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(waiting int) bool { return waiting == sid })
 }
 
 // StrayGates are processes of the list that look like gates and are not in use: they neither
-// wait for a command nor have one. Anyone who opens a gate has the record.
+// wait for a command nor have one. A process that opens a gate has the record.
 func (s *Attribution) StrayGates(list []sandbox.Process) (strays []sandbox.Process) {
 	for _, p := range list {
 		if _, leads := s.Leaders[p.SID]; p.PID != 0 && p.PID == p.SID && gate.IsWaiting(p) && !leads && !slices.Contains(s.Waiting, p.SID) {
@@ -56,7 +56,7 @@ func (s *Attribution) StrayGates(list []sandbox.Process) (strays []sandbox.Proce
 	return strays
 }
 
-// WithoutGates is the list without gates that wait. Those that ended are
+// WithoutGates is the list without waiting gates. Those that ended are
 // forgotten.
 func (s *Attribution) WithoutGates(list []sandbox.Process) []sandbox.Process {
 	waits := func(p sandbox.Process) bool { return p.PID != 0 && p.PID == p.SID && slices.Contains(s.Waiting, p.SID) }
@@ -66,20 +66,20 @@ func (s *Attribution) WithoutGates(list []sandbox.Process) []sandbox.Process {
 	return slices.DeleteFunc(list, waits)
 }
 
-// AddCold says that a command runs whose first process is not known.
+// AddCold records that a command runs whose first process is unknown.
 func (s *Attribution) AddCold(command string) { s.Cold = append(s.Cold, command) }
 
-// RemoveCold says that it ended: what it left is listed by then.
+// RemoveCold records its end: the processes it left are listed by then.
 func (s *Attribution) RemoveCold(command string) {
 	s.Cold = slices.DeleteFunc(s.Cold, func(id string) bool { return id == command })
 }
 
-// Attribute sets CommandID in the list, from the session a process is in, from
-// what was known, or from its parent. One that left both counts for the one
-// command that could have started it, and for none where there are several.
+// Attribute sets CommandID in the list, from a process's session, from
+// earlier results, or from its parent. A process that left both belongs to the one
+// command that could have started it, or to none if there are several.
 //
-// active are the commands that run now, or did until this moment. What is found
-// is remembered, and what is gone forgotten.
+// active are the commands that run now, or did until just now. Results
+// are stored, and those for ended processes removed.
 func (s *Attribution) Attribute(list []sandbox.Process, active map[string]bool) {
 	known := map[knownProcess]string{}
 	for _, k := range s.Known {
@@ -89,7 +89,7 @@ func (s *Attribution) Attribute(list []sandbox.Process, active map[string]bool) 
 	for i := range list {
 		p := &list[i]
 		if p.PID == 0 {
-			continue // only the host's is known: nothing to go by
+			continue // only the host's PID is known: nothing to compare
 		}
 		byPID[p.PID] = p
 		if p.CommandID = known[knownProcess{p.PID, p.StartTicks, ""}]; p.CommandID == "" {
@@ -106,7 +106,7 @@ func (s *Attribution) Attribute(list []sandbox.Process, active map[string]bool) 
 }
 
 // only is the one command that could have started anything that runs now: one
-// that runs, or that had something running when it was last listed.
+// that runs, or that had a running process when it was last listed.
 func (s *Attribution) only(active map[string]bool) string {
 	could := maps.Clone(active)
 	if could == nil {
@@ -152,6 +152,6 @@ func (s *Attribution) remember(list []sandbox.Process) {
 			s.Known = append(s.Known, k)
 		}
 	}
-	// A number may be another session's once no one is in this one.
+	// The number may be reused by another session once this one is empty.
 	maps.DeleteFunc(s.Leaders, func(leader int, _ string) bool { return !sessions[leader] })
 }

@@ -136,7 +136,7 @@ func TestAttribute(t *testing.T) {
 	}
 }
 
-// The command found for a process never changes, as long as it runs.
+// The command of a process never changes while it runs.
 func TestAttributionIsRemembered(t *testing.T) {
 	var s Attribution
 	s.SetLeader(10, "A")
@@ -148,9 +148,9 @@ func TestAttributionIsRemembered(t *testing.T) {
 		leaders []int
 	}{
 		{set("A"), []sandbox.Process{proc(10, 0, 10), daemon}, []sandbox.Process{told(proc(10, 0, 10), "A"), told(daemon, "A")}, []int{10}},
-		// B starts, and A has ended: its number may be used again.
+		// B starts, and A has ended: its number may be reused.
 		{set("B"), []sandbox.Process{daemon, proc(20, 0, 20)}, []sandbox.Process{told(daemon, "A"), told(proc(20, 0, 20), "B")}, []int{20}},
-		// C's first process has the number that A's had.
+		// C's first process has the number of A's.
 		{set("C"), []sandbox.Process{proc(10, 0, 10), proc(11, 10, 10), daemon}, []sandbox.Process{told(proc(10, 0, 10), "C"), told(proc(11, 10, 10), "C"), told(daemon, "A")}, []int{10}},
 		{nil, nil, nil, nil},
 	} {
@@ -173,8 +173,8 @@ func TestAttributionIsRemembered(t *testing.T) {
 	}
 }
 
-// A number whose session is empty belongs to no one, though its command is being
-// ended: a process that gets it is not that command's.
+// The number of an empty session belongs to no command, even while its command is being
+// ended: a process that gets it is not part of that command.
 func TestLeaderOfAnEmptySessionIsForgotten(t *testing.T) {
 	var s Attribution
 	s.SetLeader(10, "A")
@@ -187,8 +187,8 @@ func TestLeaderOfAnEmptySessionIsForgotten(t *testing.T) {
 	}
 }
 
-// Two daemons of parallel commands are unknown, and do not become the last
-// one's when the others have ended: it would be killed for them.
+// Two daemons of parallel commands are unknown, and are not attributed to the last
+// one when the others have ended: ending it would kill them.
 func TestUnknownIsNotTheLastOnes(t *testing.T) {
 	var s Attribution
 	s.SetLeader(10, "A")

@@ -1,5 +1,5 @@
-// Package record remembers sessions between commands and between processes, and
-// which command started what still runs in them.
+// Package record stores the state of sessions between commands and processes, and
+// which command started the processes in them.
 package record
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Record is what is remembered of a session between commands and between
+// Record is the stored state of a session between commands and
 // processes: one file each. It outlives the container, to report its loss.
 type Record struct {
 	Session   string        `json:"session"`
@@ -22,7 +22,7 @@ type Record struct {
 	Approved  []Approved    `json:"approved,omitempty"` // as long as the container lives
 }
 
-// LostReason says why there is no container any more.
+// LostReason says why the container no longer exists.
 func (r *Record) LostReason(now time.Time) string {
 	switch {
 	case r.Lost != "":
@@ -33,7 +33,7 @@ func (r *Record) LostReason(now time.Time) string {
 	return "its container was removed by something other than belljar, or the engine stopped"
 }
 
-// IsExpired reports whether its container ended by itself. The engine counts in whole
+// IsExpired reports whether its container has ended by itself. The engine counts in whole
 // seconds, and so may be early.
 func (r *Record) IsExpired(now time.Time) bool { return now.After(r.Deadline.Add(-time.Second)) }
 

@@ -17,15 +17,15 @@ import (
 	"belljar/sandbox"
 )
 
-// Store keeps one session's record, in a directory that may be "", for none:
-// then nothing is remembered. The lock file is one for all: each
-// session has two bytes of it, at a place that its name gives.
+// Store keeps one session's record, in a directory that may be "" for none:
+// then nothing is stored. All sessions share one lock file: each
+// session has two bytes of it, at an offset derived from its name.
 type Store struct{ Dir, Name string }
 
 func (s Store) file() string { return filepath.Join(s.Dir, s.Name+".json") }
 
-// Change reads the record, and writes the changed one, alone among all
-// processes. A record that is removed is one without a session.
+// Change reads the record, and writes the changed one, excluding all other
+// processes. A removed record is one without a session.
 func (s Store) Change(ctx context.Context, change func(r *Record) error) error {
 	lock, err := s.lock(ctx, recordLock, true)
 	if err != nil {
@@ -62,14 +62,14 @@ func (s Store) Load(ctx context.Context) (*Record, error) {
 	return s.Read()
 }
 
-// Read reads the record, for who has its lock.
+// Read reads the record, for a caller that has its lock.
 func (s Store) Read() (*Record, error) {
 	r := &Record{}
 	text, err := os.ReadFile(s.file())
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
 		return r, nil
 	}
-	if err == nil { // what follows the first value is a longer one's rest
+	if err == nil { // the bytes after the first value are the rest of a longer one
 		err = json.NewDecoder(bytes.NewReader(text)).Decode(r)
 	}
 	if err != nil {
@@ -78,9 +78,9 @@ func (s Store) Read() (*Record, error) {
 	return r, nil
 }
 
-// Write replaces the record as a whole, so that being killed leaves the old one
-// or the new. A small one is written over the old: to rename a new file costs
-// more than all else about a command.
+// Write replaces the record as a whole, so that a killed writer leaves the old one
+// or the new. A small one overwrites the old in place: renaming a new file costs
+// more than the rest of a command.
 func (s Store) Write(r *Record) error {
 	if r.Session == "" {
 		if err := os.Remove(s.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -110,7 +110,7 @@ const (
 // Lock waits until no one else reads or writes the record.
 func (s Store) Lock(ctx context.Context) (*os.File, error) { return s.lock(ctx, recordLock, true) }
 
-// LockTurn waits for the session's turn: alone, or with others that are not.
+// LockTurn waits for the session's turn: exclusive, or shared with others.
 func (s Store) LockTurn(ctx context.Context, alone bool) (*os.File, error) {
 	return s.lock(ctx, turnLock, alone)
 }
@@ -157,7 +157,7 @@ func (s Store) tryLock(file *os.File, at int64, alone bool) error {
 	return ownfile.Lock(file, kind, 2*int64(hash.Sum32())+at)
 }
 
-// Names are the names of all sessions that are remembered.
+// Names are the names of all stored sessions.
 func Names(dir string) ([]string, error) {
 	if err := ownfile.CheckDir(dir); err != nil || dir == "" {
 		return nil, err
