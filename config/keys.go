@@ -34,7 +34,7 @@ var (
 
 var keys = []key{
 	{name: "version", kind: integer(1, 1), def: "1", doc: "Version of this file's format."},
-	{name: "engine.host", kind: optional(address("unix", "tcp", "ssh", "http", "https")), def: "", host: true, doc: "Address of the container engine. Empty: DOCKER_HOST, the docker context, then the default socket."},
+	{name: "engine.host", kind: optional(address("unix", "tcp", "ssh", "http", "https")), def: "", host: true, doc: "Address of the container engine: unix://, tcp:// or ssh://. Empty: DOCKER_HOST, the docker context, then the default socket."},
 	{name: "engine.runtime", kind: optional(runtime), def: "", command: true, host: true, flag: "--runtime", doc: "OCI runtime, such as runsc. Empty: the engine's default."},
 	{name: "image", kind: reference, def: "belljar/base", command: true, doc: "Image that commands run in."},
 	{name: "pull", kind: enum("always", "missing", "never"), def: "missing", command: true, doc: "When the image is pulled from its registry."},

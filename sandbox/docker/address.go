@@ -68,23 +68,20 @@ func contextHost(name string) (string, error) {
 		return "", engineError(err, "cannot read docker context %q", name).hint("see: docker context ls; or set engine.host in sandbox.yaml")
 	}
 	host := meta.Endpoints["docker"].Host
-	if strings.HasPrefix(host, "ssh://") || host == "" {
-		return "", engineError(nil, "docker context %q has the address %q, which belljar cannot use", name, host).hint("set engine.host in sandbox.yaml to a unix:// or tcp:// address")
+	if host == "" {
+		return "", engineError(nil, "docker context %q has the address %q, which belljar cannot use", name, host).hint("set engine.host in sandbox.yaml to a unix://, tcp:// or ssh:// address")
 	}
 	return host, nil
 }
 
 // checkScheme refuses what the client would look up as a name.
 func checkScheme(host string) error {
-	scheme, rest, _ := strings.Cut(host, "://")
+	scheme, _, _ := strings.Cut(host, "://")
 	switch scheme {
-	case "unix", "tcp", "http", "https":
+	case "unix", "tcp", "http", "https", "ssh":
 		return nil
-	case "ssh":
-		return engineError(nil, "engine host %q: belljar cannot use ssh:// addresses", host).
-			hint("forward the socket: ssh -NL /tmp/docker.sock:/var/run/docker.sock " + oneLine(rest) + ", and set DOCKER_HOST or engine.host to unix:///tmp/docker.sock")
 	}
-	return engineError(nil, "invalid engine host %q", host).hint("write unix:///PATH or tcp://HOST:PORT")
+	return engineError(nil, "invalid engine host %q", host).hint("write unix:///PATH, tcp://HOST:PORT or ssh://USER@HOST")
 }
 
 func readJSON(file string, into any) error {

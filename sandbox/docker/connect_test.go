@@ -53,7 +53,15 @@ func TestConnectErrors(t *testing.T) {
 		"no socket":     {"unix:///no/such/docker.sock", "", "no engine at unix:///no/such/docker.sock: the socket does not exist (install and start one"},
 		"nobody there":  {"unix://" + dead, "", "does not answer"},
 		"unusable host": {"nonsense", "", `invalid engine host "nonsense"`},
-		"ssh":           {"ssh://user@host", "", "forward the socket: ssh -NL /tmp/docker.sock:/var/run/docker.sock user@host"},
+		"ssh option":    {"ssh://-oProxyCommand=x", "", "its host is not allowed (write ssh://USER@HOST"},
+		"ssh user":      {"ssh://-oProxyCommand=x@host", "", "its user is not allowed"},
+		"ssh words":     {"ssh://a;b@host", "", "its user is not allowed"},
+		"ssh space":     {"ssh://a%20b@host", "", "its user is not allowed"},
+		"ssh expansion": {"ssh://$(id)@host", "", "its user is not allowed"},
+		"ssh password":  {"ssh://user:hidden-word@host", "", "invalid engine host: it has a password"},
+		"ssh query":     {"ssh://host?x=y", "", "query parameters are not allowed"},
+		"ssh nothing":   {"ssh://", "", "its host is not allowed"},
+		"ssh unreached": {"ssh://127.0.0.1:1", "", "the engine at ssh://127.0.0.1:1 does not answer: "},
 		"no HTTP":       {serve(t, func(w http.ResponseWriter, _ *http.Request) { hangUp(w, "SSH-2.0\r\n") }), "", "does not answer"},
 		"hangs up":      {serve(t, func(w http.ResponseWriter, _ *http.Request) { hangUp(w, "") }), "", "does not answer"},
 		"failing":       {serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }), "", "asking the engine at unix://"},
@@ -76,7 +84,7 @@ func TestConnectErrors(t *testing.T) {
 				t.Fatal("connected")
 			}
 			var e *sandbox.Error
-			if !errors.As(err, &e) || e.Cause != sandbox.CauseEngine || e.Hint == "" || !strings.Contains(err.Error(), test.want) {
+			if !errors.As(err, &e) || e.Cause != sandbox.CauseEngine || e.Hint == "" || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hidden-word") {
 				t.Errorf("error %v, want %s", err, test.want)
 			}
 		})

@@ -50,6 +50,11 @@
 // must be where no command can write. A runtime that still waits, as for a file that was
 // mounted, is killed.
 //
+// An engine over SSH is reached by docker/cli's connhelper, which starts ssh for each
+// connection. The module was there already, for the credentials of registries. An ssh
+// process ends with its connection, with Engine.Close, and with this process. The
+// address is checked first: no part of it can become an option of ssh, or be expanded.
+//
 // Exit codes come from the engine's exec_die event or from inspecting the exec,
 // depending on which has it first, and never from what a command writes.
 package docker

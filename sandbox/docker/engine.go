@@ -27,6 +27,8 @@ type Engine struct {
 	Dir string
 
 	client *client.Client
+	host   string
+	ssh    *sshDialer // nil: not over SSH
 	ping   types.Ping
 	owner  owner
 	events *eventStream
@@ -50,13 +52,21 @@ func Connect(ctx context.Context, host string) (*Engine, error) {
 	if err := checkScheme(host); err != nil {
 		return nil, err
 	}
-	c, err := client.NewClientWithOpts(client.FromEnv, client.WithHost(host), dialer(host), client.WithAPIVersionNegotiation())
+	options := []client.Opt{client.FromEnv, client.WithHost(host), dialer(host), client.WithAPIVersionNegotiation()}
+	var ssh *sshDialer
+	if strings.HasPrefix(host, "ssh://") {
+		if ssh, err = newSSHDialer(host); err != nil {
+			return nil, err
+		}
+		options = ssh.options()
+	}
+	c, err := client.NewClientWithOpts(options...)
 	if err != nil {
 		return nil, engineError(err, "invalid engine host %q", host).hint("write unix:///PATH or tcp://HOST:PORT")
 	}
-	e := &Engine{client: c, owner: thisProcess(), events: newEventStream(c)}
+	e := &Engine{client: c, host: host, ssh: ssh, owner: thisProcess(), events: newEventStream(c)}
 	if err := e.negotiate(ctx); err != nil {
-		c.Close()
+		e.closeClient()
 		return nil, err
 	}
 	return e, nil
@@ -67,16 +77,16 @@ func (e *Engine) negotiate(ctx context.Context) error {
 	defer cancel()
 	ping, err := e.client.Ping(ctx)
 	if err != nil {
-		return connectError(err, e.client.DaemonHost())
+		return connectError(err, e.Host())
 	}
 	e.client.NegotiateAPIVersionPing(ping)
 	e.ping = ping
 	if versions.GreaterThan(e.client.ClientVersion(), ping.APIVersion) {
-		return engineError(nil, "the engine at %s supports API %s at most, but %s is set", e.client.DaemonHost(), ping.APIVersion, e.client.ClientVersion()).
+		return engineError(nil, "the engine at %s supports API %s at most, but %s is set", e.Host(), ping.APIVersion, e.client.ClientVersion()).
 			hint("unset DOCKER_API_VERSION")
 	}
 	if versions.LessThan(e.client.ClientVersion(), minAPI) {
-		return engineError(nil, "API %s of the engine at %s is too old: the lock-down needs %s", e.client.ClientVersion(), e.client.DaemonHost(), minAPI).
+		return engineError(nil, "API %s of the engine at %s is too old: the lock-down needs %s", e.client.ClientVersion(), e.Host(), minAPI).
 			hint("use Docker 20.10 or newer, and unset DOCKER_API_VERSION")
 	}
 	return nil
@@ -86,16 +96,24 @@ func (e *Engine) negotiate(ctx context.Context) error {
 func (e *Engine) Client() *client.Client { return e.client }
 
 // Host is the engine's address.
-func (e *Engine) Host() string { return e.client.DaemonHost() }
+func (e *Engine) Host() string { return e.host }
 
 // Close ends the engine's connections. Containers go before it.
 func (e *Engine) Close() error {
 	e.guard.close()
 	e.events.close()
-	if err := e.client.Close(); err != nil {
+	if err := e.closeClient(); err != nil {
 		return fmt.Errorf("closing the connection to the engine: %w", err)
 	}
 	return nil
+}
+
+func (e *Engine) closeClient() error {
+	err := e.client.Close()
+	if e.ssh != nil {
+		e.ssh.close()
+	}
+	return err
 }
 
 // local reports whether the engine is reached through a socket file. Its host may

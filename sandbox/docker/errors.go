@@ -42,6 +42,9 @@ func connectError(err error, host string) error {
 	case noSocket(host):
 		return engineError(nil, "no engine at %s: the socket does not exist", host).
 			hint("install and start one: apt-get install -y docker.io; or set engine.host or DOCKER_HOST")
+	case strings.HasPrefix(host, "ssh://"):
+		return engineError(errors.New(oneLine(err.Error())), "the engine at %s does not answer", host).
+			hint("ssh must log in without a question and find docker there: ssh -o BatchMode=yes HOST docker version")
 	case client.IsErrConnectionFailed(err):
 		return engineError(err, "the engine at %s does not answer", host).
 			hint("start it: systemctl start docker; or set engine.host or DOCKER_HOST")

@@ -121,6 +121,7 @@ func (g *guard) start(first guardMessage) error {
 func guardEnv() []string {
 	env := []string{}
 	for _, name := range []string{
+		"PATH", "HOME", "SSH_AUTH_SOCK", // of ssh
 		"DOCKER_API_VERSION", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "SSL_CERT_DIR", "SSL_CERT_FILE",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "LD_LIBRARY_PATH",
 	} {

@@ -121,7 +121,7 @@ func TestResolveHost(t *testing.T) {
 		{name: "DOCKER_CONTEXT", context: "remote", config: "shell", want: "tcp://10.0.0.1:2375"},
 		{name: "current context", config: "remote", want: "tcp://10.0.0.1:2375"},
 		{name: "default context", config: "default", want: "unix:///var/run/docker.sock"},
-		{name: "ssh", context: "shell", fails: `docker context "shell" has the address "ssh://host", which belljar cannot use`},
+		{name: "ssh", context: "shell", want: "ssh://host"},
 		{name: "no endpoint", context: "empty", fails: `has the address ""`},
 		{name: "unknown", context: "gone", fails: `cannot read docker context "gone"`},
 		{name: "broken context", context: "broken", fails: `cannot read docker context "broken"`},
