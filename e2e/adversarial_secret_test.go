@@ -163,7 +163,7 @@ sh -c 'sleep 100; :' "$API_KEY" & echo rea""dy; sleep 100`
 			t.Parallel()
 			listen, said := heard(t)
 			state := t.TempDir()
-			args := append([]string{"run", "--format", "ndjson", "--view", "merged"}, flags...)
+			args := append([]string{"run", "--format", "ndjson", "--view", "merged", "--streams", "full"}, flags...)
 			cmd := exec.Command(binary, append(append(args, more...), script)...)
 			inState(state)(cmd)
 			use(cmd)

@@ -259,7 +259,7 @@ func TestPartialOutput(t *testing.T) {
 				use = func(c *exec.Cmd) { d.Use(c); mine(c) }
 				test.end = func(t *testing.T, _ *asked) { d.Signal(t, syscall.SIGKILL) }
 			}
-			p := begun(t, use, append(test.flags, "--view", "merged", script)...)
+			p := begun(t, use, append(test.flags, "--view", "merged", "--streams", "full", script)...)
 			id := oneRunning(t, use)
 			eventually(t, "output there", func() bool { return merged(t, use, id) == both })
 			follower := logsOf(t, use, id, "-f")
