@@ -563,3 +563,34 @@ func TestSweepTidies(t *testing.T) {
 		t.Errorf("%+v, want an end at %v", found, long)
 	}
 }
+
+// A result has no more than its limit of what is kept: the beginning and the end of each.
+func TestOutputsWithinALimit(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s, all, _, _ := spooling(t, r, chunks(rapid.Byte()))
+		s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
+		most := rapid.Int64Range(0, 20_000).Draw(r, "most")
+		whole, err := s.Outputs(math.MaxInt64)
+		if err != nil {
+			r.Fatal(err)
+		}
+		outputs, err := s.Outputs(most)
+		if err != nil {
+			r.Fatal(err)
+		}
+		kept, size, cut := int64(0), int64(0), int64(0)
+		for i, o := range outputs {
+			kept += int64(len(whole[i].Bytes()))
+			size += int64(len(o.Bytes()))
+			if most > 0 {
+				checkOutput(r, o, all.bytes[i])
+			}
+			if o.Dropped > 0 {
+				cut += 2 * utf8.UTFMax // at most, of characters at the gap
+			}
+		}
+		if want := min(most, kept); size > want || size < want-cut {
+			r.Errorf("%d bytes of %d that are kept, with a limit of %d", size, kept, most)
+		}
+	})
+}
