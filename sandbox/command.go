@@ -286,17 +286,3 @@ type Policy interface {
 	// Hash identifies the policy: different policies have different hashes.
 	Hash() string
 }
-
-// Rules narrow the policy for one command: it runs what both allow.
-type Rules struct {
-	Allow []string // programs or their first words, such as "git status": all others are denied
-	Deny  []string // the same, denied
-	Set   string   // what a bundled set such as "readonly" allows is allowed, too: all else is denied
-}
-
-// Narrower is a Policy that Rules can narrow.
-type Narrower interface {
-	// Narrow returns the policy that allows no more than both; zero Rules narrow nothing. An error is a
-	// *Error of CauseInvalid that names the rule.
-	Narrow(by Rules) (Policy, error)
-}
