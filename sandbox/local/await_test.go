@@ -48,11 +48,18 @@ func TestAwait(t *testing.T) {
 		"much":       keeping(t, playing(flood)),
 		"never ran":  keeping(t, &sandboxtest.Engine{OnCreate: func(context.Context) error { return errors.New("no") }}),
 		"no output":  keeping(t, playing(func(*sandboxtest.Proc) int { return 137 })),
-		"with views": keeping(t, playing(flood)),
+		"replaced":   keeping(t, playing(flood)),
+		"no streams": keeping(t, playing(flood)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := command()
 			c.ID, c.Description, c.Limits.Output = "waited-for", "for "+name, 4<<10
+			switch name {
+			case "replaced":
+				c.Encoding = sandbox.EncodingReplace
+			case "no streams":
+				c.Streams = sandbox.StreamsNone
+			}
 			x, err := l.Start(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)

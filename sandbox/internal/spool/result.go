@@ -105,7 +105,11 @@ func (s Store) unreported(id string) sandbox.Result {
 	info := s.Find(id).LogInfo
 	r := sandbox.Result{ID: info.ID, Command: info.Command, Description: info.Description, Profile: info.Profile, Session: info.Session}
 	if e := info.LogEnd; e == nil {
-		r.Fail(&sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "the belljar that ran the command died; partial output kept", Hint: "the exit status is unknown: run the command again if that is safe"})
+		hint := "the exit status is unknown: run the command again if that is safe"
+		if info.Session != "" {
+			hint = "the exit status is unknown, and processes of the command may still be running in the session: belljar session ls"
+		}
+		r.Fail(&sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "the belljar that ran the command died; partial output kept", Hint: hint})
 	} else {
 		r.Status, r.Cause, r.ExitCode, r.Message = e.Status, e.Cause, e.ExitCode, "the rest of the result was not stored: the disk was full, or belljar was killed"
 		if r.Status == sandbox.StatusFatal || r.Status == sandbox.StatusDenied {
