@@ -19,18 +19,18 @@ func (c *cell) append(p []byte) []byte {
 	return p
 }
 
-// row is a line as cells: its beginning, how many are lost, and its end.
+// row is a line as cells: its beginning, the number of lost ones, and its end.
 type row struct {
 	headMax, tailMax int
 	head             []cell
 	lost             int
 	tail             queue[cell]
-	cut              weight // of what was written where it is lost
+	cut              weight // the weight of what was written to lost cells
 }
 
 func (r *row) width() int { return len(r.head) + r.lost + r.tail.n }
 
-// at is the cell in a column of the row, or nil where it is lost.
+// at is the cell in a column of the row, or nil if it is lost.
 func (r *row) at(column int) *cell {
 	if column < len(r.head) {
 		return &r.head[column]
@@ -56,7 +56,7 @@ func (r *row) set(column int, c cell) {
 	}
 }
 
-// ascii writes single bytes from a column on, and is the column after them.
+// ascii writes single bytes from a column on, and returns the next column.
 func (r *row) ascii(column int, p []byte) int {
 	if over := len(p) - r.tailMax; over > 0 && column == r.width() && len(r.head) == r.headMax {
 		// These would pass through the tail and be lost.
@@ -118,7 +118,7 @@ func (r *row) push(c cell) {
 	r.tail.push(c)
 }
 
-// truncate erases from a column on, and is what the erased stood for.
+// truncate erases from a column on, and returns the weight of the erased cells.
 func (r *row) truncate(column int) (w weight) {
 	for r.tail.n > 0 && r.width() > column {
 		w.add(r.tail.at(r.tail.n - 1).w)

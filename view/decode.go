@@ -10,10 +10,10 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// decoder reads text that is not UTF-8, one character at a time. What it cannot
-// read is U+FFFD.
+// decoder reads text that is not UTF-8, one character at a time. Bytes that it
+// cannot decode become U+FFFD.
 type decoder interface {
-	// decode is how much of p it read: all but an unfinished character at its
+	// decode returns how much of p it read: all but an unfinished character at its
 	// end, if p is not the last.
 	decode(p []byte, last bool, put func(r rune, w weight)) int
 }
@@ -98,14 +98,14 @@ func (d wideDecoder) unit(p []byte) rune {
 	return rune(min(d.order.Uint32(p), utf8.MaxRune+1))
 }
 
-// stepDecoder gives a decoder byte after byte until there is a character: it
-// does not tell how many bytes each one was made from.
+// stepDecoder feeds a decoder byte by byte until it returns a character: the decoder
+// does not report how many bytes a character had.
 type stepDecoder struct {
 	decoder *encoding.Decoder
 	out     [16]byte
 }
 
-// maxCode is more bytes than a character has in any charset.
+// maxCode exceeds the bytes of a character in any charset.
 const maxCode = 8
 
 func (d *stepDecoder) decode(p []byte, last bool, put func(r rune, w weight)) int {
@@ -128,11 +128,11 @@ func (d *stepDecoder) decode(p []byte, last bool, put func(r rune, w weight)) in
 	return len(p)
 }
 
-// noRune is what a byte is that only changes how others are read.
+// noRune marks bytes that only change how the next ones are read.
 const noRune rune = -1
 
-// step reads the fewest bytes that the decoder takes. It is how much it wrote
-// and how much it read, which is nothing where p is unfinished.
+// step reads as few bytes as the decoder accepts. It returns how much it wrote
+// and how much it read, which is 0 if p is unfinished.
 func (d *stepDecoder) step(p []byte, last bool) (wrote, read int) {
 	for n := 1; n <= min(len(p), maxCode); n++ {
 		wrote, read, _ := d.decoder.Transform(d.out[:], p[:n], last && n == len(p))

@@ -7,8 +7,8 @@ import (
 	"belljar/sandbox"
 )
 
-// keeper keeps the beginning of a text and its end. What the beginning does not
-// use of the bounds is the end's.
+// keeper keeps the beginning of a text and its end. The end may use what the beginning
+// does not use of the bounds.
 type keeper struct {
 	bytes, lines         int64 // bounds on the whole
 	headBytes, headLines int64
@@ -19,7 +19,7 @@ type keeper struct {
 	headCut   weight // left out within the lines of head
 	headEnded bool
 	tail      tail
-	gaps      bool // some is missing between head and tail
+	gaps      bool // a part is missing between head and tail
 }
 
 func newKeeper(v sandbox.View) *keeper {
@@ -38,7 +38,7 @@ func newKeeper(v sandbox.View) *keeper {
 	return k
 }
 
-// plain takes text whose bytes are the stream's: any number of lines.
+// plain takes text whose bytes are those of the stream: any number of lines.
 func (k *keeper) plain(p []byte) {
 	if !k.headEnded {
 		n := k.fit(p)
@@ -54,10 +54,10 @@ func (k *keeper) plain(p []byte) {
 	k.tail.plain(p)
 }
 
-// atom takes text that is kept whole or not, and what it stands for.
+// atom takes text that is kept completely or not at all, and its weight.
 func (k *keeper) atom(text []byte, w weight) { k.part(text, w, weight{}) }
 
-// cut takes the mark of what was left out of a line.
+// cut takes the mark for the omitted part of a line.
 func (k *keeper) cut(mark string, w weight) { k.part([]byte(mark), weight{}, w) }
 
 func (k *keeper) part(text []byte, w, cut weight) {
@@ -74,13 +74,13 @@ func (k *keeper) part(text []byte, w, cut weight) {
 	k.tail.atom(text, w, cut)
 }
 
-// fit is how much of p the beginning has room for.
+// fit is how much of p fits into the beginning.
 func (k *keeper) fit(p []byte) int {
 	n := graphemeCut(p, int(min(k.headBytes-int64(len(k.head)), int64(len(p)))))
 	return min(n, afterLines(p, k.headLines-k.headLF))
 }
 
-// afterLines is the place after n lines of p, or its end.
+// afterLines is the offset after n lines of p, or its end.
 func afterLines(p []byte, n int64) int {
 	at := 0
 	for ; n > 0 && at < len(p); n-- {
@@ -98,14 +98,14 @@ func (k *keeper) endHead() {
 	k.tail.bytes, k.tail.lines = k.bytes-int64(len(k.head)), k.lines-k.headLF
 }
 
-// gap is where bytes are missing: what comes after them is the end.
+// gap marks missing bytes: what comes after them belongs to the end.
 func (k *keeper) gap() {
 	k.endHead()
 	k.gaps = true
 	k.tail.clear()
 }
 
-// headPartial says whether the beginning ends within a line.
+// headPartial reports whether the beginning ends within a line.
 func (k *keeper) headPartial() bool {
 	return len(k.head) > 0 && k.head[len(k.head)-1] != '\n'
 }

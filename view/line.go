@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// lineReader reads one line after the other. While nothing but its end changes,
-// it is text; with the first redraw it becomes a row of cells.
+// lineReader reads one line after the other. While only its end changes,
+// it is text; the first redraw turns it into a row of cells.
 type lineReader struct {
 	keep  *keeper
 	limit int // characters
@@ -14,20 +14,20 @@ type lineReader struct {
 	text  []byte
 	seams []seam // of text
 	chars int    // of text
-	cr    bool   // a \r came after text, and is nothing if a line end follows
+	cr    bool   // a \r came after text; it is ignored before a line end
 
 	celled  bool
 	row     row
 	column  int
-	redrawn bool   // by a \r, a backspace or a cursor that moved
-	carry   weight // of what shows as nothing, for the next character
-	before  rune   // the character that a mark would belong to, or 0
+	redrawn bool   // by a \r, a backspace or a cursor movement
+	carry   weight // the weight of invisible bytes, for the next character
+	before  rune   // the character to which a mark would belong, or 0
 
 	sequence sequence
 	out      []byte
 }
 
-// seam is a character of a line's text that stands for other bytes than it has.
+// seam is a character of a line's text that represents other bytes than its own.
 type seam struct {
 	at int
 	w  weight
@@ -37,13 +37,13 @@ func newLineReader(k *keeper, chars int64) *lineReader {
 	if chars <= 0 {
 		chars = maxLineChars
 	}
-	// Of a line no more can be shown than of the whole, at its beginning or at
-	// its end: what is between is left out by the keeper.
+	// No more of a line can be shown than of the whole text, at its beginning or at
+	// its end: the keeper omits the part between.
 	limit := int(min(chars, maxLineChars, 2*k.bytes))
 	return &lineReader{keep: k, limit: limit, row: row{headMax: limit - limit/2, tailMax: limit / 2}}
 }
 
-// utf8 reads p, and is how much of it: a rune at its end may be unfinished.
+// utf8 reads p, and returns how much of it: a rune at its end may be unfinished.
 func (l *lineReader) utf8(p []byte, last bool) int {
 	for i := 0; i < len(p); {
 		if n := l.whole(p[i:]); n > 0 {
@@ -73,7 +73,7 @@ func (l *lineReader) utf8(p []byte, last bool) int {
 
 var lineEnd = []byte{'\n'}
 
-// whole passes on the whole plain lines that p begins with: most of what there is.
+// whole passes on the complete plain lines at the beginning of p: most text is such.
 func (l *lineReader) whole(p []byte) int {
 	if l.celled || l.cr || len(l.text) > 0 || l.carry != (weight{}) || l.sequence.unfinished() {
 		return 0
@@ -102,7 +102,7 @@ func (l *lineReader) whole(p []byte) int {
 	return n
 }
 
-// span reads the plain characters that p begins with.
+// span reads the plain characters at the beginning of p.
 func (l *lineReader) span(p []byte) int {
 	if l.sequence.unfinished() || l.cr {
 		return 0
@@ -132,7 +132,7 @@ func (l *lineReader) span(p []byte) int {
 	return n
 }
 
-// decoded reads a character that was made from bytes of that weight.
+// decoded reads a character that was decoded from bytes of that weight.
 func (l *lineReader) decoded(r rune, w weight) {
 	switch r {
 	case '\n':
@@ -144,7 +144,7 @@ func (l *lineReader) decoded(r rune, w weight) {
 	}
 }
 
-// rune reads a character of any kind but a line end.
+// rune reads any character except a line end.
 func (l *lineReader) rune(r rune, w weight) {
 	switch {
 	case l.sequence.unfinished() && l.inSequence(r, w):
@@ -157,8 +157,8 @@ func (l *lineReader) rune(r rune, w weight) {
 	}
 }
 
-// invalid reads a byte that is no part of a character. Some terminals take it
-// for an eight-bit control character.
+// invalid reads a byte that is no part of a character. Some terminals read it
+// as an eight-bit control character.
 func (l *lineReader) invalid(b byte) {
 	w := weight{bytes: 1}
 	switch {
@@ -170,7 +170,7 @@ func (l *lineReader) invalid(b byte) {
 	}
 }
 
-// escape writes what stands for a character that must not be seen as itself.
+// escape writes the visible escape of a character.
 func (l *lineReader) escape(text string, w weight) {
 	for _, r := range text {
 		l.write(r, w)

@@ -14,7 +14,7 @@ func (l *lineReader) end(w weight) {
 	l.reset()
 }
 
-// cutOff ends the line where the stream ends, or is missing.
+// cutOff ends the line where the stream ends, or bytes are missing.
 func (l *lineReader) cutOff() {
 	l.flush()
 	if l.carry != (weight{}) {
@@ -23,7 +23,7 @@ func (l *lineReader) cutOff() {
 	l.reset()
 }
 
-// flush passes on what the line shows, without what ends it.
+// flush passes on the line, without its line end.
 func (l *lineReader) flush() {
 	if !l.celled {
 		l.flushText()
@@ -61,7 +61,7 @@ func (l *lineReader) flushText() {
 	}
 }
 
-// trim takes the blanks from the end of a line, with which programs erase what
+// trim removes blanks from the end of a line, with which programs erase what
 // they drew.
 func (l *lineReader) trim() {
 	n := l.row.width()
@@ -74,7 +74,7 @@ func (l *lineReader) trim() {
 	l.carry.add(l.row.truncate(n))
 }
 
-// emit collects cells whose bytes are what they show.
+// emit collects cells that show their own bytes.
 func (l *lineReader) emit(c *cell) {
 	n := len(l.out)
 	l.out = c.append(l.out)

@@ -2,7 +2,7 @@ package view
 
 import "unicode/utf8"
 
-// write writes a character, as it is, where the cursor is.
+// write writes a character at the cursor.
 func (l *lineReader) write(r rune, w weight) {
 	if !l.celled && !l.cr && l.chars < l.limit {
 		l.append(r, w)
@@ -32,7 +32,7 @@ func (l *lineReader) append(r rune, w weight) {
 	l.before = r
 }
 
-// toCells takes the text, and a \r after it that was more than a line end's.
+// toCells converts the text, and a \r after it that was not part of a line end.
 func (l *lineReader) toCells() {
 	cr := l.cr
 	l.cr = false
@@ -46,7 +46,7 @@ func (l *lineReader) toCells() {
 	}
 }
 
-// fill makes cells of the text.
+// fill converts the text to cells.
 func (l *lineReader) fill() {
 	carry, seams := l.carry, l.seams
 	l.carry, l.before = weight{}, 0

@@ -2,7 +2,7 @@ package view
 
 import "fmt"
 
-// omittedMark stands for what was left out of the text, on a line of its own.
+// omittedMark replaces the omitted part of the text, on a line of its own.
 func omittedMark(w weight) string {
 	if w.lines <= 0 {
 		return fmt.Sprintf("[… %s left out …]", count(w.bytes, "byte"))
@@ -10,12 +10,12 @@ func omittedMark(w weight) string {
 	return fmt.Sprintf("[… %s, %s left out …]", count(w.bytes, "byte"), count(w.lines, "line"))
 }
 
-// cutMark stands for what was left out of a line.
+// cutMark replaces the omitted part of a line.
 func cutMark(characters int64) string {
 	return fmt.Sprintf("[… %s left out …]", count(characters, "character"))
 }
 
-// binaryMark stands for data.
+// binaryMark replaces data.
 func binaryMark(bytes int64) string {
 	return fmt.Sprintf("[binary data: %s]", count(bytes, "byte"))
 }

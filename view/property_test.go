@@ -17,7 +17,7 @@ import (
 	"belljar/sandbox"
 )
 
-// fragments of what commands, and those who attack their readers, write.
+// fragments of what commands and attackers write.
 var fragments = []string{
 	"a", "word ", "\n", "\n", "\r\n", "\r", "\t", "\b", "é", "漢字", "😀", "👨\u200d👩", "e\u0301", "\u0301", "\ufe0f",
 	"\x1b[31m", "\x1b[0m", "\x1b[K", "\x1b[2K", "\x1b[5G", "\x1b[3C", "\x1b[2D", "\x1b[999C", "\x1b]0;title\x07", "\x1b]8;;x\x1b\\",
@@ -49,7 +49,7 @@ func drawSizes(t *rapid.T) []int {
 	return rapid.SliceOfN(rapid.SampledFrom([]int{1, 2, 3, 7, 100, 4095, 4096, 4097}), 0, 20).Draw(t, "sizes")
 }
 
-// gapped leaves out a part of the text, and the rest of it.
+// gapped leaves out a part of the text, and then its end.
 func gapped(text string, from, to, end int, sizes []int) iter.Seq[sandbox.Chunk] {
 	return func(yield func(sandbox.Chunk) bool) {
 		for c := range chunksOf(text[:from], sizes...) {
@@ -93,7 +93,7 @@ func TestViewProperties(t *testing.T) {
 	})
 }
 
-// validText is what is true of all views.
+// validText holds for all views.
 func validText(got sandbox.Text, v sandbox.View, total sandbox.Total) error {
 	switch {
 	case !utf8.ValidString(got.Text):
@@ -114,7 +114,7 @@ func validText(got sandbox.Text, v sandbox.View, total sandbox.Total) error {
 
 var markPattern = regexp.MustCompile(`\n?\[… (\d+) bytes?(?:, (\d+) lines?)? left out …\](\n?)`)
 
-// TestViewExact takes a view apart: what is shown and what is left out are the
+// TestViewExact checks a view in parts: the shown and omitted bytes are the
 // whole, byte by byte.
 func TestViewExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -156,7 +156,7 @@ func TestViewExact(t *testing.T) {
 		if shown > bytesBound || shownLines > linesBound {
 			t.Fatalf("%d bytes, %d lines shown, bounds are %d, %d", shown, shownLines, bytesBound, linesBound)
 		}
-		// A rune, and a line end by itself, may not fit: nothing else is wasted.
+		// A rune, and a single line end, may not fit: nothing else is wasted.
 		if shown < bytesBound-8 && shownLines < linesBound {
 			t.Fatalf("%d bytes, %d lines shown, bounds are %d, %d: %q", shown, shownLines, bytesBound, linesBound, got.Text)
 		}
@@ -171,7 +171,7 @@ func linesOf(text string) int64 {
 	return int64(n)
 }
 
-// TestViewLineChars: what a line's mark says is what the line lacks.
+// TestViewLineChars: a line's mark has the number of omitted characters.
 func TestViewLineChars(t *testing.T) {
 	inLine := regexp.MustCompile(`\[… (\d+) characters? left out …\]`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -201,8 +201,8 @@ func TestViewLineChars(t *testing.T) {
 	})
 }
 
-// TestViewIsConstant: a stream that never ends a line, or only redraws it, is
-// held in the memory of its bounds.
+// TestViewIsConstant: a stream that never ends a line, or only redraws it, needs
+// memory only up to its bounds.
 func TestViewIsConstant(t *testing.T) {
 	streams := map[string]string{
 		"one line":   strings.Repeat("x", 1<<16),

@@ -1,6 +1,6 @@
 package view
 
-// queue is first in, first out, and as large as it was at most.
+// queue is first in, first out. It keeps the memory of its largest size.
 type queue[T any] struct {
 	buf   []T
 	start int
@@ -26,7 +26,7 @@ func (q *queue[T]) push(v T) {
 	*q.at(q.n - 1) = v
 }
 
-// shift forgets what it returns.
+// shift returns the first element and forgets it.
 func (q *queue[T]) shift() T {
 	var none T
 	v := *q.at(0)

@@ -9,7 +9,7 @@ import (
 	"belljar/sandbox"
 )
 
-// terminalLine is what a terminal wide enough shows of a line, the plain way.
+// terminalLine is what a wide enough terminal shows of a line, computed in a simple way.
 func terminalLine(pieces []string) string {
 	var cells []rune
 	column := 0
@@ -51,7 +51,7 @@ func TestViewRedraws(t *testing.T) {
 		if line, next, _ := strings.Cut(got.Text, "\n"); strings.TrimRight(line, " ") != want || next != "next\n" || got.OmittedBytes != 0 {
 			t.Fatalf("%q shows as %+v, not as %q", in, got, want)
 		}
-		// With a bound on its characters, a line shows the ends of the same.
+		// With a bound on its characters, a line shows the same beginning and end.
 		v.LineChars = rapid.Int64Range(1, 12).Draw(t, "chars")
 		got = viewOf(v, in+"\n", drawSizes(t)...)
 		before, after, cut := strings.Cut(strings.TrimSuffix(got.Text, "\n"), "[…")

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Safe makes text from outside safe to show a person: what a terminal would act
-// on, or would show as something else or not at all, becomes a visible escape
+// Safe makes untrusted text safe to show to a person: characters that a terminal would
+// act on, show as others or not show become a visible escape
 // such as \x1b or \u202e, and an invalid byte \xNN. Line ends, as \n or \r\n,
 // and tabs stay, and so do the characters of all scripts with their marks.
 func Safe(text string) string {
@@ -18,7 +18,7 @@ func Safe(text string) string {
 	}
 	var b strings.Builder
 	w := NewSafeWriter(&b)
-	_, _ = io.WriteString(w, text) // a Builder takes everything
+	_, _ = io.WriteString(w, text) // a Builder never fails
 	_ = w.Flush()
 	return b.String()
 }
@@ -28,7 +28,7 @@ var oneLine = strings.NewReplacer("\r", `\r`, "\n", `\n`, "\t", `\t`)
 // SafeLine is Safe text that stays on its line and in its column.
 func SafeLine(text string) string { return oneLine.Replace(Safe(text)) }
 
-// plain has the characters that are safe wherever they are.
+// plain are the characters that are safe in any context.
 var plain = func() (table [256]bool) {
 	for c := byte(' '); c <= '~'; c++ {
 		table[c] = true
@@ -48,10 +48,10 @@ func plainPrefix[T string | []byte](text T) int {
 	return len(text)
 }
 
-const joiner = '\u200d' // it makes one emoji of two
+const joiner = '\u200d' // it joins two emoji into one
 
-// visible says whether a reader sees r where it follows before. Private use is
-// not: it looks as some font likes.
+// visible reports whether a reader sees r after before. Private use characters are
+// not visible: fonts differ.
 func visible(before, r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
@@ -61,7 +61,7 @@ func visible(before, r rune) bool {
 	case r == joiner:
 		return pictograph(before)
 	case unicode.Is(unicode.Variation_Selector, r):
-		// One says how to draw what it follows. A row of them is a way to hide
+		// One selects the style of the character before. A row of them can hide
 		// data in text.
 		return before > ' ' && visible(0, before) && (r <= '\ufe0f' || unicode.Is(unicode.Han, before))
 	case unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r):
@@ -70,7 +70,7 @@ func visible(before, r rune) bool {
 	return unicode.IsGraphic(r)
 }
 
-// ordinary has what much of the world writes, to be quick: Latin, Cyrillic,
+// ordinary are frequent characters, for speed: Latin, Cyrillic,
 // kana, Han and Hangul letters, their punctuation, arrows and boxes. None of
 // them is a mark.
 func ordinary(r rune) bool {
@@ -85,22 +85,22 @@ func ordinary(r rune) bool {
 	return r >= 0x4E00 && r < 0xA000 || r >= 0xAC00 && r < 0xD7A4 || r >= 0xFF01 && r < 0xFF5F
 }
 
-// pictograph says whether a joiner may follow: an emoji, with its skin tone or
+// pictograph reports whether a joiner may follow: an emoji, with its skin tone or
 // its selector.
 func pictograph(r rune) bool {
 	return r == '\ufe0f' || unicode.Is(unicode.So, r) || r >= '\U0001f3fb' && r <= '\U0001f3ff'
 }
 
-// extends says whether r, where it is visible, is a part of the character before it.
+// extends reports whether r, if visible, is a part of the character before it.
 func extends(r rune) bool {
 	return r >= 0x300 && !ordinary(r) && (r == joiner || unicode.Is(unicode.M, r))
 }
 
-// joins says whether r, where it is visible, is a part of the same character as
-// what is before it.
+// joins reports whether r, if visible, is a part of the same character as
+// the text before it.
 func joins(before, r rune) bool { return extends(r) || before == joiner }
 
-// escaped is r as Go writes it.
+// escaped is r in Go's syntax.
 func escaped(r rune) string { return strings.Trim(strconv.QuoteRuneToASCII(r), "'") }
 
 // escapedByte is a byte that is no part of a character.
@@ -109,9 +109,9 @@ func escapedByte(b byte) string {
 	return string([]byte{'\\', 'x', digits[b>>4], digits[b&15]})
 }
 
-// graphemeCut is the last place in p, at or before n, that does not divide a
-// character from its marks, or a rune where there are too many marks. It looks
-// at p alone.
+// graphemeCut is the last offset in p, up to n, that does not separate a
+// character from its marks, or a rune if there are too many marks. It looks
+// only at p.
 func graphemeCut(p []byte, n int) int {
 	if n >= len(p) {
 		return len(p)

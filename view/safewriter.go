@@ -6,21 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// SafeWriter writes what is written to it as Safe text. It is not safe for
+// SafeWriter writes its input as Safe text. It is not safe for
 // concurrent use.
 type SafeWriter struct {
 	to     io.Writer
 	before rune   // the last one
-	rest   []byte // an unfinished rune, or a \r of which the next byte decides
+	rest   []byte // an unfinished rune, or a \r before its next byte
 	out    []byte
 }
 
-// NewSafeWriter makes a writer for text that comes in pieces. Flush it at the
-// end. A \r that no \n follows is made visible: what comes after it would
+// NewSafeWriter makes a writer for text in pieces. Flush it at the
+// end. A \r without a \n is made visible: the text after it would
 // overwrite what a person has read.
 func NewSafeWriter(w io.Writer) *SafeWriter { return &SafeWriter{to: w} }
 
-// Write keeps at most three bytes back. An error is the underlying writer's,
+// Write holds back up to three bytes. An error is the underlying writer's,
 // after which part of p may be written.
 func (s *SafeWriter) Write(p []byte) (int, error) {
 	text := p
@@ -33,7 +33,7 @@ func (s *SafeWriter) Write(p []byte) (int, error) {
 	return len(p), s.flush()
 }
 
-// Flush writes what was kept back: no more is coming that would complete it.
+// Flush writes the bytes held back, at the end of the text.
 func (s *SafeWriter) Flush() error {
 	s.neutralise(s.rest, true)
 	s.rest = s.rest[:0]
@@ -50,7 +50,7 @@ func (s *SafeWriter) flush() error {
 	return err
 }
 
-// neutralise is how much of p it dealt with: all but what is unfinished.
+// neutralise returns how much of p it processed: all but an unfinished rune.
 func (s *SafeWriter) neutralise(p []byte, last bool) int {
 	for i := 0; i < len(p); {
 		if n := plainPrefix(p[i:]); n > 0 {

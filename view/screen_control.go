@@ -1,6 +1,6 @@
 package view
 
-// control does a C0 control. The bell, NUL and the like show nothing.
+// control executes a C0 control. The bell, NUL and similar ones show nothing.
 func (s *screen) control(c byte) {
 	s.last = 0
 	switch c {
@@ -19,14 +19,14 @@ func (s *screen) control(c byte) {
 	}
 }
 
-// moveTo moves the cursor as far as the screen goes.
+// moveTo moves the cursor, up to the edges of the screen.
 func (s *screen) moveTo(x, y int) {
 	s.x = max(0, min(x, s.size.Columns-1))
 	s.y = max(0, min(y, s.size.Rows-1))
 	s.wraps = false
 }
 
-// moveFrom moves the cursor to a place as the program counts its rows.
+// moveFrom moves the cursor to a position in the program's row numbers.
 func (s *screen) moveFrom(x, y int) {
 	if s.origin {
 		y += s.top
@@ -34,7 +34,7 @@ func (s *screen) moveFrom(x, y int) {
 	s.moveTo(x, min(y, s.lastRow()))
 }
 
-// lastRow is the last one that a program can name.
+// lastRow is the last row that a program can address.
 func (s *screen) lastRow() int {
 	if s.origin {
 		return s.bottom
@@ -42,8 +42,8 @@ func (s *screen) lastRow() int {
 	return s.size.Rows - 1
 }
 
-// moveDown moves the cursor by n rows, up if n is negative. The scroll region holds
-// it if it is inside.
+// moveDown moves the cursor by n rows, up if n is negative. It stays within the scroll
+// region if it starts there.
 func (s *screen) moveDown(x, n int) {
 	y := s.y + n
 	if s.y >= s.top {
@@ -72,7 +72,7 @@ func (s *screen) reverseIndex() {
 }
 
 // scroll moves the region's rows up by n, down if n is negative. Rows that leave
-// the main grid at the top are history.
+// the main grid at the top go into the history.
 func (s *screen) scroll(n int) {
 	if s.current == 0 && s.top == 0 {
 		s.toHistory(max(0, min(n, s.bottom+1)))
@@ -80,8 +80,8 @@ func (s *screen) scroll(n int) {
 	s.grid().scroll(s.top, s.bottom, n, s.style.erased())
 }
 
-// tab moves the cursor by n tab stops, back if n is negative. Forward, a wrap that
-// is due stays so.
+// tab moves the cursor by n tab stops, back if n is negative. A pending wrap stays
+// pending when moving forward.
 func (s *screen) tab(n int) {
 	x := s.x
 	for ; n > 0 && x < s.size.Columns-1; n-- {
@@ -97,7 +97,7 @@ func (s *screen) tab(n int) {
 	}
 }
 
-// escape does an escape sequence.
+// escape executes an escape sequence.
 func (s *screen) escape(intermediate, final byte) {
 	s.last = 0
 	switch intermediate {
@@ -134,7 +134,7 @@ func (s *screen) plainEscape(final byte) {
 	}
 }
 
-// align does DECALN, which fills the screen to adjust a tube by.
+// align executes DECALN, which fills the screen to adjust a tube.
 func (s *screen) align() {
 	s.style, s.origin = style{}, false
 	s.top, s.bottom = 0, s.size.Rows-1
@@ -147,10 +147,10 @@ func (s *screen) align() {
 	}
 }
 
-// save keeps the cursor; each grid has its own.
+// save stores the cursor; each grid has its own.
 func (s *screen) save() { s.saved[s.current] = s.cursor }
 
-// restore also has the wrap that was due. The screen or the region may be smaller.
+// restore also restores a pending wrap. The screen or the region may be smaller now.
 func (s *screen) restore() {
 	s.cursor = s.saved[s.current]
 	wraps := s.wraps
@@ -158,7 +158,7 @@ func (s *screen) restore() {
 	s.wraps = wraps
 }
 
-// show shows the main grid, 0, or the alternate one. The cursor stays where it is.
+// show shows the main grid, 0, or the alternate one. The cursor does not move.
 func (s *screen) show(grid int) {
 	s.grid().y = s.y
 	if s.grids[grid] == nil {

@@ -9,8 +9,8 @@ import (
 // grid is the rows of one screen buffer.
 type grid struct {
 	rows  []gridRow
-	order []int // of rows, from top to bottom: what scrolls moves here
-	y     int   // the cursor's row when the grid was last seen
+	order []int // of rows, from top to bottom: scrolling changes it
+	y     int   // the cursor's row when the grid was last shown
 }
 
 func newGrid(size sandbox.TerminalSize) *grid {
@@ -25,7 +25,7 @@ func newGrid(size sandbox.TerminalSize) *grid {
 
 func (g *grid) row(y int) *gridRow { return &g.rows[g.order[y]] }
 
-// resize drops as many rows above, and what the new size has no place for.
+// resize drops that many rows at the top, and everything outside the new size.
 func (g *grid) resize(size sandbox.TerminalSize, above int) {
 	resized := newGrid(size)
 	resized.y = g.y - above
@@ -52,7 +52,7 @@ func (g *grid) scroll(top, bottom, n int, s style) {
 	if n < 0 {
 		fresh, n = order[:-n], n+len(order)
 	}
-	// Those that leave come in again at the other end.
+	// Rows that leave are reused at the other end.
 	slices.Reverse(order[:n])
 	slices.Reverse(order[n:])
 	slices.Reverse(order)

@@ -2,21 +2,21 @@ package view
 
 import "unicode/utf8"
 
-// performer does what a parser reads.
+// performer executes what a parser reads.
 type performer interface {
 	sequencePerformer  // and controls outside of sequences
 	text(ascii []byte) // printable ASCII, at least one byte
 	char(r rune)       // a rune beyond ASCII
 }
 
-// parser splits a terminal's input. It keeps a few bytes of what is not at its
-// end, however long that is, so that where the input is cut does not matter.
+// parser splits a terminal's input. It keeps only a few bytes of an unfinished part,
+// of any length, so that the division of the input does not matter.
 type parser struct {
 	partial  []byte // the first bytes of a rune
 	sequence sequence
 }
 
-// next reads the first part of data, which is not empty, and says how long it is.
+// next reads the first part of data, which is not empty, and returns its length.
 func (p *parser) next(data []byte, to performer) int {
 	c := data[0]
 	switch {
@@ -26,7 +26,7 @@ func (p *parser) next(data []byte, to performer) int {
 	case c >= utf8.RuneSelf:
 		return p.nextRune(data, to)
 	case p.sequence.unfinished():
-		p.sequence.read(rune(c), to) // ASCII breaks nothing off
+		p.sequence.read(rune(c), to) // ASCII never cancels a sequence
 		return 1
 	case c < ' ' || c == 0x7f:
 		p.control(c, to)
@@ -44,7 +44,7 @@ func (p *parser) control(c byte, to performer) {
 	switch c {
 	case escapeCharacter:
 		p.sequence.begin(escapeCharacter, to)
-	case cancel, substitute: // there is no sequence to end
+	case cancel, substitute: // there is no sequence to cancel
 	default:
 		to.control(c)
 	}
@@ -69,7 +69,7 @@ func (p *parser) nextRune(data []byte, to performer) int {
 	return 1
 }
 
-// invalid gives up on a rune: each byte is one replacement, as utf8 counts them.
+// invalid ends an invalid rune: each byte is one replacement, as utf8 counts them.
 func (p *parser) invalid(to performer) {
 	n := len(p.partial)
 	p.partial = p.partial[:0]

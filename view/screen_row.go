@@ -2,24 +2,24 @@ package view
 
 import "unicode/utf8"
 
-// glyph is a cell of a screen; the zero value is blank. Screens may have many and
-// scroll much: it has no pointers.
+// glyph is a cell of a screen; the zero value is blank. It has no pointers, because
+// screens may have many cells and scroll often.
 type glyph struct {
-	r     rune // or one of the below
+	r     rune // or one of the values below
 	style style
 }
 
-// What a glyph may have for its rune.
+// Special values for a glyph's rune.
 const (
 	blank       = 0  // nothing was written; it looks like U+0020
 	wideTail    = -1 // the second cell of a wide character: after its first, and nowhere else
-	firstMarked = -2 // this and less are a row's characters with marks
+	firstMarked = -2 // this and lower values are a row's characters with marks
 )
 
 // gridRow is a row of a screen.
 type gridRow struct {
 	cells  []glyph
-	marked []string // characters with marks; cells may have forgotten some
+	marked []string // characters with marks; cells may no longer use some
 }
 
 func (r *gridRow) clear(s style) {
@@ -27,7 +27,7 @@ func (r *gridRow) clear(s style) {
 	r.marked = nil
 }
 
-// append appends what a cell shows.
+// append appends the text of a cell.
 func (r *gridRow) append(text []byte, g *glyph) []byte {
 	switch {
 	case g.r > 0:
@@ -60,7 +60,7 @@ func (r *gridRow) mark(x int, mark rune) {
 	r.marked = append(r.marked, text)
 }
 
-// forget drops the characters that no cell has any more.
+// forget drops the characters that no cell uses any more.
 func (r *gridRow) forget() {
 	var marked []string
 	for x := range r.cells {
@@ -83,14 +83,14 @@ func fill(cells []glyph, s style) {
 	}
 }
 
-// split blanks the two cells of a character that has one of them on each side of x.
+// split blanks both cells of a wide character that crosses x.
 func split(cells []glyph, x int) {
 	if x > 0 && x < len(cells) && cells[x].r == wideTail {
 		cells[x-1].r, cells[x].r = blank, blank
 	}
 }
 
-// part is n cells from x on, or as many as there are. They have no half of a
+// part is n cells from x on, or as many as exist. They contain no half of a
 // character.
 func part(cells []glyph, x, n int) []glyph {
 	end := min(x+n, len(cells))
@@ -101,14 +101,14 @@ func part(cells []glyph, x, n int) []glyph {
 
 func erase(cells []glyph, x, n int, s style) { fill(part(cells, x, n), s) }
 
-// insertBlanks makes room for n cells; those at the row's end go.
+// insertBlanks inserts n blank cells; those at the row's end are lost.
 func insertBlanks(cells []glyph, x, n int, s style) {
 	n = min(n, len(cells)-x)
 	copy(cells[x+n:], part(cells, x, len(cells)-x-n))
 	fill(cells[x:x+n], s)
 }
 
-// deleteCells moves what follows n cells to their place.
+// deleteCells removes n cells and moves the following ones to their place.
 func deleteCells(cells []glyph, x, n int, s style) {
 	n = len(part(cells, x, n))
 	fill(cells[x+copy(cells[x:], cells[x+n:]):], s)

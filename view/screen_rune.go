@@ -6,13 +6,13 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// maxMarks of one character: more are a flood, and not kept.
+// maxMarks is the number of marks kept of one character.
 const maxMarks = 8
 
-// widths are the same wherever this runs, whatever its locale.
+// widths do not depend on the locale.
 var widths = runewidth.Condition{StrictEmojiNeutral: true}
 
-// width is how many cells a rune has: 0 for one that belongs to the one before.
+// width is the number of cells of a rune: 0 for one that belongs to the one before.
 func width(r rune) int {
 	if r < 0x300 {
 		return 1
@@ -20,11 +20,11 @@ func width(r rune) int {
 	return widths.RuneWidth(r)
 }
 
-// Width is how many cells of a terminal a line of Safe text has.
+// Width is the number of terminal cells of a line of Safe text.
 func Width(text string) int { return widths.StringWidth(text) }
 
-// shown is a rune that a reader sees, or what stands for it: controls, what turns
-// the text around it and what only a machine reads. It takes one cell, as Safe's
+// shown is a visible rune, or a replacement: for controls, for characters that change
+// the direction of text, and for invisible ones. It takes one cell, which Safe's
 // escapes would not.
 func shown(before, r rune) rune {
 	if visible(before, r) {

@@ -7,7 +7,7 @@ import (
 	"belljar/sandbox"
 )
 
-// color is a cell's: 0 is the terminal's own, else a palette's or a mixed one.
+// color is a cell's color: 0 is the terminal's default, else one of a palette or RGB.
 type color uint32
 
 const (
@@ -34,13 +34,13 @@ const (
 	inverse
 )
 
-// style is how a cell looks.
+// style is the appearance of a cell.
 type style struct {
 	fg, bg     color
 	attributes uint8
 }
 
-// erased is how the style's eraser leaves a cell.
+// erased is the style of erased cells.
 func (s style) erased() style { return style{bg: s.bg} }
 
 func (s style) span(text string) sandbox.Span {

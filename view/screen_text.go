@@ -58,7 +58,7 @@ func (s *screen) put(r rune, width int) {
 	}
 }
 
-// makeRoom moves the cursor to where so many cells are: to the next row or,
+// makeRoom moves the cursor to where that many cells fit: to the next row or,
 // without wrap, back.
 func (s *screen) makeRoom(width int) {
 	switch {
@@ -71,7 +71,7 @@ func (s *screen) makeRoom(width int) {
 	}
 }
 
-// place is the n cells at the cursor, for characters to be written to; the cursor
+// place is the n cells at the cursor, to be written to; the cursor
 // moves behind them.
 func (s *screen) place(n int) []glyph {
 	cells, x := s.row().cells, s.x
@@ -85,9 +85,9 @@ func (s *screen) place(n int) []glyph {
 	return part(cells, x, n)
 }
 
-// mark adds a rune without a cell of its own to the character before the cursor.
+// mark adds a zero-width rune to the character before the cursor.
 func (s *screen) mark(r rune) {
-	if s.x == 0 && !s.wraps { // nothing before it: it gets a blank
+	if s.x == 0 && !s.wraps { // no character before it: it gets a blank
 		s.put(' ', 1)
 	}
 	s.last = 0
@@ -101,8 +101,8 @@ func (s *screen) mark(r rune) {
 	row.mark(x, r)
 }
 
-// repeat writes again what was written last: no more than a row of it, which is
-// what programs do.
+// repeat writes the last character again: at most a row of it, which is
+// enough for programs.
 func (s *screen) repeat(n int) {
 	for r := s.last; r != 0 && n > 0; n-- {
 		s.put(r, max(1, width(r)))

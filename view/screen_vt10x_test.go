@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// common are sequences that vt10x does as xterm does. A %p is a place, where the
-// cursor goes; without it, vt10x would wrap after what ends a wrap in xterm. A %d
-// is any number that the screen has place for, %r a scroll region.
+// common are sequences that vt10x executes as xterm does. A %p is a cursor
+// position; without it, vt10x would wrap after sequences that end a wrap in xterm. A %d
+// is any number within the screen, %r a scroll region.
 var common = []string{
 	"text", "0123456789", "x", " ", "\r\n", "\n", "\r", "\b",
 	"%p", "%p\t", "%p\x1bH", "%p\x1b[g", "\x1b[3g",
@@ -24,7 +24,7 @@ var common = []string{
 	"%p\x1b7", "\x1b8", "\x1b[?7l", "\x1b[?7h", "\x1b[?6h", "\x1b[?6l",
 }
 
-// drawCommon is a piece of common with its numbers.
+// drawCommon draws a piece of common with its numbers.
 func drawCommon(t *rapid.T, columns, rows int) string {
 	number := func(most int) int { return rapid.IntRange(1, most).Draw(t, "n") }
 	top := number(rows - 1)
@@ -35,7 +35,7 @@ func drawCommon(t *rapid.T, columns, rows int) string {
 	).Replace(rapid.SampledFrom(common).Draw(t, "piece"))
 }
 
-// oracleColor is a color as vt10x has it.
+// oracleColor is vt10x's form of a color.
 func oracleColor(c color) vt10x.Color {
 	if c == 0 {
 		return vt10x.DefaultFG
@@ -43,7 +43,7 @@ func oracleColor(c color) vt10x.Color {
 	return vt10x.Color(c & colorValue)
 }
 
-// compareCell says how a cell differs from the oracle's. A blank's style does not
+// compareCell describes how a cell differs from the oracle's. A blank's style does not
 // count: vt10x scrolls in rows without the background.
 func compareCell(got glyph, want vt10x.Glyph) string {
 	if got.r == blank {
@@ -62,7 +62,7 @@ func compareCell(got glyph, want vt10x.Glyph) string {
 	return ""
 }
 
-// vt10x is an oracle for what it does right.
+// vt10x is an oracle for the sequences that it implements correctly.
 func TestScreenIsLikeVT10x(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		columns, rows := rapid.IntRange(2, 20).Draw(t, "columns"), rapid.IntRange(2, 8).Draw(t, "rows")

@@ -9,13 +9,13 @@ import (
 	"belljar/sandbox"
 )
 
-// What xterm does where terminals differ, or vt10x is wrong. Behind each is where
-// its source says so.
+// xterm's behaviour where terminals differ, or vt10x is wrong. Each row names the
+// function in its source.
 func TestScreenIsXterm(t *testing.T) {
 	for name, test := range map[string]struct{ input, want string }{
 		"DECALN": { // charproc.c
 			"\x1b[2;3r\x1b[?6h\x1b[7mab\x1b#8x", "xEEEEEEEEE" + strings.Repeat("\nEEEEEEEEEE", 3)},
-		// A wrap that is due: ResetWrap in cursor.c and util.c.
+		// A pending wrap: ResetWrap in cursor.c and util.c.
 		"EL ends it":                {"0123456789\x1b[Kx", "012345678x"},
 		"EL 1 ends it":              {"0123456789\x1b[1Kx", "         x"},
 		"ED ends it":                {"0123456789\x1b[Jx", "012345678x"},
@@ -43,7 +43,7 @@ func TestScreenIsXterm(t *testing.T) {
 		// InsertLine and DeleteLine.
 		"IL goes to the first column": {"abc\x1b[Lx", "x\nabc"},
 		"DL goes to the first column": {"abc\r\ndef\x1b[A\x1b[Mx", "xef"},
-		// CASE_REP: what was written right before it.
+		// CASE_REP: the character written right before it.
 		"REP after a control":     {"-\a\x1b[3bx", "-x"},
 		"REP after a sequence":    {"-\x1b[m\x1b[3bx", "-x"},
 		"REP twice":               {"-\x1b[2b\x1b[2bx", "---x"},
@@ -63,7 +63,7 @@ func TestScreenIsXterm(t *testing.T) {
 		"DECSTR and charsets":      {"\x1b)0\x0eq\x1b[!pq", "─q"},
 		"RIS and tabs":             {"\x1b[3g\x1bc\tx", "        x"},
 		"SD is not mouse tracking": {"a\x1b[1;1;1;1;1Tb\x1b[2Tc", "  c\n\nab"},
-		// What DamagedCells repairs.
+		// Repairs by DamagedCells.
 		"ICH within a wide character": {"日本\x1b[2G\x1b[@x", " x 本"},
 		"ICH pushes half of one out":  {"12345678日\x1b[H\x1b[@", " 12345678"},
 		"ECH of a half":               {"日本\x1b[2G\x1b[2X", ""},
@@ -78,8 +78,8 @@ func TestScreenIsXterm(t *testing.T) {
 	}
 }
 
-// xterm-256color has bce: what is erased, or scrolls in, has the background that
-// is set.
+// xterm-256color has bce: erased cells, and those that scroll in, have the current
+// background.
 func TestScreenErasesWithTheBackground(t *testing.T) {
 	want := []sandbox.Span{{Text: "  ", Background: "palette:4"}, {Text: "x"}}
 	for name, sequence := range map[string]string{

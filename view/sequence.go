@@ -1,19 +1,19 @@
 package view
 
-// sequencePerformer does what escape sequences say.
+// sequencePerformer executes escape sequences.
 type sequencePerformer interface {
-	control(c byte) // a C0 control, which is obeyed within a sequence
+	control(c byte) // a C0 control, which is executed within a sequence
 	escape(intermediate, final byte)
 	command(c *command) // a control sequence; c is valid during the call
 }
 
-// sequence reads escape sequences, for views and for screens: what one takes for
-// a part of a sequence the other must not show. It follows Paul Williams' state
-// machine of DEC's terminals, https://vt100.net/emu/dec_ansi_parser, but takes
-// characters, and keeps nothing of what it reads but a command.
+// sequence reads escape sequences, for views and for screens: a part of a sequence
+// for one must not be text for the other. It follows Paul Williams' state
+// machine of DEC's terminals, https://vt100.net/emu/dec_ansi_parser, but reads
+// characters, and keeps nothing except a command.
 type sequence struct {
 	state   sequenceState
-	bell    bool // ends the string too
+	bell    bool // a bell ends the string too
 	command command
 }
 
@@ -23,7 +23,7 @@ const (
 	inText sequenceState = iota
 	inEscape
 	inCommand
-	inString // OSC, DCS, PM, APC, SOS or a title: nothing of it is kept
+	inString // OSC, DCS, PM, APC, SOS or a title: its text is not kept
 )
 
 // The characters that end sequences.
@@ -31,14 +31,14 @@ const (
 	cancel           = 0x18
 	escapeCharacter  = 0x1b
 	substitute       = 0x1a
-	stringTerminator = 0x9c // in one character: ESC \ is in two
+	stringTerminator = 0x9c // as one character: ESC \ is two
 )
 
-// unfinished says whether the next character is read's.
+// unfinished reports whether the next character belongs to the sequence.
 func (q *sequence) unfinished() bool { return q.state != inText }
 
-// begin reads a sequence's first character: ESC, or one of C1, which is what ESC
-// and a letter say in two.
+// begin reads a sequence's first character: ESC, or a C1 control, which is short for
+// ESC and a letter.
 func (q *sequence) begin(r rune, to sequencePerformer) {
 	q.state = inEscape
 	q.command.reset()
@@ -47,8 +47,8 @@ func (q *sequence) begin(r rune, to sequencePerformer) {
 	}
 }
 
-// read reads the next character of a sequence. False is one that breaks it off:
-// it is none of the sequence's.
+// read reads the next character of a sequence. It returns false for one that cancels
+// it and is not part of it.
 func (q *sequence) read(r rune, to sequencePerformer) bool {
 	switch {
 	case q.state == inString:
@@ -102,7 +102,7 @@ func (q *sequence) readCommand(c byte, to sequencePerformer) {
 
 func (q *sequence) readString(r rune) {
 	switch {
-	case r == escapeCharacter: // of ESC \, which says nothing by itself
+	case r == escapeCharacter: // of ESC \, which does nothing by itself
 		q.state = inEscape
 		q.command.reset()
 	case r == cancel || r == substitute || r == stringTerminator || r == '\a' && q.bell:

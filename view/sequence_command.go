@@ -10,18 +10,18 @@ type command struct {
 	private      byte // one of < = > ?, or 0
 	intermediate byte
 	final        byte
-	bad          bool // has bytes where they do not belong
+	bad          bool // has bytes in wrong places
 	count        int
 	values       [maxParameters]int
-	sub          [maxParameters]bool // after a colon: belongs to the one before
+	sub          [maxParameters]bool // after a colon: belongs to the previous one
 }
 
-// reset forgets all. Parameters beyond count mean nothing.
+// reset forgets everything. Parameters beyond count are undefined.
 func (c *command) reset() {
 	c.private, c.intermediate, c.final, c.bad, c.count = 0, 0, 0, false, 0
 }
 
-// add reads the next byte and says whether it was the last.
+// add reads the next byte and reports whether it was the last.
 func (c *command) add(b byte) bool {
 	switch {
 	case b >= '@':
@@ -45,14 +45,14 @@ func (c *command) add(b byte) bool {
 	return false
 }
 
-// start makes the first parameter, which a sequence without any lacks.
+// start adds the first parameter, which is missing in a sequence without any.
 func (c *command) start() {
 	if c.bad = c.bad || c.intermediate != 0; c.count == 0 {
 		c.push(false)
 	}
 }
 
-// push begins a parameter. What is beyond the last is read and forgotten.
+// push begins a parameter. Parameters beyond the maximum are read and ignored.
 func (c *command) push(sub bool) {
 	if c.count < maxParameters {
 		c.values[c.count], c.sub[c.count] = 0, sub
@@ -62,10 +62,10 @@ func (c *command) push(sub bool) {
 	}
 }
 
-// parameters are those that fit.
+// parameters are those within the maximum.
 func (c *command) parameters() []int { return c.values[:min(c.count, maxParameters)] }
 
-// value is a parameter; 0, as if it were not there, is otherwise.
+// value is a parameter, or otherwise if it is 0 or missing.
 func (c *command) value(i, otherwise int) int {
 	if p := c.parameters(); i < len(p) && p[i] != 0 {
 		return p[i]

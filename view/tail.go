@@ -11,8 +11,8 @@ const (
 	maxAtomRecord  = 32 // text of atoms is cut between records only
 )
 
-// tail is a queue of records: text, and what it stands for. It holds at least
-// what its bounds allow and not much more; trim makes it exact.
+// tail is a queue of records: text, and its weight. It holds at least
+// as much as its bounds allow and not much more; trim makes it exact.
 //
 // A record is its length and kind, then for all but plain text four counts,
 // then the text, so that short records do not cost a multiple of their text.
@@ -34,7 +34,7 @@ type tail struct {
 
 func (t *tail) plain(p []byte) {
 	if !t.lastPlain && len(t.last) > 0 && len(t.last)+len(p) <= maxAtomRecord && bytes.IndexByte(p, '\n') < 0 {
-		t.last = append(t.last, p...) // few records are quick
+		t.last = append(t.last, p...) // a few long records are faster
 		t.lastW.bytes += int64(len(p))
 		return
 	}
@@ -89,8 +89,8 @@ func (t *tail) seal() {
 	t.evict()
 }
 
-// evict drops the records without which there is more than enough for either
-// bound: trim then cuts at a place that records have no part in.
+// evict drops records as long as the rest exceeds both
+// bounds: trim then cuts at a place that does not depend on records.
 func (t *tail) evict() {
 	if t.size <= t.bytes && t.lf <= t.lines {
 		return
@@ -112,7 +112,7 @@ func (t *tail) evict() {
 	}
 }
 
-// countLines counts the lines of what is sealed; the last may have no end.
+// countLines counts the lines of the sealed records; the last may have no end.
 func (t *tail) countLines() int64 {
 	if t.size == 0 || t.ended {
 		return t.lf

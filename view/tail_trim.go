@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// record is one of the tail's. Plain text is divided between any two runes.
+// record is one of the tail's. Plain text may be divided between any two runes.
 type record struct {
 	text   []byte
 	plain  bool
@@ -34,13 +34,13 @@ func readRecord(p []byte) (record, int) {
 	return r, end
 }
 
-// kept is the end of a text, and what it stands for.
+// kept is the end of a text, and its weight.
 type kept struct {
 	text   []byte
 	w, cut weight
 }
 
-// trim takes from the front size bytes of text and lf line ends at least, and
+// trim removes at least size bytes of text and lf line ends from the front, and
 // no part of a character.
 func (t *tail) trim(size, lf int64) (k kept) {
 	c := cutter{size: size, lf: lf, cutting: size > 0 || lf > 0}
@@ -57,14 +57,14 @@ func (t *tail) trim(size, lf int64) (k kept) {
 	return k
 }
 
-// cutter takes from records what is too much.
+// cutter removes the excess from records.
 type cutter struct {
-	size, lf int64 // to be taken yet
+	size, lf int64 // still to be removed
 	cutting  bool
-	before   rune // the last that was taken
+	before   rune // the last one removed
 }
 
-// cut says whether something is left of the record.
+// cut reports whether a part of the record remains.
 func (c *cutter) cut(r *record) bool {
 	at := max(int(min(c.size, int64(len(r.text)))), afterLines(r.text, c.lf))
 	c.take(r.text[:at])
@@ -96,8 +96,8 @@ func (c *cutter) take(p []byte) {
 	}
 }
 
-// align is the first place in text, at or after that one, for a cut: behind the
-// rest of a character, and behind a line end by itself, which would look like an
+// align is the first offset in text, from that one on, for a cut: after the
+// rest of a character, and after a single line end, which would look like an
 // empty line.
 func (c *cutter) align(text []byte, at int) int {
 	for at < len(text) {

@@ -2,7 +2,7 @@ package view
 
 import "bytes"
 
-// weight is what a piece of text stands for in the stream.
+// weight is the amount of the stream that a piece of text represents.
 type weight struct{ bytes, lines int64 }
 
 func (w *weight) add(v weight) {
