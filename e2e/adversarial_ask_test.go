@@ -16,7 +16,7 @@ import (
 	"belljar/sandbox"
 )
 
-// answer is what belljar run --format json says of a command.
+// answer is the output of belljar run --format json for a command.
 type answer struct {
 	code int
 	peak int64  // bytes of memory that belljar took
@@ -75,7 +75,7 @@ func askAs(t *testing.T, change func(*exec.Cmd), args ...string) answer {
 // patience is for what would otherwise hang the suite; nothing comes near it.
 const patience = 2 * time.Minute
 
-// asked is a command under way.
+// asked is a running command.
 type asked struct {
 	cmd            *exec.Cmd
 	stdout, stderr bytes.Buffer
@@ -94,8 +94,8 @@ func begun(t *testing.T, change func(*exec.Cmd), args ...string) *asked {
 	return a
 }
 
-// watchMemory looks at a process's peak until its end. What wait4 tells of a
-// child has the parent's own peak in it, from before the exec.
+// watchMemory samples a process's peak until its end. wait4's peak of a
+// child includes the parent's own, from before the exec.
 func watchMemory(pid int) (peak func() int64) {
 	var most int64
 	done := make(chan struct{})
@@ -132,7 +132,7 @@ func (a *asked) wait(t *testing.T) answer {
 }
 
 // refused is a command that never gets a container: by policy with 126, or as
-// unusable with 125.
+// invalid with 125.
 func refused(t *testing.T, code int, want string, args ...string) {
 	t.Helper()
 	out, err := exec.Command(binary, append([]string{"run"}, append(args, "echo RAN")...)...).CombinedOutput()
@@ -141,7 +141,7 @@ func refused(t *testing.T, code int, want string, args ...string) {
 	}
 }
 
-// configured is a configuration file in a directory of its own.
+// configured is a configuration file in a new directory.
 func configured(t *testing.T, lines ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sandbox.yaml")
@@ -153,7 +153,7 @@ func configured(t *testing.T, lines ...string) string {
 }
 
 // shared is a new directory that anyone may write to, and a configuration that
-// allows to mount it.
+// allows mounting it.
 func shared(t *testing.T, mode string) (dir, config string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -166,7 +166,7 @@ func shared(t *testing.T, mode string) (dir, config string) {
 	return dir, configured(t, "mounts:", "  allow:", `    - {source: "`+dir+`", mode: `+mode+"}")
 }
 
-// tool runs a program of the host's that must succeed.
+// tool runs a program on the host that must succeed.
 func tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(name, args...).Output()

@@ -15,14 +15,14 @@ import (
 	"belljar/sandbox/local"
 )
 
-// within is a caller's environment: what it takes to find the engine, and more.
+// within is a caller's environment: enough to find the engine, and more.
 func within(env ...string) func(*exec.Cmd) {
 	return func(c *exec.Cmd) {
 		c.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "DOCKER_HOST=" + os.Getenv("DOCKER_HOST")}, env...)
 	}
 }
 
-// S1: the caller's environment stays the caller's.
+// S1: the caller's environment is not passed on.
 func environmentIsListed(t *testing.T) {
 	a := askAs(t, within("SECRET=s3cret", "AWS_ACCESS_KEY_ID=s3cret", "CI=1"), "env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\000' '\\n'; true")
 	for _, name := range names(a.Stdout) {
@@ -35,7 +35,7 @@ func environmentIsListed(t *testing.T) {
 	}
 }
 
-// S2: a glob does not let through what decides which code runs.
+// S2: a glob does not allow variables that decide which code runs.
 func dangerousVariables(t *testing.T) {
 	dangerous := []string{"LD_PRELOAD=/x", "BASH_ENV=/x", "ENV=/x", "IFS=x", "GIT_SSH_COMMAND=x", "PYTHONPATH=/x", "SSH_AUTH_SOCK=/x", "GH_TOKEN=x", "BASH_FUNC_ls%%=() { id; }", "DOCKER_CONFIG=/x"}
 	all := configured(t, `env: {allow: ["*"]}`)
@@ -56,12 +56,12 @@ func dangerousVariables(t *testing.T) {
 	askAs(t, within("GIT_PAGER=cat"), "--config", named, "echo $GIT_PAGER").says(t, "cat\n")
 }
 
-// S3: values are taken as they are, or refused; never cut.
+// S3: values are passed unchanged, or refused; never cut.
 func exactValues(t *testing.T) {
 	for _, value := range []string{"a\nb=c\n", "=", "$(id) `id` '\"\\", " \t", "\u00e9", ""} {
 		ask(t, "-e", "X="+value, `printf %s "$X" | od -An -tx1 | tr -d ' \n'`).says(t, fmt.Sprintf("%x", value))
 	}
-	// The engine's API is JSON: it would make U+FFFD of these without a word.
+	// The engine's API is JSON: it would silently replace these by U+FFFD.
 	refused(t, 125, "UTF-8", "-e", "X=\xff")
 	ask(t, `printf %s '`+"\xff"+`' | od -An -tx1 | tr -d ' \n'`).says(t, "ff")
 	runner := &local.Local{Profiles: map[string]sandbox.Profile{sandbox.DefaultProfile: {
@@ -74,8 +74,8 @@ func exactValues(t *testing.T) {
 	}
 }
 
-// S4: read-only is so all the way down: a mount below a mount is another file
-// system, with flags of its own.
+// S4: read-only includes submounts: a mount below a mount is another file
+// system, with its own flags.
 func readOnlyThroughout(t *testing.T) {
 	dir, config := shared(t, "ro")
 	sub := filepath.Join(dir, "sub")
@@ -100,14 +100,14 @@ func readOnlyThroughout(t *testing.T) {
 	refused(t, 126, "(ro)", "--config", config, "-v", dir+":/work:rw")
 }
 
-// S5: a mount's source is not made up.
+// S5: a missing mount source is not created.
 func missingSource(t *testing.T) {
 	dir, config := shared(t, "rw")
 	refused(t, 125, "does not exist", "--config", config, "-v", dir+"/missing:/work")
 	leftFiles(t, dir+"/*")
 }
 
-// S8: what a variable holds is told to no one but its command.
+// S8: a variable's value is passed only to its command.
 func secretStaysInside(t *testing.T) {
 	const secret = "s3cr3t-0f-S8"
 	cmd, stderr := begin(t, "secret", "-e", "TOKEN="+secret)
@@ -125,7 +125,7 @@ func secretStaysInside(t *testing.T) {
 	}
 }
 
-// S9: a directory's own files say nothing about how its commands run; the
+// S9: a directory's own files do not decide how its commands run; the
 // sandbox.yaml of run's working directory is its contract (CVE-2025-61260).
 func dotenvIsNotRead(t *testing.T) {
 	dir := t.TempDir()
@@ -141,7 +141,7 @@ func dotenvIsNotRead(t *testing.T) {
 	}
 }
 
-// S10: viper folds the case of keys; variables' names are not keys.
+// S10: viper folds the case of keys; names of variables are not keys.
 func mixedCaseNames(t *testing.T) {
 	config := configured(t, "env: {set: [MiXed=1, lower=2], allow: [CamelCase]}", "profiles: {build: {env: {set: [OtherCase=4]}}}")
 	askAs(t, within("CamelCase=3", "camelcase=no"), "--config", config, "env | grep -i -e mixed -e lower -e camel | sort").says(t, "CamelCase=3\nMiXed=1\nlower=2\n")

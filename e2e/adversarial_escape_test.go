@@ -14,7 +14,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// E7: the engine's socket is root on the host, by whatever way it is reached.
+// E7: the engine's socket is root on the host, in every way to reach it.
 func engineSocketIsNotMounted(t *testing.T) {
 	dir, config := shared(t, "rw")
 	for link, target := range map[string]string{"socket": "/var/run/docker.sock", "parent": "/run"} {
@@ -29,7 +29,7 @@ func engineSocketIsNotMounted(t *testing.T) {
 	_, elsewhere := shared(t, "rw")
 	refused(t, 126, "protected path", "--config", elsewhere, "-v", dir+"/parent:/work/x")
 
-	// An engine may listen elsewhere, in a directory that is allowed.
+	// An engine may listen elsewhere, in an allowed directory.
 	socket := proxied(t, dir, nil)
 	for _, source := range []string{dir, socket} {
 		a := askAs(t, atEngine(socket), "--config", config, "-v", source+":/work", "ls /work")
@@ -44,7 +44,7 @@ func atEngine(socket string) func(*exec.Cmd) {
 	return func(c *exec.Cmd) { c.Env = append(os.Environ(), "DOCKER_HOST=unix://"+socket) }
 }
 
-// E8: no rule can allow the system's own paths, so none is needed to refuse.
+// E8: no rule can allow the system's own paths, so no rule has to refuse them.
 func hostPathsAreNotMounted(t *testing.T) {
 	refused(t, 125, "whole host", "--config", configured(t, "mounts: {allow: [{source: /}]}"))
 	paths := []string{"/etc", "/etc/shadow", "/proc", "/sys", "/dev", "/var/lib/docker", "/var/lib", "/run"}
@@ -58,7 +58,7 @@ func hostPathsAreNotMounted(t *testing.T) {
 	}
 }
 
-// E9: what would loosen the lock-down has no name here.
+// E9: options that would loosen the lock-down do not exist.
 func nothingPrivileged(t *testing.T) {
 	for _, line := range []string{"privileged: true", "cap_add: [SYS_ADMIN]", "devices: [/dev/sda]", "pid: host", "ipc: host", "security_opt: [seccomp=unconfined]"} {
 		refused(t, 125, "unknown key", "--config", configured(t, line))
@@ -73,7 +73,7 @@ func nothingPrivileged(t *testing.T) {
 	refused(t, 125, "user", "--config", configured(t, `user: "0:0"`))
 }
 
-// E11: two sandboxes have nothing in common that both could write.
+// E11: two sandboxes share nothing that both could write.
 func nothingShared(t *testing.T) {
 	cmd, _ := begin(t, "nothing shared")
 	var about []struct {
@@ -124,7 +124,7 @@ func noLeakedDescriptor(t *testing.T) {
 	}
 }
 
-// E13: system calls that a sandbox has no use for.
+// E13: system calls that a sandbox does not need.
 func probeRefused(t *testing.T) {
 	a := ask(t, append(probe(t), "/probe/probe")...)
 	a.ended(t, 0, "")
@@ -141,7 +141,7 @@ func probeRefused(t *testing.T) {
 	}
 }
 
-// E14: what a command makes in a directory of the host's is never root's.
+// E14: files that a command creates in a host directory never belong to root.
 func noRootOwnedFile(t *testing.T) {
 	dir, config := shared(t, "rw")
 	ask(t, "--config", config, "-v", dir+":/work", "cp /bin/busybox /work/; chmod 4755 /work/busybox; chown 0 /work/busybox; /work/busybox cat /proc/self/status | grep ^Uid").
@@ -156,7 +156,7 @@ func noRootOwnedFile(t *testing.T) {
 	ask(t, "cp /bin/busybox .; chmod 4755 busybox; grep -c ' /work .*nosuid' /proc/mounts").says(t, "1\n")
 }
 
-// E16: without a network there is nobody to talk to, the host included.
+// E16: without a network no address can be reached, the host's included.
 func nothingReached(t *testing.T) {
 	addresses := []string{"169.254.169.254", "1.1.1.1", "192.168.1.1", "fd00:ec2::254"}
 	interfaces, err := net.InterfaceAddrs()
@@ -174,7 +174,7 @@ func nothingReached(t *testing.T) {
 	}
 }
 
-// E17: the host's processes are not there, and the keeper is closed.
+// E17: the host's processes are invisible, and the keeper is inaccessible.
 func ownProcessesOnly(t *testing.T) {
 	a := ask(t, "ls -d /proc/[0-9]* | wc -l; cd /proc/1; (cat environ maps; ls -A root/ cwd/; ls -A fd) 2>/dev/null; true")
 	count, err := strconv.Atoi(strings.TrimSpace(a.Stdout))

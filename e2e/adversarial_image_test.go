@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// tree is a root file system being made.
+// tree is a root file system under construction.
 type tree struct {
 	b bytes.Buffer
 	w *tar.Writer
@@ -58,7 +58,7 @@ func busybox(t *testing.T) []byte {
 	return program
 }
 
-// shellTree has a shell and little else, of which one program is root's.
+// shellTree has a shell and little else, including a setuid program of root.
 func shellTree(t *testing.T) *tree {
 	t.Helper()
 	tree := newTree()
@@ -102,8 +102,8 @@ func imageOf(t *testing.T, tree *tree, config v1.Config) string {
 	return tag.RepositoryStr() + ":" + tag.TagStr()
 }
 
-// I1: a name may come to mean another image; a container is made of what was
-// pinned, and the result says of what.
+// I1: a name may be moved to another image; a container is created from the
+// pinned one, and the result names it.
 func pinnedImage(t *testing.T) {
 	first, second := imageOf(t, shellTree(t), v1.Config{Labels: map[string]string{"a": "1"}}), imageOf(t, shellTree(t), v1.Config{Labels: map[string]string{"a": "2"}})
 	id := func(image string) string { return tool(t, "docker", "inspect", "--format", "{{.Id}}", image) }
@@ -121,7 +121,7 @@ func pinnedImage(t *testing.T) {
 	exec.Command("docker", "rmi", "-f", before).Run()
 }
 
-// I2: an image's maker decides on its files and nothing else.
+// I2: an image's author decides on its files and nothing else.
 func imageConfigOverridden(t *testing.T) {
 	image := imageOf(t, shellTree(t), v1.Config{
 		Entrypoint: []string{"/evil"}, Cmd: []string{"evil"}, User: "0:0", WorkingDir: "/proc/self/fd/8", StopSignal: "SIGWINCH",
@@ -151,14 +151,14 @@ func imageVolume(t *testing.T) {
 	a.says(t, ".* 67108864 .*\n2\n.*No space left.*")
 }
 
-// I4: a set-user-ID program of root's is one like any other.
+// I4: root's set-user-ID programs get no privileges.
 func setuidPrograms(t *testing.T) {
 	image := imageOf(t, shellTree(t), v1.Config{})
 	ask(t, "--image", image, "ls -l /bin/root/busybox; /bin/root/busybox cat /proc/self/status | grep -E '^(Uid|Gid|CapEff)'").
 		says(t, "-rwsr-sr-x.*Uid:(\t65534){4}\nGid:(\t65534){4}\nCapEff:\t0+\n")
 }
 
-// I5: that there is no shell is the image's fault, not a command's 127.
+// I5: a missing shell is an error of the image, not a command's 127.
 func imageWithoutShell(t *testing.T) {
 	tree := newTree()
 	tree.add(tar.Header{Typeflag: tar.TypeDir, Name: "etc/", Mode: 0o755}, nil)
@@ -193,7 +193,7 @@ func importTraversal(t *testing.T) {
 		}
 		tag := fmt.Sprintf("belljar-test/i7:%d", time.Now().UnixNano())
 		out, err := exec.Command(binary, "images", "import", file, "--tag", tag).CombinedOutput()
-		if err == nil { // contained by the engine: then it holds the image's own, not the host's
+		if err == nil { // the engine contains it: then the target is in the image, not on the host
 			t.Cleanup(func() { exec.Command("docker", "rmi", "-f", tag).Run() })
 			if a := ask(t, "--image", tag, "cat /x"); strings.Contains(a.Stdout, "root:") {
 				t.Errorf("%s: the host's file is in the image", what)

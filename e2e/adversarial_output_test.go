@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// O1: what does not end is cut, and does not grow belljar.
+// O1: endless output is truncated, and does not grow belljar.
 func endlessOutput(t *testing.T) {
 	a := ask(t, "--timeout", "2s", "--max-output", "1MiB", "yes")
 	a.ended(t, 124, "wall_timeout")
@@ -24,7 +24,7 @@ func endlessOutput(t *testing.T) {
 	}
 }
 
-// O2: nothing waits for a line's end.
+// O2: output does not wait for the end of a line.
 func endlessLine(t *testing.T) {
 	const size = 100_000_000
 	cmd := exec.Command(binary, "run", "head -c "+strconv.Itoa(size)+" /dev/zero")
@@ -42,7 +42,7 @@ func endlessLine(t *testing.T) {
 	}
 }
 
-// O3: bytes are not text until they prove it.
+// O3: output is checked before it counts as text.
 func exactBytes(t *testing.T) {
 	script := `printf 'a\000\377\376'`
 	out, err := exec.Command(binary, "run", script).Output()
@@ -54,9 +54,9 @@ func exactBytes(t *testing.T) {
 	}
 }
 
-// O4: belljar's own words cannot be made to drive a terminal (CVE-2021-25743):
-// neither by what a process is called nor by what was asked for. The streams
-// themselves are passed on as they are.
+// O4: belljar's own messages cannot control a terminal (CVE-2021-25743):
+// neither by a process's name nor by the request. The streams
+// themselves are passed on unchanged.
 func terminalEscapes(t *testing.T) {
 	const escape = "\x1b]0;x\a\x1b[2J\u009b2J\u202e"
 	for _, args := range [][]string{
@@ -73,8 +73,8 @@ func terminalEscapes(t *testing.T) {
 	}
 }
 
-// O6: the shortest output is never lost (moby#29285). BELLJAR_O6 is how often
-// it is tried.
+// O6: the shortest output is never lost (moby#29285). BELLJAR_O6 is the number
+// of repetitions.
 func everyMarker(t *testing.T) {
 	runs := 50
 	if n, err := strconv.Atoi(os.Getenv("BELLJAR_O6")); err == nil {
@@ -98,7 +98,7 @@ func everyMarker(t *testing.T) {
 	group.Wait()
 }
 
-// O7: neither stream costs the other a byte.
+// O7: neither stream loses a byte to the other.
 func bothStreamsWhole(t *testing.T) {
 	a := ask(t, "--max-output", "1MiB", "yes o | head -c 10000000 & yes e | head -c 10000000 >&2; wait")
 	a.ended(t, 0, "")
@@ -117,10 +117,10 @@ func readerStalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "container made", func() bool { return owned(cmd.Process.Pid) != "" })
-	time.Sleep(2 * time.Second) // for every buffer on the way to fill
+	time.Sleep(2 * time.Second) // until every buffer is full
 	cmd.Process.Signal(syscall.SIGINT)
 	eventually(t, "container gone", func() bool { return owned(cmd.Process.Pid) == "" })
-	cmd.Process.Kill() // it may still wait for its reader, who is us
+	cmd.Process.Kill() // it may still wait for its reader, this test
 	cmd.Wait()
 }
 

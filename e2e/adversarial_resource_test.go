@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// R1: the bomb goes off, the host still forks, and nothing of it is left.
+// R1: the bomb runs, the host can still fork, and nothing of it is left.
 func forkBomb(t *testing.T) {
 	a := ask(t, "--timeout", "1s", "b(){ b|b& };b; sleep 60")
 	if a.code != 124 && a.code != 2 || a.Evidence.PidsLimitHits == 0 {
@@ -24,7 +24,7 @@ func forkBomb(t *testing.T) {
 	a.nothingLives(t)
 }
 
-// nothingLives checks that what lingered is gone from the host.
+// nothingLives checks that lingering processes are gone from the host.
 func (a answer) nothingLives(t *testing.T) {
 	t.Helper()
 	for _, p := range a.Lingering {
@@ -35,7 +35,7 @@ func (a answer) nothingLives(t *testing.T) {
 	}
 }
 
-// R3: the shell survived its child, and says so; the kill is told all the same.
+// R3: the shell survives its child and reports it; the kill is reported anyway.
 func childOutOfMemory(t *testing.T) {
 	a := ask(t, "--memory", "64MiB", "(tail /dev/zero) 2>/dev/null; exit 0")
 	a.ended(t, 0, "")
@@ -53,9 +53,9 @@ func fullTmp(t *testing.T) {
 	}
 }
 
-// R7: the workspace is in memory and bounded. One of the host's, which the
-// operator allowed to be written, has no quota (see doctor): only a single
-// file's size is bounded.
+// R7: the workspace is in memory and bounded. A directory of the host that the
+// operator made writable has no quota (see doctor): only the size of a single
+// file is bounded.
 func fullWorkspace(t *testing.T) {
 	ask(t, "dd if=/dev/zero of=/work/f bs=1M").ended(t, 1, "disk_full")
 	dir, config := shared(t, "rw")
@@ -77,7 +77,7 @@ func zombies(t *testing.T) {
 	a.nothingLives(t)
 }
 
-// R11: eight loops get what one was given.
+// R11: eight loops together get the CPU of one.
 func busyLoops(t *testing.T) {
 	a := ask(t, "--cpus", "0.5", "for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; sleep 2")
 	if most := 0.5*a.Timing.Total/1000 + 0.3; a.Resources.CPUSeconds > most || a.Resources.CPUSeconds == 0 {
@@ -100,7 +100,7 @@ func noCoreNoHugeFile(t *testing.T) {
 	ask(t, "truncate -s 10G /tmp/f; echo $?").says(t, ".*(File too large.*\n1|153)\n.*|1\n.*File too large\n")
 }
 
-// R13: the engine keeps nothing of the output, so that its disk does not fill.
+// R13: the engine stores none of the output, so that its disk does not fill.
 func noEngineLog(t *testing.T) {
 	cmd := exec.Command(binary, "run", "head -c 134217728 /dev/zero; echo end >&2; sleep 100")
 	said, err := cmd.StderrPipe()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// row is one attack, and what must come of it: a script and how it ends, or a
-// test of its own. Its group is who would be harmed (gVisor's taxonomy), or
+// row is one attack, and the expected outcome: a script and how it ends, or a
+// test function. Its group is the party at risk (gVisor's taxonomy), or
 // Truth, where the harm would be a false result.
 type row struct {
 	name, group string
@@ -60,7 +60,7 @@ var escapes = []row{
 		out: `Cap...:0{16}\n(Cap...:0{16}\n){4}NoNewPrivs:1\nSeccomp:2\n(Seccomp_filters:\d+\n)?`},
 	{name: "E2", group: "Escape", script: "mount -t tmpfs x /tmp", code: 1, out: ".*(not permitted|denied|must be superuser).*"},
 	{name: "E3", group: "Escape", script: "unshare -Ur id", code: 1, out: ".*not permitted.*"},
-	// sysrq's harmless h: no test should rest on its own success.
+	// sysrq's harmless h, because a successful test would have its effect.
 	{name: "E4", group: "Escape", script: "for f in sys/kernel/core_pattern sys/kernel/modprobe sysrq-trigger; do (echo h >/proc/$f) 2>/dev/null && echo WROTE; done; true"},
 	{name: "E5", group: "Escape", script: "for f in $(find /sys/fs/cgroup -name release_agent -o -name cgroup.procs -o -name devices.allow); do (echo x >$f) 2>/dev/null && echo WROTE; done; true"},
 	{name: "E6", group: "HostLeak", script: "cat /proc/kcore /proc/keys 2>/dev/null; ls -A /sys/firmware"},

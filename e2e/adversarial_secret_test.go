@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// secretValues are three secrets' by their names, one of each source.
+// secretValues are three secrets by name, one of each source.
 var secretValues = map[string]string{
 	"API_KEY": "s3cr3t/of+S8 & the=environment?",
 	"FILED":   "-----BEGIN KEY-----\nc2VjcmV0IG9mIGEgZmlsZQ/+\n-----END KEY-----",
@@ -46,7 +46,7 @@ func withSecrets(t *testing.T, more ...string) (flags []string, use func(*exec.C
 	return []string{"--config", config}, func(c *exec.Cmd) { c.Env = append(c.Environ(), "E2E_KEY="+secretValues["API_KEY"]) }
 }
 
-// heard is the engine at another socket, and what it is told there but on the
+// heard records the engine's API traffic through another socket, except for the
 // stdins of commands.
 func heard(t *testing.T) (use func(*exec.Cmd), said func() string) {
 	t.Helper()
@@ -75,7 +75,7 @@ func heard(t *testing.T) (use func(*exec.Cmd), said func() string) {
 	return func(c *exec.Cmd) { c.Env = append(c.Environ(), "DOCKER_HOST=unix://"+socket) }, said
 }
 
-// listening keeps what comes over a connection.
+// listening records the data of a connection.
 type listening struct {
 	net.Conn
 	mu   sync.Mutex
@@ -90,7 +90,7 @@ func (l *listening) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// requests are all that came, up to where the connection became a stream.
+// requests are all requests, up to the point where the connection becomes a stream.
 func (l *listening) requests() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +108,7 @@ func (l *listening) requests() string {
 	}
 }
 
-// leaks tells which secrets a text has, in which form.
+// leaks reports which secrets a text contains, in which form.
 func leaks(t *testing.T, where, text string) {
 	t.Helper()
 	plain := strings.NewReplacer("\n", "", "\r", "", "\\n", "").Replace(text)
@@ -145,7 +145,7 @@ func filesIn(t *testing.T, dir string) (text string) {
 	return text
 }
 
-// S8, of what a rule gives: the command has it, and it is told to no one else.
+// S8, for a rule's secret: only the command gets it.
 func grantedSecretStaysInside(t *testing.T) {
 	flags, use := withSecrets(t)
 	var sums []string
@@ -256,7 +256,7 @@ func execsOf(t *testing.T, id string) (all string) {
 	return all
 }
 
-// S11: a secret is the rule's to give, in one way.
+// S11: only a rule can grant a secret, in one way.
 func secretIsGivenByItsRule(t *testing.T) {
 	flags, use := withSecrets(t)
 	has := func(script string, more ...string) answer {
@@ -265,12 +265,12 @@ func secretIsGivenByItsRule(t *testing.T) {
 		return a
 	}
 	has(`echo "${API_KEY-none}"`).says(t, `\*\*\*\n`)
-	// What a highlighter tears is whole again in a view.
+	// A secret split by a highlighter is whole again in a view.
 	torn := has(`k=$API_KEY; while :; do r=${k#????}; printf '%s\033[1m' "${k%$r}"; case $r in "$k") break;; esac; k=$r; done; echo "$r"`, "--view", "merged")
 	if !strings.Contains(torn.json, `"text":"***\n"`) {
 		t.Errorf("%s", torn.json)
 	}
-	// Programs' own encodings, which no encoder of ours made.
+	// Encodings by real programs, none of which belljar's encoders wrote.
 	for script, want := range map[string]string{
 		`printf %s "$API_KEY" | base64`:                                               "***",
 		`printf %s "$FILED" | base64 -w 20`:                                           "***",
@@ -284,7 +284,7 @@ func secretIsGivenByItsRule(t *testing.T) {
 		if !strings.Contains(a.Stdout+a.Stderr, want) {
 			t.Errorf("%s: %s", script, a.json)
 		}
-		leaks(t, script, a.Stdout+a.Stderr) // the script itself is kept as it is
+		leaks(t, script, a.Stdout+a.Stderr) // the script itself is stored unchanged
 	}
 	for _, script := range []string{`env; echo "${API_KEY-none}"`, `ls; echo "${API_KEY-none}"`, `awk 'BEGIN { print ENVIRON["API_KEY"] "none" }'`} {
 		if a := has(script); !strings.Contains(a.Stdout, "none") || strings.Contains(a.Stdout, "***") {

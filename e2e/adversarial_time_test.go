@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// T3: a session of its own does not hide a process, nor save it.
+// T3: a new session (setsid) neither hides nor saves a process.
 func detachedDies(t *testing.T) {
 	a := ask(t, "--timeout", "1s", "setsid sleep 999 & sleep 999")
 	a.ended(t, 124, "wall_timeout")
@@ -25,7 +25,7 @@ func detachedDies(t *testing.T) {
 	a.nothingLives(t)
 }
 
-// T4: what outlives its shell does not outlive its container.
+// T4: a process that outlives its shell does not outlive its container.
 func backgroundDies(t *testing.T) {
 	a := ask(t, "(sleep 999 >/dev/null 2>&1 &); exit 0")
 	a.ended(t, 0, "")
@@ -35,7 +35,7 @@ func backgroundDies(t *testing.T) {
 	a.nothingLives(t)
 }
 
-// T9: no status of the command's is turned into another.
+// T9: no status of a command is changed.
 func statusesVerbatim(t *testing.T) {
 	for _, status := range []int{0, 1, 2, 124, 125, 126, 127, 143, 255} {
 		a := ask(t, fmt.Sprintf("exit %d", status))
@@ -45,7 +45,7 @@ func statusesVerbatim(t *testing.T) {
 	}
 }
 
-// T11: no one waits for the answer any more, so nothing may work on it.
+// T11: the caller is gone, so no process may continue the work.
 func clientGone(t *testing.T) {
 	cmd, _ := begin(t, "client gone")
 	id := container(t, cmd.Process.Pid)
@@ -71,7 +71,7 @@ func hostProcesses(name string) []string {
 	return slices.Clip(pids)
 }
 
-// T12: a container that somebody paused does not read its stdin's end.
+// T12: a paused container does not notice the end of its stdin.
 func pausedIsKilled(t *testing.T) {
 	cmd, stderr := begin(t, "paused")
 	tool(t, "docker", "pause", container(t, cmd.Process.Pid))

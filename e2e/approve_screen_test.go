@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What is typed below a question answered the other's of two that were asked at
-// once in one foreground process group. Stderr of the one is /dev/tty.
+// Input below one question answered another, if two were asked at
+// once in one foreground process group. Stderr of one of them is /dev/tty.
 func TestApproveOneAtATime(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestApproveOneAtATime(t *testing.T) {
 	}
 	a.types("n\r")
 	a.sees(prompt)
-	time.Sleep(300 * time.Millisecond) // more than the other looks for the lock
+	time.Sleep(300 * time.Millisecond) // longer than the other's polling of the lock
 	a.types("y\r")
 	a.sees(second + "\r\n")
 	a.ends(0)
@@ -40,7 +40,7 @@ func TestApproveOneAtATime(t *testing.T) {
 	}
 }
 
-// Who waits for another's question is denied in time, without one.
+// A command that waits for another's question is denied in time, without its own.
 func TestApproveNobodyHasTurn(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -57,7 +57,7 @@ func TestApproveNobodyHasTurn(t *testing.T) {
 	}
 }
 
-// Hidden text, a charset of lines and rows that do not wrap, left on by an earlier
+// Hidden text, line drawing and disabled wrapping, left on by an earlier
 // command, do not hide a question.
 func TestApproveResetsTheTerminal(t *testing.T) {
 	needEngine(t)
@@ -89,7 +89,7 @@ func TestApproveOnNarrowTerminal(t *testing.T) {
 	a.ends(exitDenied)
 }
 
-// No one approves for as long as a session lives what is not shown whole.
+// A script that is not shown completely cannot be approved for a session.
 func TestApproveAlwaysIsNotOffered(t *testing.T) {
 	needEngine(t)
 	t.Parallel()

@@ -45,7 +45,7 @@ func TestApproveOnce(t *testing.T) {
 	a.sees("in         /work")
 	a.sees("purpose    release\r\n             1.2 \\x1b[2J\\u202e")
 	a.sees(prompt)
-	a.types("what?\r") // which is no answer
+	a.types("what?\r") // which is not an answer
 	a.sees(prompt)
 	a.types("y\r")
 	a.sees("begin\r\n1\u200b2\u200b3\u200b4")
@@ -66,7 +66,7 @@ func TestApproveDenies(t *testing.T) {
 			a.ends(exitDenied)
 		})
 	}
-	t.Run("always, where that is not offered", func(t *testing.T) {
+	t.Run("always, when not offered", func(t *testing.T) {
 		t.Parallel()
 		a := sitDown(t, "run", "--config", config, "git push")
 		a.sees(prompt)
@@ -99,7 +99,7 @@ func TestApproveDenies(t *testing.T) {
 	})
 }
 
-// What was typed before there was a question answers none.
+// Input typed before a question does not answer it.
 func TestApproveIgnoresWhatWasTypedAhead(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -111,7 +111,7 @@ func TestApproveIgnoresWhatWasTypedAhead(t *testing.T) {
 	a.ends(exitDenied)
 }
 
-// The answer is read from the terminal, and not from what is the command's.
+// The answer is read from the terminal, not from the command's stdin.
 func TestApproveLeavesStdin(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -124,7 +124,7 @@ func TestApproveLeavesStdin(t *testing.T) {
 	a.ends(0)
 }
 
-// A question comes before the terminal is the command's.
+// The question is asked before the command gets the terminal.
 func TestApproveThenShell(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -176,7 +176,7 @@ func TestApproveAlways(t *testing.T) {
 	a.ends(exitDenied)
 }
 
-// Where no one is at the terminal, no one is asked, and it ends at once.
+// Without a person at the terminal there is no question, and the command is denied at once.
 func TestApproveWithNobody(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -213,7 +213,7 @@ func TestApproveWithNobody(t *testing.T) {
 	})
 }
 
-// A question that was stopped is asked again; one that goes on in the
+// A stopped question is asked again; one that continues in the
 // background is not answered.
 func TestApproveIsStopped(t *testing.T) {
 	needEngine(t)

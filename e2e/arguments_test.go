@@ -17,7 +17,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// shellImage has little but the host's shell of that name, as its sh.
+// shellImage has little except the host's shell of that name, as its sh.
 func shellImage(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -57,8 +57,8 @@ func randomArguments(random *rand.Rand) []string {
 	return args
 }
 
-// manyArguments are within what each may have, and together far over what one
-// may.
+// manyArguments are each within the limit, and together far over the limit of
+// one.
 func manyArguments(random *rand.Rand) []string {
 	args := make([]string, 12)
 	for i := range args {
@@ -71,8 +71,8 @@ func manyArguments(random *rand.Rand) []string {
 	return args
 }
 
-// TestArguments runs programs with arguments of any bytes: they are the command's
-// as they are, whatever sh the image has, and on every way to it.
+// TestArguments runs programs with arguments of any bytes: the command gets them
+// unchanged, with every sh of an image, on every way.
 func TestArguments(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -100,7 +100,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// wantArguments has printf tell its arguments, each ended by what none has.
+// wantArguments prints the arguments with printf, each ended by a byte that none has.
 func wantArguments(t *testing.T, flags, args []string) {
 	t.Helper()
 	const end = "<end>"
@@ -116,7 +116,7 @@ func wantArguments(t *testing.T, flags, args []string) {
 
 func short(text string) string { return text[:min(len(text), 300)] }
 
-// TestWarmArguments delivers such scripts to a container that waits.
+// TestWarmArguments delivers such scripts to a warm container.
 func TestWarmArguments(t *testing.T) {
 	needEngine(t)
 	t.Parallel()

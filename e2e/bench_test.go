@@ -21,7 +21,7 @@ type benchRow struct {
 	PerSecond float64 `json:"per_second"`
 }
 
-// benchCommand has temporary files in a directory of its own.
+// benchCommand uses a new directory for temporary files.
 func benchCommand(t *testing.T, args ...string) (cmd *exec.Cmd, temp string) {
 	t.Helper()
 	needEngine(t)
@@ -31,7 +31,7 @@ func benchCommand(t *testing.T, args ...string) (cmd *exec.Cmd, temp string) {
 	return cmd, temp
 }
 
-// peers are the containers of docker's side.
+// peers are the containers of the docker side.
 func peers(pid int) string {
 	var mine []string
 	for line := range strings.Lines(containers("label=dev.belljar.bench")) {
@@ -57,7 +57,7 @@ func checkBenchLeftNothing(t *testing.T, pid int, temp string) {
 	}
 }
 
-// TestBench runs the real thing, small. What it measures here says nothing.
+// TestBench runs the real benchmark with few commands. Its figures mean nothing.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	cmd, temp := benchCommand(t, "session", "session_burst", "kill", "warm", "cold", "throughput_2", "sustained_4", "-n", "2", "--format", "json")
@@ -129,7 +129,7 @@ func TestBenchUnknownRuntime(t *testing.T) {
 	checkBenchLeftNothing(t, cmd.Process.Pid, temp)
 }
 
-// The docker command is half of what is measured.
+// The benchmark needs the docker command.
 func TestBenchWithoutDocker(t *testing.T) {
 	t.Parallel()
 	cmd, temp := benchCommand(t, "cold")

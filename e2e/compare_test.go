@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ran is what a caller sees of a command.
+// ran is a command's result for the caller.
 type ran struct {
 	Stdout, Stderr string
 	Status         int
@@ -74,7 +74,7 @@ func dockerRun(t *testing.T) []string {
 	return append(args, id, "-c")
 }
 
-// TestSameAsDockerRun holds belljar run to docker run, byte for byte.
+// TestSameAsDockerRun compares belljar run with docker run, byte for byte.
 func TestSameAsDockerRun(t *testing.T) {
 	needEngine(t)
 	t.Parallel()

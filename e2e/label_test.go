@@ -12,7 +12,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Labels make no container belljar's: one that has them is shown as foreign, and
+// Labels do not prove ownership: a container that has them is shown as foreign, and
 // no command removes it or runs in it.
 func TestForgedLabels(t *testing.T) {
 	needEngine(t)

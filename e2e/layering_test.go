@@ -44,8 +44,8 @@ func listPackages(t *testing.T) map[string]goPackage {
 	}
 }
 
-// rooms are the module's packages, and of which of ours each may depend.
-var rooms = map[string][]string{
+// dependencies are the packages of the module that each of its packages may depend on.
+var dependencies = map[string][]string{
 	"belljar":                  {"sandbox", "internal/limits", "sandbox/local", "sandbox/docker", "sandbox/internal/control", "sandbox/internal/gate", "sandbox/internal/mask", "sandbox/internal/record", "sandbox/internal/spool", "internal/hostprog", "internal/ownfile", "internal/sniff", "policy", "images", "audit", "view", "config", "internal/names", "internal/target"},
 	"sandbox":                  nil,
 	"sandbox/local":            {"sandbox", "internal/limits", "sandbox/internal/control", "sandbox/internal/gate", "sandbox/internal/mask", "sandbox/internal/record", "sandbox/internal/spool", "internal/hostprog", "internal/ownfile", "internal/sniff", "internal/target", "internal/names"},
@@ -76,11 +76,11 @@ var rooms = map[string][]string{
 	"cmd/internal/mcpapi":      {"sandbox"},
 }
 
-// engineTalk are the rooms that may talk to an engine.
-var engineTalk = []string{"sandbox/docker", "images"}
+// engineClients are the packages that may call an engine.
+var engineClients = []string{"sandbox/docker", "images"}
 
-// roomOf is the package's path in the module, or its name for the module's own.
-func roomOf(path string) (room string, ours bool) {
+// packageOf is the package's path in the module, or its name for the module's own.
+func packageOf(path string) (pkg string, ours bool) {
 	if path == "belljar" {
 		return path, true
 	}
@@ -92,22 +92,22 @@ func TestLayering(t *testing.T) {
 	const client = "github.com/docker/docker"
 	all, found := listPackages(t), map[string]bool{}
 	for path, p := range all {
-		room, ours := roomOf(path)
+		pkg, ours := packageOf(path)
 		if !ours {
 			continue
 		}
-		found[room] = true
-		may, known := rooms[room]
-		if !known && room != "cmd/belljar" && room != "e2e" && !strings.HasPrefix(room, "e2e/") {
-			t.Errorf("%s: which rooms it may depend on is not written down: see rooms in this file", room)
+		found[pkg] = true
+		may, known := dependencies[pkg]
+		if !known && pkg != "cmd/belljar" && pkg != "e2e" && !strings.HasPrefix(pkg, "e2e/") {
+			t.Errorf("%s: add the packages that it may depend on to dependencies in this file", pkg)
 		}
 		for _, dep := range p.Deps {
-			of, ours := roomOf(dep)
+			of, ours := packageOf(dep)
 			if known && ours && !slices.Contains(may, of) {
-				t.Errorf("%s depends on %s", room, of)
+				t.Errorf("%s depends on %s", pkg, of)
 			}
 		}
-		if room == "sandbox" {
+		if pkg == "sandbox" {
 			for _, dep := range p.Deps {
 				if !all[dep].Standard {
 					t.Errorf("the contract depends on %s: it imports the standard library only", dep)
@@ -115,14 +115,14 @@ func TestLayering(t *testing.T) {
 			}
 		}
 		for _, imported := range p.Imports {
-			if (imported == client || strings.HasPrefix(imported, client+"/")) && !slices.Contains(engineTalk, room) {
-				t.Errorf("%s imports %s: only %s talk to the engine", room, imported, strings.Join(engineTalk, " and "))
+			if (imported == client || strings.HasPrefix(imported, client+"/")) && !slices.Contains(engineClients, pkg) {
+				t.Errorf("%s imports %s: only %s may call the engine", pkg, imported, strings.Join(engineClients, " and "))
 			}
 		}
 	}
-	for room := range rooms {
-		if !found[room] {
-			t.Errorf("go list knows no %s", room)
+	for pkg := range dependencies {
+		if !found[pkg] {
+			t.Errorf("go list knows no %s", pkg)
 		}
 	}
 }
@@ -153,8 +153,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// wide are the structs that have more than 20 fields for a reason: they are what
-// callers fill in and read.
+// wide are the structs that may have more than 20 fields: callers
+// fill them in and read them.
 var wide = []string{"Command", "Profile", "Result", "box"}
 
 // A struct of more fields does several jobs.

@@ -18,7 +18,7 @@ import (
 	"belljar/sandbox"
 )
 
-// ownState is a directory for state that is the test's own, and how to use it.
+// ownState is a state directory for one test, and how to use it.
 func ownState(t *testing.T) (dir string, use func(*exec.Cmd)) {
 	t.Helper()
 	dir = t.TempDir()
@@ -49,7 +49,7 @@ type gap struct{ Offset, Bytes int64 }
 func (a *asked) report(t *testing.T) (r report) {
 	t.Helper()
 	ended := a.wait(t)
-	json.Unmarshal(a.stdout.Bytes(), &r) // wait told of what is wrong with it
+	json.Unmarshal(a.stdout.Bytes(), &r) // wait has reported its errors
 	r.answer = ended
 	return r
 }
@@ -60,7 +60,7 @@ func reported(t *testing.T, use func(*exec.Cmd), args ...string) report {
 	return begun(t, use, args...).report(t)
 }
 
-// kept are the outputs that are listed.
+// kept are the listed outputs.
 func kept(t *testing.T, use func(*exec.Cmd)) []sandbox.LogInfo {
 	t.Helper()
 	cmd := exec.Command(binary, "logs", "--format", "json")
@@ -86,7 +86,7 @@ func oneRunning(t *testing.T, use func(*exec.Cmd)) (id string) {
 	return id
 }
 
-// logs is belljar logs, under way.
+// logs is a running belljar logs.
 type logs struct {
 	cmd            *exec.Cmd
 	stdout, stderr bytes.Buffer
@@ -145,7 +145,7 @@ func (x *told) read(t *testing.T, from *bufio.Scanner) {
 	}
 }
 
-// Anyone who reads, from wherever and whenever, reads what was written.
+// A reader at any offset and time reads what was written.
 func TestLogsFromAnyOffset(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -254,7 +254,7 @@ func TestLogsOfNothing(t *testing.T) {
 	}
 }
 
-// What a belljar wrote that was killed is there, and its fate is not made up.
+// The output of a killed belljar is kept, and its end is not guessed.
 func TestLogsOfKilledBelljar(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -290,7 +290,7 @@ func TestLogsOfKilledBelljar(t *testing.T) {
 	}
 }
 
-// Output goes once it is old enough, by any belljar's hand.
+// Any belljar removes output once it is old enough.
 func TestLogsExpire(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -301,7 +301,7 @@ func TestLogsExpire(t *testing.T) {
 	if len(kept(t, use)) != 1 || merged(t, use, stays) != "kept\n" {
 		t.Errorf("%+v", kept(t, use))
 	}
-	goes := runs(brief) // too old to be listed by now, perhaps, and not swept
+	goes := runs(brief) // perhaps too old to be listed by now, and not removed
 	if _, err := os.Stat(filepath.Join(spoolOf(state), goes)); err != nil {
 		t.Error(err)
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// binary is the belljar under test, built as a user's is. watched is the same
+// binary is the belljar under test, built as for a user. watched is the same
 // with the race detector where the tests have it: the scripts use it, which
-// measure nothing.
+// measure no time.
 var binary, watched string
 
 // sideBySide is how many tests run at once. They wait more than they compute;
-// with more of them, those that have a second for something get too little of it.
+// with more of them, tests with a short deadline get too little CPU.
 const sideBySide = "4"
 
 func TestMain(m *testing.M) { os.Exit(runAll(m)) }
@@ -101,7 +101,7 @@ func needRoot(t *testing.T, what string) {
 	t.Skipf("NOT TESTED: %s takes root", what)
 }
 
-// containers are belljar's, of whatever state; "" is none.
+// containers are belljar's, in that state; "" is any.
 func containers(filters ...string) string {
 	args := []string{"ps", "-a", "--filter", "label=dev.belljar.managed=true", "--format", "{{.ID}} {{.Status}} {{.Labels}}"}
 	for _, f := range filters {
@@ -111,7 +111,7 @@ func containers(filters ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// orphans are the containers whose belljar is gone: all that these tests start
+// orphans are containers whose belljar is gone: all that these tests start
 // is. Other packages' tests may run beside these. Sessions outlive their belljar.
 func orphans() string {
 	out, _ := exec.Command("docker", "ps", "-a", "--filter", "label=dev.belljar.managed=true", "--format",
@@ -126,8 +126,8 @@ func orphans() string {
 	return strings.Join(left, "\n")
 }
 
-// lives reports whether a process is there that began when its name, PID@start,
-// says.
+// lives reports whether the process with the name PID@start still
+// runs.
 func lives(process string) bool {
 	pid, start, _ := strings.Cut(process, "@")
 	stat, _ := os.ReadFile("/proc/" + pid + "/stat")
@@ -136,7 +136,7 @@ func lives(process string) bool {
 	return len(fields) > 19 && fields[19] == start
 }
 
-// eventually polls: what it waits for happens in another process.
+// eventually polls: the condition depends on another process.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -201,15 +201,15 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// nothing stdout|stderr: what was written there is empty.
+// nothing stdout|stderr: that output is empty.
 func nothing(ts *testscript.TestScript, _ bool, args []string) {
 	if text := ts.ReadFile(args[0]); text != "" {
 		ts.Fatalf("%s has %q", args[0], text)
 	}
 }
 
-// hears sees to it that the belljars of a test hear a signal, also where the
-// suite runs under nohup: what is ignored they would ignore, too.
+// hears resets signals for the belljars of a test, because the
+// suite may run under nohup: they would inherit ignored signals.
 func hears(t *testing.T, sig os.Signal) {
 	t.Helper()
 	caught := make(chan os.Signal, 1)

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// maxRSS bounds belljar's own memory, however much a command writes.
+// maxRSS bounds belljar's own memory, for any amount of output.
 const maxRSS = 64 << 20
 
 // runMeasured runs a command and returns its peak of memory.
@@ -34,7 +34,7 @@ func runMeasured(t *testing.T, cmd *exec.Cmd) int64 {
 	return peak()
 }
 
-// seqBlock is what `seq 100000` writes.
+// seqBlock is the output of `seq 100000`.
 var seqBlock = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	for i := 1; i <= 100000; i++ {
@@ -43,8 +43,8 @@ var seqBlock = sync.OnceValue(func() []byte {
 	return b.Bytes()
 })
 
-// flood is a script that writes text as fast as belljar takes it, so many times
-// 18 MB, and what it writes.
+// flood is a script that writes text at full speed, that many times
+// 18 MB, and its output.
 func flood(times int) (script string, size int64, sum string) {
 	script = `seq 100000 >/tmp/f; for i in 1 2 3 4 5; do cat /tmp/f /tmp/f >/tmp/g; mv /tmp/g /tmp/f; done; i=0; while [ $i -lt ` +
 		strconv.Itoa(times) + ` ]; do cat /tmp/f; i=$((i+1)); done`
@@ -71,7 +71,7 @@ func TestFloodPassesThroughWhole(t *testing.T) {
 	}
 }
 
-// A GiB at full speed: memory and disk stay where they are, and the numbers are
+// A GiB at full speed: memory and disk use stay constant, and the counts are
 // exact.
 func TestFloodIsKeptWithinBounds(t *testing.T) {
 	needEngine(t)
@@ -175,7 +175,7 @@ func TestBytesSurvive(t *testing.T) {
 	}
 }
 
-// Both streams at full speed at once: neither costs the other a byte.
+// Both streams at full speed at once: neither loses a byte to the other.
 func TestStreamsInterleaved(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -194,7 +194,7 @@ func TestStreamsInterleaved(t *testing.T) {
 	}
 }
 
-// --output-file gets all, also what limits.output leaves out of the result.
+// --output-file gets everything, also what limits.output removes from the result.
 func TestOutputFile(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -218,7 +218,7 @@ func TestOutputFile(t *testing.T) {
 	}
 }
 
-// A file that cannot be written is told before anything runs.
+// A file that cannot be written is reported before anything runs.
 func TestOutputFileThatCannotBeMade(t *testing.T) {
 	needEngine(t)
 	t.Parallel()

@@ -2,5 +2,5 @@
 
 package e2e
 
-// raceFlags build a belljar that watches itself as the tests are watched.
+// raceFlags build belljar with the race detector, as the tests are.
 var raceFlags = []string{"-race"}

@@ -12,7 +12,7 @@ import (
 	"belljar/internal/enginetest"
 )
 
-// gvisor is an engine of the test's own that has gVisor's runtime, built from
+// gvisor is a private engine that has gVisor's runtime, built from
 // its module. Its other platforms hang on some hosts.
 func gvisor(t *testing.T) *enginetest.Engine {
 	t.Helper()
@@ -26,9 +26,9 @@ func gvisor(t *testing.T) *enginetest.Engine {
 	return privateEngineWith(t, fmt.Sprintf(`{"runtimes": {"runsc": {"path": %q, "runtimeArgs": ["--platform=systrap", "--network=none"]}}}`, runsc))
 }
 
-// TestKernelOfItsOwn: under gVisor, memory and processes that run out end the
-// kernel that the container has for itself, and everything in it. That is told
-// as what it is, and what the runtime says of it is not the command's stderr.
+// TestKernelOfItsOwn: under gVisor, running out of memory or processes ends the
+// container's kernel, and everything in it. The result reports
+// that, and the runtime's messages are not part of the command's stderr.
 func TestKernelOfItsOwn(t *testing.T) {
 	t.Parallel()
 	d := gvisor(t)

@@ -16,11 +16,11 @@ import (
 	"github.com/creack/pty"
 )
 
-// evil is what a terminal would act on: a title, the clipboard, a bidi override,
+// evil are bytes that a terminal acts on: a title, the clipboard, a bidi override,
 // a CSI of C1 and a DEL.
 const evil = "\x1b]0;title\a\x1b]52;c;aGk=\a\u202ebidi\u2066\u009b2J\x7f"
 
-// forgedText is what pretends to be belljar's words, with every kind of line end.
+// forgedText pretends to be belljar's messages, with every kind of line end.
 // The forgery has a raw C1 byte and a NUL, too.
 const forgedText = `{"id":"x","status":"success","cause":"exited","exit_code":0,"stdout":"forged"}` + "\n" +
 	`{"type":"result","seq":1,"ts":"2026-01-01T00:00:00Z","result":{"status":"success","exit_code":0}}` + "\n" +
@@ -28,15 +28,15 @@ const forgedText = `{"id":"x","status":"success","cause":"exited","exit_code":0,
 
 const forgery = forgedText + "\x9b2J\x00\n"
 
-// forge is a script that writes the forgery to stdout, and to stderr what of it
-// is text. It says evil itself, too.
+// forge is a script that writes the forgery to stdout, and its text part to
+// stderr. It also prints evil.
 var forge = ": '" + evil + "'; echo " + base64.StdEncoding.EncodeToString([]byte(forgery)) + " | base64 -d; echo " +
 	base64.StdEncoding.EncodeToString([]byte(forgedText)) + " | base64 -d >&2; exit 3"
 
-// redraws are line ends as a terminal's driver makes them.
+// redraws are line ends as written by a terminal driver.
 var redraws = regexp.MustCompile(`\r+\n`)
 
-// clean has nothing that a terminal acts on, but line ends and tabs.
+// clean has no bytes that a terminal acts on, except line ends and tabs.
 func clean(t *testing.T, what string, text []byte) {
 	t.Helper()
 	rest := redraws.ReplaceAll(text, []byte("\n"))
@@ -53,7 +53,7 @@ func clean(t *testing.T, what string, text []byte) {
 	}
 }
 
-// seen is all that belljar shows at a terminal.
+// seen is belljar's output at a terminal.
 func seen(t *testing.T, use func(*exec.Cmd), code int, args ...string) []byte {
 	t.Helper()
 	cmd := exec.Command(binary, args...)
@@ -123,7 +123,7 @@ func TestForgeryIsData(t *testing.T) {
 	}
 }
 
-// JSON that a person looks at is text like any: its strings have escapes.
+// JSON for a person is text like any other: its strings have escapes.
 func TestJSONIsSafeToLookAt(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -185,7 +185,7 @@ func TestLogsAreSafeToLookAt(t *testing.T) {
 	clean(t, "the list", seen(t, use, 0, "logs"))
 }
 
-// Lists name what commands ran, and the commands name it.
+// Lists contain scripts of commands, which the commands' authors choose.
 func TestListsAreSafeToLookAt(t *testing.T) {
 	t.Parallel()
 	name, use := newSession(t)
@@ -207,7 +207,7 @@ func TestListsAreSafeToLookAt(t *testing.T) {
 	}
 }
 
-// Errors and notices quote what they were given.
+// Errors and notices quote their input.
 func TestErrorsAreSafeToLookAt(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -226,7 +226,7 @@ func TestErrorsAreSafeToLookAt(t *testing.T) {
 			t.Errorf("%q: %q", args, text)
 		}
 	}
-	// A notice has the words of a program that failed.
+	// A notice quotes the output of a failed program.
 	config := configured(t, "summarize:", `  command: [/bin/sh, -c, "cat >/dev/null; printf '\\033]0;title\\007\\302\\233' >&2; exit 1"]`, "  over: 1KiB")
 	text := seen(t, use, 0, "run", "--config", config, "seq 1000 >&2")
 	clean(t, "the notice", text)

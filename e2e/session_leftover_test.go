@@ -12,11 +12,11 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// killer kills all that its user may, again and again, but itself.
+// killer repeatedly kills all processes of its user, except itself.
 const killer = `setsid sh -c 'while :; do kill -9 -1; sleep 0.01; done' >/dev/null 2>&1 & sleep 5; echo never`
 
-// Once a bug of sessionTurn.openGate: where something that was left running kills the
-// shell that waits for the next command, there is no command in the session any more.
+// Once a bug of sessionTurn.openGate: if a leftover process kills the
+// shell that waits for the next command, the session can run no command any more.
 func TestSessionWithALeftoverThatKills(t *testing.T) {
 	t.Parallel()
 	name, use := newSession(t)
@@ -35,7 +35,7 @@ func TestSessionWithALeftoverThatKills(t *testing.T) {
 	}
 }
 
-// The same where it stops after a while: the session goes on.
+// The same, but the killing stops after a while: the session continues.
 func TestSessionAfterALeftoverThatKilled(t *testing.T) {
 	t.Parallel()
 	name, use := newSession(t)
@@ -47,7 +47,7 @@ func TestSessionAfterALeftoverThatKilled(t *testing.T) {
 	a.says(t, "kept\n")
 }
 
-// A shell that says more than it should is no gate, and the command needs none.
+// A shell that prints more than a gate does is no gate, and the command needs none.
 func TestSessionOfAnOddShell(t *testing.T) {
 	t.Parallel()
 	name, use := newSession(t)
@@ -94,9 +94,9 @@ func TestSessionOfAnImageWithoutAShell(t *testing.T) {
 	}
 }
 
-// What stops all that its user may stops what the engine starts a command with,
-// too, and the engine then answers nothing more about the container. The session
-// can be removed all the same, as newSession does.
+// A process that stops all of its user's stops the process with which the engine starts
+// a command, too, and the engine then answers nothing more about the container. The session
+// can still be removed, as newSession does.
 func TestSessionWithALeftoverThatStops(t *testing.T) {
 	t.Parallel()
 	name, use := newSession(t)

@@ -16,8 +16,8 @@ import (
 	"belljar/sandbox"
 )
 
-// newSession is a name that is the test's own, and how to use it: with a
-// directory for state of its own. The session is removed after the test.
+// newSession is a name for one test, and how to use it: with a
+// state directory of its own. The session is removed after the test.
 func newSession(t *testing.T) (name string, use func(*exec.Cmd)) {
 	t.Helper()
 	needEngine(t)
@@ -55,7 +55,7 @@ func listed(t *testing.T, use func(*exec.Cmd), name string) sandbox.SessionInfo 
 	return sandbox.SessionInfo{}
 }
 
-// sessionAnswer is what a result tells of a session.
+// sessionAnswer is the session's part of a result.
 type sessionAnswer struct {
 	ID        string
 	Lost      string            `json:"session_lost"`
@@ -77,8 +77,8 @@ func asks(t *testing.T, use func(*exec.Cmd), args ...string) answer {
 	return begun(t, use, args...).wait(t)
 }
 
-// What belljar's death leaves in a session is the session's, and is known for
-// what it is.
+// Processes left by a killed belljar stay in the session, and are reported
+// correctly.
 func TestSessionSurvivesBelljar(t *testing.T) {
 	t.Parallel()
 	name, use := newSession(t)
@@ -120,7 +120,7 @@ func TestSessionSurvivesBelljar(t *testing.T) {
 	}
 }
 
-// Two belljars take turns, unless they are told not to.
+// Two belljars take turns, unless they are asked not to.
 func TestSessionTurns(t *testing.T) {
 	t.Parallel()
 	name, use := newSession(t)
@@ -153,7 +153,7 @@ func TestSessionTurns(t *testing.T) {
 	}
 }
 
-// A session's queue is left by a signal.
+// A signal removes a command from a session's queue.
 func TestSignalWhileWaitingForTheTurn(t *testing.T) {
 	t.Parallel()
 	name, use := newSession(t)
@@ -163,14 +163,14 @@ func TestSignalWhileWaitingForTheTurn(t *testing.T) {
 		return err == nil && len(out) > 0
 	})
 	second := begun(t, use, "--session", name, "echo never")
-	time.Sleep(200 * time.Millisecond) // wherever it is by then
+	time.Sleep(200 * time.Millisecond) // at any point by then
 	second.cmd.Process.Signal(syscall.SIGINT)
 	second.wait(t).ended(t, exitCanceled, "canceled")
 	first.cmd.Process.Signal(syscall.SIGINT)
 	first.wait(t).ended(t, exitCanceled, "canceled")
 }
 
-// Where the engine does not see belljar's directory, it makes /etc/hosts itself.
+// If the engine does not see belljar's directory, it creates /etc/hosts itself.
 func TestStateThatTheEngineDoesNotSee(t *testing.T) {
 	needEngine(t)
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// bashTree is shellTree with this host's bash and what it is linked with.
+// bashTree is shellTree with this host's bash and its libraries.
 func bashTree(t *testing.T) *tree {
 	t.Helper()
 	bash, err := exec.LookPath("bash")
@@ -35,8 +35,8 @@ func bashTree(t *testing.T) *tree {
 	return tree
 }
 
-// The shell is what was asked for, cold, with a terminal and in a session, and
-// scripts are its own.
+// The command runs in the requested shell, cold, with a terminal and in a session, and
+// scripts use its syntax.
 func TestShells(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
@@ -73,7 +73,7 @@ func TestShells(t *testing.T) {
 	}
 }
 
-// An image without bash says so, before anything is made and after a script that
+// An image without bash is reported before anything is created and after a script that
 // names it.
 func TestNoBash(t *testing.T) {
 	t.Parallel()
@@ -89,14 +89,14 @@ func TestNoBash(t *testing.T) {
 			t.Errorf("%s", a.json)
 		}
 	}
-	// Of whatever shell it is, the policy knows it.
+	// The policy knows it, in every shell.
 	strict := configured(t, "shell: bash", "policy: {default: deny, set: readonly, shell: bash}")
 	if a := ask(t, "--config", strict, "--shell", "sh", "ls"); a.Cause != "invalid_command" || !strings.Contains(a.json, "add shell: bash") {
 		t.Errorf("%s", a.json)
 	}
 }
 
-// Programs neither draw, page nor ask where nobody is, unless they are told to.
+// Programs neither draw, page nor ask without a person, unless they are told to.
 func TestQuietEnvironment(t *testing.T) {
 	t.Parallel()
 	needEngine(t)

@@ -108,7 +108,7 @@ type soak struct {
 	restarting atomic.Bool
 }
 
-// TestSoak: warm commands in a row, while somebody kills a container every ten
+// TestSoak: warm commands in a row, while a container is killed every ten
 // seconds, and the engine once. Each result is right or says that it is not
 // known, and nothing piles up. It is alone, because it counts what this process
 // has.
@@ -164,8 +164,8 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// one runs a command once the pool has a container, and judges its result. It is
-// false where the engine was down.
+// one runs a command once the pool has a container, and checks its result. It returns
+// false if the engine was down.
 func (s *soak) one(t *testing.T, runner *local.Local, i int) bool {
 	eventually(t, "a container is ready", func() bool { return pool(runner).Ready > 0 || s.restarting.Load() })
 	down := s.restarting.Load()
@@ -189,7 +189,7 @@ func (s *soak) one(t *testing.T, runner *local.Local, i int) bool {
 	return true
 }
 
-// killNow kills one of the engine's containers, whichever, every ten seconds.
+// killNow kills a random container of the engine every ten seconds.
 func killNow(ctx context.Context, d *enginetest.Engine) {
 	for {
 		select {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// diskUse is what the files below dir take. Files come and go meanwhile.
+// diskUse is the size of the files below dir. Files may change meanwhile.
 func diskUse(t *testing.T, dir string) (size int64) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
@@ -50,7 +50,7 @@ func watchDisk(t *testing.T, dir string, pid int) (peak func() int64) {
 	return func() int64 { <-done; return most }
 }
 
-// smallDisk is a file system with room for that many bytes, and how to have
+// smallDisk is a file system with room for that many bytes, and how to put
 // state on it.
 func smallDisk(t *testing.T, size int) (dir string, use func(*exec.Cmd)) {
 	t.Helper()
@@ -126,7 +126,7 @@ func TestDiskFullEndsTheCommand(t *testing.T) {
 	}
 }
 
-// Who reads live reads all, and is told of what no one can read again.
+// A live reader reads everything, and is told which bytes can no longer be read.
 func TestDiskFullWhileSomebodyReads(t *testing.T) {
 	t.Parallel()
 	state, use := smallDisk(t, 512<<10)
@@ -153,7 +153,7 @@ func TestDiskFullWhileSomebodyReads(t *testing.T) {
 	}
 }
 
-// Where nothing can be kept the command runs and that is said, or does not run.
+// If nothing can be stored, the command runs with a notice, or does not run.
 func TestNoPlaceForOutput(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
@@ -175,7 +175,7 @@ func TestNoPlaceForOutput(t *testing.T) {
 	}
 }
 
-// Anyone who removes the directory takes what comes later, and what was there is
+// Removing the directory loses later output, and the earlier output is
 // in the result.
 func TestSpoolRemovedUnderCommand(t *testing.T) {
 	needEngine(t)
@@ -229,7 +229,7 @@ func marked(t *testing.T, lines ...string) (dir, config string) {
 	return dir, configured(t, append(lines, "mounts:", "  allow:", `    - {source: "`+dir+`", mode: rw}`)...)
 }
 
-// However a command ends: what it wrote before is in its result, in order, and
+// At every kind of end, the earlier output is in the result, in order, and
 // can be read again.
 func TestPartialOutput(t *testing.T) {
 	needEngine(t)

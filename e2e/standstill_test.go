@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestStandstill: a belljar that is stopped for a while does not know what
-// became of its command. It asks before it says that the time is up.
+// TestStandstill: a belljar that was stopped for a while does not know the state
+// of its command. It asks the engine before it reports a timeout.
 func TestStandstill(t *testing.T) {
 	needEngine(t)
 	t.Parallel()

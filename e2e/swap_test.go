@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// anyone runs belljar as a user that is not root, with the engine's socket, and
+// anyone runs belljar as a non-root user, with the engine's socket and
 // the directory that it may use.
 func anyone(t *testing.T) (as func(*exec.Cmd), dir string) {
 	t.Helper()
@@ -35,8 +35,8 @@ func anyone(t *testing.T) (as func(*exec.Cmd), dir string) {
 	}, dir
 }
 
-// A directory below a writable one is swapped for a link again and again: who
-// mounts it gets what is in the workspace, or nothing.
+// A directory below a writable one is repeatedly swapped for a link: a command
+// that mounts it gets files of the workspace, or nothing.
 func TestMountSourceIsSwapped(t *testing.T) {
 	needEngine(t)
 	t.Parallel()

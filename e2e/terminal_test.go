@@ -21,27 +21,27 @@ import (
 type atTerminal struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	keys   *os.File // where the person types, and looks
+	keys   *os.File // the person's end of the terminal
 	its    *os.File // belljar's end: held open, so that its modes can be seen
 	before unix.Termios
 	exited chan error
 	keeps  bool // its container, which is a session's
 
 	mu      sync.Mutex
-	screen  bytes.Buffer // what no one looked at yet
+	screen  bytes.Buffer // output that is not waited for yet
 	all     bytes.Buffer
 	changed chan struct{}
 }
 
 var usualSize = &pty.Winsize{Cols: 101, Rows: 33}
 
-// sitDown starts belljar at a terminal of its own.
+// sitDown starts belljar at a new terminal.
 func sitDown(t *testing.T, args ...string) *atTerminal {
 	t.Helper()
 	return sitDownTo(t, exec.Command(binary, args...))
 }
 
-// sitDownTo starts a command that has a terminal for all that it has not.
+// sitDownTo starts a command that has a terminal for all streams that are not set.
 func sitDownTo(t *testing.T, cmd *exec.Cmd) *atTerminal {
 	t.Helper()
 	needEngine(t)
@@ -243,7 +243,7 @@ func TestTerminalIsRestored(t *testing.T) {
 		a.sees("belljar: ")
 		a.ends(125)
 	})
-	t.Run("while it is stopped from outside", func(t *testing.T) {
+	t.Run("while stopped by a signal", func(t *testing.T) {
 		t.Parallel()
 		a := shell(t)
 		for _, signal := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGSTOP} {

@@ -17,7 +17,7 @@ func lineOf(in string) (view, screen string) {
 }
 
 // What a screen swallows a view must not show, nor the other way round.
-func TestSequencesEndAlike(t *testing.T) {
+func TestSequencesEndTheSame(t *testing.T) {
 	for name, in := range map[string]string{
 		"C1 OSC and ST":               "a\u009d0;t\u009cb",
 		"OSC and ST":                  "a\x1b]0;t\u009cb",
@@ -55,7 +55,7 @@ func TestSequencesEndAlike(t *testing.T) {
 }
 
 // The pieces have no effect but where one takes for text what the other does not.
-func TestSequencesAreAlike(t *testing.T) {
+func TestSequencesAreTheSame(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"q", "z", "é", "日", "\x1b", "\x1b[", "\x1b]", "\x1bP", "\x1b\\", "\u009b", "\u009d", "\u0090", "[", "]", "P", "X", "^", "_", "k", "\\",
 		"5", ";", ":", "<", "?", " ", "!", "(", "m",
