@@ -112,16 +112,16 @@ func secretStaysInside(t *testing.T) {
 	const secret = "s3cr3t-0f-S8"
 	cmd, stderr := begin(t, "secret", "-e", "TOKEN="+secret)
 	id := container(t, cmd.Process.Pid)
-	told := tool(t, "docker", "inspect", id) + tool(t, "docker", "events", "--since", "60s", "--until", "0s", "--filter", "container="+id)
+	shown := tool(t, "docker", "inspect", id) + tool(t, "docker", "events", "--since", "60s", "--until", "0s", "--filter", "container="+id)
 	cmd.Process.Signal(syscall.SIGTERM)
 	cmd.Wait()
-	told += stderr.String()
+	shown += stderr.String()
 	for _, args := range [][]string{{"-w", "/nowhere"}, {"--image", "belljar/nowhere"}, {"--network", "nope"}, {"--timeout", "1s"}} {
 		a := ask(t, append(args, "-e", "TOKEN="+secret, "sleep 100")...)
-		told += a.json
+		shown += a.json
 	}
-	if strings.Contains(told, secret) || !strings.Contains(told, id) {
-		t.Errorf("told: %s", told)
+	if strings.Contains(shown, secret) || !strings.Contains(shown, id) {
+		t.Errorf("shown: %s", shown)
 	}
 }
 

@@ -46,9 +46,9 @@ func withSecrets(t *testing.T, more ...string) (flags []string, use func(*exec.C
 	return []string{"--config", config}, func(c *exec.Cmd) { c.Env = append(c.Environ(), "E2E_KEY="+secretValues["API_KEY"]) }
 }
 
-// heard records the engine's API traffic through another socket, except for the
+// recordedEngine records the engine's API traffic through another socket, except for the
 // stdins of commands.
-func heard(t *testing.T) (use func(*exec.Cmd), said func() string) {
+func recordedEngine(t *testing.T) (use func(*exec.Cmd), said func() string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "belljar-heard-*") // a socket's path must be short
 	if err != nil {
@@ -161,7 +161,7 @@ sh -c 'sleep 100; :' "$API_KEY" & echo rea""dy; sleep 100`
 	for name, more := range map[string][]string{"alone": nil, "session": {"--session", session}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			listen, said := heard(t)
+			listen, said := recordedEngine(t)
 			state := t.TempDir()
 			args := append([]string{"run", "--format", "ndjson", "--view", "merged", "--streams", "full"}, flags...)
 			cmd := exec.Command(binary, append(append(args, more...), script)...)
@@ -178,12 +178,12 @@ sh -c 'sleep 100; :' "$API_KEY" & echo rea""dy; sleep 100`
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { cmd.Process.Kill() })
-			told := ""
+			shown := ""
 			lines := bufio.NewScanner(out)
 			for lines.Scan() && !strings.Contains(lines.Text(), "ready") {
-				told += lines.Text() + "\n"
+				shown += lines.Text() + "\n"
 			}
-			told += lines.Text() + "\n"
+			shown += lines.Text() + "\n"
 			id, _, _ := strings.Cut(containers("label=dev.belljar.session="+session), " ")
 			if name == "alone" {
 				id = container(t, cmd.Process.Pid)
@@ -201,20 +201,20 @@ sh -c 'sleep 100; :' "$API_KEY" & echo rea""dy; sleep 100`
 			}
 			cmd.Process.Signal(syscall.SIGTERM)
 			for lines.Scan() {
-				told += lines.Text() + "\n"
+				shown += lines.Text() + "\n"
 			}
 			if code := exitCode(t, cmd.Wait()); code != exitCanceled {
 				t.Errorf("exit status %d", code)
 			}
 			for _, sum := range sums {
-				if !strings.Contains(told, sum) {
+				if !strings.Contains(shown, sum) {
 					t.Errorf("the command did not have the secret with sum %s", sum)
 				}
 			}
-			if !strings.Contains(told, `"masked":`) || !strings.Contains(told, "sh -c sleep 100; : ***") || !strings.Contains(said(), "POST") {
-				t.Errorf("told %s", told)
+			if !strings.Contains(shown, `"masked":`) || !strings.Contains(shown, "sh -c sleep 100; : ***") || !strings.Contains(said(), "POST") {
+				t.Errorf("told %s", shown)
 			}
-			leaks(t, "ndjson", told)
+			leaks(t, "ndjson", shown)
 			leaks(t, "stderr", stderr.String())
 			leaks(t, "the state", filesIn(t, state))
 			leaks(t, "what the engine is told", said())

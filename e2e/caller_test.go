@@ -17,7 +17,7 @@ func asUser(uid uint32, groups ...uint32) func(*exec.Cmd) {
 	}
 }
 
-// What the caller's command writes is the caller's, and another user is told why it
+// What the caller's command writes is the caller's, and another user learns why it
 // cannot write.
 func TestCaller(t *testing.T) {
 	t.Parallel()

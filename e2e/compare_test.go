@@ -68,7 +68,7 @@ func dockerRun(t *testing.T) []string {
 	id := args[len(args)-1]
 	args = args[:len(args)-1]
 	own := []string{"HOME=/tmp", "TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GH_PAGER=cat", "MANPAGER=cat", "SYSTEMD_PAGER=cat", "GIT_TERMINAL_PROMPT=0"}
-	for _, kv := range append(own, p.Env...) { // HOME can be written to, and nobody is asked or paged
+	for _, kv := range append(own, p.Env...) { // HOME can be written to, and no program asks or pages
 		args = append(args, "--env", kv)
 	}
 	return append(args, id, "-c")

@@ -98,7 +98,7 @@ func TestSignals(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
-			hears(t, sig)
+			resetSignal(t, sig)
 			cmd, stderr := begin(t, "signal")
 			cmd.Process.Signal(sig)
 			if code := exitCode(t, cmd.Wait()); code != exitCanceled {

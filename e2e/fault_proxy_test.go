@@ -23,7 +23,7 @@ func proxied(t *testing.T, dir string, broken cut) string {
 	return proxiedBy(t, dir, broken, func(client net.Conn) net.Conn { return client })
 }
 
-// proxiedBy is proxied, with each client's connection seen by somebody.
+// proxiedBy is proxied, with a function that sees each client's connection.
 func proxiedBy(t *testing.T, dir string, broken cut, seen func(net.Conn) net.Conn) string {
 	t.Helper()
 	socket := filepath.Join(dir, "engine.sock")

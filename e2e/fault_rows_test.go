@@ -50,7 +50,7 @@ func engineKilled(t *testing.T) {
 }
 
 // F3: an engine that does not answer does not keep belljar from ending, and
-// does what it was told once it goes on.
+// executes the call once it continues.
 func engineStopped(t *testing.T) {
 	d := privateEngine(t)
 	dir, config := shared(t, "rw")
@@ -107,7 +107,7 @@ func shimKilled(t *testing.T) {
 	a.says(t, "partial\n")
 }
 
-// F7: the image's absence is told with the way to get it.
+// F7: a missing image is reported with the way to get it.
 func imageAbsent(t *testing.T) {
 	a := ask(t, "--image", "belljar/nowhere", "--pull", "never", "true")
 	a.ended(t, 125, "image_error")
@@ -139,8 +139,8 @@ func badShell(t *testing.T) {
 	}
 }
 
-// F10: whoever ends the container from outside may take the exit status with it,
-// and is told from a command that kills itself.
+// F10: ending the container from outside may lose the exit status,
+// and is distinguished from a command that kills itself.
 func endedFromOutside(t *testing.T) {
 	for _, how := range [][]string{{"rm", "-f"}, {"kill"}, {"kill", "--signal", "TERM"}, {"stop"}} {
 		dir, config := shared(t, "rw")

@@ -122,7 +122,7 @@ func TestEndedImportLeavesNothing(t *testing.T) {
 	file := packedTree(t, random, 64)
 	for sig, want := range map[syscall.Signal]int{syscall.SIGTERM: 130, syscall.SIGINT: 130, syscall.SIGKILL: -1} {
 		t.Run(sig.String(), func(t *testing.T) {
-			hears(t, sig)
+			resetSignal(t, sig)
 			loading, end := make(chan struct{}), make(chan struct{})
 			reached := sync.OnceFunc(func() { close(loading) })
 			dir := t.TempDir()

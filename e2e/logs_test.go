@@ -123,10 +123,10 @@ func merged(t *testing.T, use func(*exec.Cmd), args ...string) string {
 	return string(out)
 }
 
-// told are a command's streams as its events tell them, and both as they came.
-type told struct{ stdout, stderr, both []byte }
+// streamed are a command's streams from its events, and both in order of arrival.
+type streamed struct{ stdout, stderr, both []byte }
 
-func (x *told) read(t *testing.T, from *bufio.Scanner) {
+func (x *streamed) read(t *testing.T, from *bufio.Scanner) {
 	from.Buffer(nil, 64<<20)
 	for from.Scan() {
 		var e struct{ Type, Data string }
@@ -162,7 +162,7 @@ func TestLogsFromAnyOffset(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var all told
+	var all streamed
 	read := make(chan struct{})
 	go func() {
 		defer close(read)

@@ -208,9 +208,9 @@ func nothing(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// hears resets signals for the belljars of a test, because the
+// resetSignal resets signals for the belljars of a test, because the
 // suite may run under nohup: they would inherit ignored signals.
-func hears(t *testing.T, sig os.Signal) {
+func resetSignal(t *testing.T, sig os.Signal) {
 	t.Helper()
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, sig)

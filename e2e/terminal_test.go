@@ -217,7 +217,7 @@ func TestTerminalIsRestored(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		t.Run("after "+sig.String(), func(t *testing.T) {
 			t.Parallel()
-			hears(t, sig)
+			resetSignal(t, sig)
 			a := shell(t)
 			a.cmd.Process.Signal(sig)
 			a.sees("belljar: canceled by the caller")

@@ -33,7 +33,7 @@ func onlyReads(t testing.TB, shell string) *CommandPolicy {
 }
 
 // Each row of the "Policy" table of adversarial.md, with its source, and the
-// lessons below it. All are denied, whichever shell runs them.
+// lessons below it. All are denied, in every shell.
 var adversarial = []struct{ row, source, scripts string }{
 	{"P1", "CVE-2025-54131", "echo $(id)\x00echo `id`\x00echo \"$(id)\"\x00cat <<EOF\n`id`\nEOF\n\x00echo ${x:-$(id)}\x00echo $((1+$(id)))"},
 	{"P2", "CVE-2026-110206, 30305, 30314", "$(echo touch /tmp/x)\x00`echo id`\x00\"$(echo id)\"\x00$x\x00${x}id\x00$@"},

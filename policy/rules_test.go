@@ -228,7 +228,7 @@ func TestRecordsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// Both readings count, whichever is reported: (( for one shell is a command for the
+// Both readings count, regardless of which is reported: (( for one shell is a command for the
 // other.
 func TestReadingsOfAScriptWithin(t *testing.T) {
 	p := compile(t, CommandRules{Rules: []CommandRule{

@@ -285,7 +285,7 @@ func TestGateListens(t *testing.T) {
 	}
 }
 
-// A gate is told one command, once.
+// A gate gets one command, once.
 func TestGateIsToldOnce(t *testing.T) {
 	g, o := quietGate()
 	c := sandbox.Command{Dir: "/", Script: "x", Stdin: strings.NewReader("in")}

@@ -15,8 +15,8 @@ func proc(pid, ppid, sid int) sandbox.Process {
 	return sandbox.Process{PID: pid, PPID: ppid, SID: sid, StartTicks: int64(1000 + pid)}
 }
 
-// told is the same once its command is known.
-func told(p sandbox.Process, command string) sandbox.Process {
+// attributed is the same once its command is known.
+func attributed(p sandbox.Process, command string) sandbox.Process {
 	p.CommandID = command
 	return p
 }
@@ -147,11 +147,11 @@ func TestAttributionIsRemembered(t *testing.T) {
 		want    []sandbox.Process
 		leaders []int
 	}{
-		{set("A"), []sandbox.Process{proc(10, 0, 10), daemon}, []sandbox.Process{told(proc(10, 0, 10), "A"), told(daemon, "A")}, []int{10}},
+		{set("A"), []sandbox.Process{proc(10, 0, 10), daemon}, []sandbox.Process{attributed(proc(10, 0, 10), "A"), attributed(daemon, "A")}, []int{10}},
 		// B starts, and A has ended: its number may be reused.
-		{set("B"), []sandbox.Process{daemon, proc(20, 0, 20)}, []sandbox.Process{told(daemon, "A"), told(proc(20, 0, 20), "B")}, []int{20}},
+		{set("B"), []sandbox.Process{daemon, proc(20, 0, 20)}, []sandbox.Process{attributed(daemon, "A"), attributed(proc(20, 0, 20), "B")}, []int{20}},
 		// C's first process has the number of A's.
-		{set("C"), []sandbox.Process{proc(10, 0, 10), proc(11, 10, 10), daemon}, []sandbox.Process{told(proc(10, 0, 10), "C"), told(proc(11, 10, 10), "C"), told(daemon, "A")}, []int{10}},
+		{set("C"), []sandbox.Process{proc(10, 0, 10), proc(11, 10, 10), daemon}, []sandbox.Process{attributed(proc(10, 0, 10), "C"), attributed(proc(11, 10, 10), "C"), attributed(daemon, "A")}, []int{10}},
 		{nil, nil, nil, nil},
 	} {
 		switch step {
