@@ -21,6 +21,8 @@ func completeRun(cmd *cobra.Command, g *globals) {
 		"pull":            {"always", "missing", "never"},
 		"on-output-limit": {"truncate", "end"},
 		"view":            {"none", "separate", "merged"},
+		"streams":         {"full", "view", "none"},
+		"encoding":        {"exact", "replace"},
 		"live":            {"raw", "view"},
 		"set":             policy.Sets(),
 	}

@@ -21,6 +21,9 @@ func (s *Spool) Outputs(limit int64) (out [2]sandbox.Output, err error) {
 	room := s.share()
 	kept := [2]extent{s.extent(Stdout, room[Stdout]), s.extent(Stderr, room[Stderr])}
 	most := [2]int64{max(limit/2, limit-kept[Stderr].size()), max(limit-limit/2, limit-kept[Stdout].size())}
+	if limit <= 0 {
+		most = [2]int64{-1, -1}
+	}
 	var lost []string
 	for i := range s.streams {
 		o, end, err := s.output(Stream(i), kept[i], most[i])
@@ -43,10 +46,14 @@ type extent struct{ head, tail, end int64 }
 
 func (e extent) size() int64 { return e.head + e.end - e.tail }
 
-// cut leaves most bytes, half of them at either end.
-func (e extent) cut(most int64) extent {
+// cut leaves most bytes, half of them at either end. If what is kept ends before the
+// stream does, its end is no end: only the beginning is left.
+func (e extent) cut(most, total int64) extent {
 	if e.size() <= most {
 		return e
+	}
+	if e.end < total && e.head == e.tail {
+		return extent{most, e.end, e.end}
 	}
 	head, tail := e.head, e.end-e.tail
 	if e.head == e.tail {
@@ -73,11 +80,11 @@ func (s *Spool) extent(which Stream, room int64) (e extent) {
 func (s *Spool) output(which Stream, kept extent, most int64) (o sandbox.Output, end int64, err error) {
 	k := &s.streams[which]
 	o = sandbox.Output{Total: k.Bytes, Lines: k.Lines, SHA256: k.sha256(), Dropped: k.Bytes - kept.size()}
-	if most <= 0 {
+	if most < 0 {
 		return o, kept.end, nil
 	}
 	defer func() { o.Dropped = o.Total - int64(len(o.Head)) - int64(len(o.Tail)) }()
-	in := kept.cut(most)
+	in := kept.cut(most, k.Bytes)
 	if o.Head, err = s.bytes(which, 0, in.head); err != nil {
 		return o, int64(len(o.Head)), err
 	}
