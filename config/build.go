@@ -103,6 +103,7 @@ func (v values) profile(rules policy.Rules) sandbox.Profile {
 		Network:       v.Network,
 		Runtime:       v.Engine.Runtime,
 		OnOutputLimit: v.OnOutputLimit,
+		Idle:          sandbox.Idle{Stdin: v.Idle.Stdin, CPU: idleOn[v.Idle.On].CPU, IO: idleOn[v.Idle.On].IO},
 		OnTimeout:     v.OnTimeout,
 		StopGrace:     v.StopGrace,
 		Pool:          sandbox.PoolSize{Min: v.Pool.Min, Max: cmp.Or(v.Pool.Max, sandbox.NoPool), MaxAge: v.Pool.MaxAge},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +41,8 @@ var keys = []key{
 	{name: "pull", kind: enum("always", "missing", "never"), def: "missing", command: true, doc: "When the image is pulled from its registry."},
 	{name: "timeout", kind: duration(second), def: "10m", command: true, doc: "Time limit for the whole command; at least 1s, at most max_timeout."},
 	{name: "idle_timeout", kind: orZero(duration(second), sandbox.NoIdleTimeout), def: "3m", command: true, doc: "Time limit without output; 0 turns it off."},
+	{name: "idle.stdin", kind: boolean, def: "false", command: true, flag: "--idle-stdin", doc: "For idle_timeout, stdin that the command is sent counts as output does."},
+	{name: "idle.on", kind: enum(slices.Sorted(maps.Keys(idleOn))...), def: "output", command: true, flag: "--idle-on", doc: "For idle_timeout, what counts as activity: output, the CPU time that the command uses (+cpu), and what it reads and writes on disks and networks (+io). In a session, CPU time and I/O are those of all that runs in its container."},
 	{name: "max_timeout", kind: duration(second), def: "1h", command: true, found: upTo(24*time.Hour, "24h"), doc: "The longest timeout and idle_timeout that a command can ask for."},
 	{name: "on_timeout", kind: enum("container", "command"), def: "container", command: true, doc: "What a timeout ends in a session: its container, or only the command."},
 	{name: "stop_grace", kind: orEmpty(orZero(durationTo(10*time.Millisecond, sandbox.MaxStopGrace, "1m"), sandbox.NoStopGrace), time.Duration(0)), def: "", command: true, doc: "Before SIGKILL, a command that a timeout, its output limit or its caller ends gets SIGTERM and this much time; at most 1m, 0: none. Empty: 2s in a session with on_timeout: command, else 0."},
@@ -99,6 +102,9 @@ var keys = []key{
 	{name: "serve.listen", kind: address("unix", "tcp"), def: "unix:///run/belljar/belljar.sock", host: true, doc: "Reserved for a sidecar: checked, but not used in this version."},
 	{name: "serve.token_file", kind: optional(file), def: "", host: true, doc: "Reserved for a sidecar: checked, but not used in this version."},
 }
+
+// idleOn are the values of idle.on.
+var idleOn = map[string]sandbox.Idle{"output": {}, "output+cpu": {CPU: true}, "output+cpu+io": {CPU: true, IO: true}}
 
 // profilesKey holds the profiles. It is not in the table: its own keys are
 // the command's keys, once for each profile.

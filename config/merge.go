@@ -169,10 +169,14 @@ type programValues struct {
 
 type timeValues struct {
 	Timeout     time.Duration
-	IdleTimeout time.Duration         `mapstructure:"idle_timeout"`
-	MaxTimeout  time.Duration         `mapstructure:"max_timeout"`
-	OnTimeout   sandbox.TimeoutAction `mapstructure:"on_timeout"`
-	StopGrace   time.Duration         `mapstructure:"stop_grace"`
+	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
+	MaxTimeout  time.Duration `mapstructure:"max_timeout"`
+	Idle        struct {
+		Stdin bool
+		On    string
+	}
+	OnTimeout sandbox.TimeoutAction `mapstructure:"on_timeout"`
+	StopGrace time.Duration         `mapstructure:"stop_grace"`
 }
 
 // decode types the merged settings. A key without a field is an error, so that the

@@ -60,7 +60,8 @@ type Command struct {
 	Limits  Limits
 
 	Timeout       time.Duration // limits the whole command; from MinTimeout to the profile's MaxTimeout
-	IdleTimeout   time.Duration // limits the time without output; NoIdleTimeout turns it off
+	IdleTimeout   time.Duration // limits the time without activity, from 50ms; NoIdleTimeout turns it off
+	Idle          Idle          // in addition to the profile's
 	OnOutputLimit OutputAction
 	OnTimeout     TimeoutAction // in a session
 	StopGrace     time.Duration // from SIGTERM to SIGKILL where it is ended, up to MaxStopGrace; NoStopGrace is none
@@ -132,7 +133,7 @@ const (
 	MaxDescription = 1000
 	// MaxEnviron bounds a command's environment as a whole, in bytes.
 	MaxEnviron = 1 << 20
-	// MinTimeout is the shortest timeout of either kind.
+	// MinTimeout is the shortest timeout.
 	MinTimeout = time.Second
 	// NoIdleTimeout is the idle timeout that never passes.
 	NoIdleTimeout = time.Duration(-1)
@@ -145,17 +146,6 @@ const (
 	// NoPool is the PoolSize.Max that turns a pool off.
 	NoPool = -1
 )
-
-// Limits are those of one command. A zero limit means the profile's.
-type Limits struct {
-	Memory int64   // bytes, memory and swap together
-	CPUs   float64 // such as 0.5
-	Pids   int64   // processes and threads, including the container's own two
-	Output int64   // bytes of stdout and stderr together that are kept
-	Result int64   `json:",omitempty"` // bytes of those that are in the result; without it, Spec.Print stays the same
-	Tmp    int64   // bytes of each of /tmp, /work and /dev/shm
-	Files  int64   // open files per process
-}
 
 // Mount shows a directory or file of the engine's host to a command.
 type Mount struct {
@@ -217,6 +207,7 @@ type Profile struct {
 	Pull          PullPolicy
 	Timeout       time.Duration
 	IdleTimeout   time.Duration // NoIdleTimeout: none
+	Idle          Idle
 	MaxTimeout    time.Duration
 	Workdir       string
 	Shell         string

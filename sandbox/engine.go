@@ -144,7 +144,8 @@ type Kept struct {
 type Counters struct {
 	Evidence
 	Resources
-	Stopped bool // the container ended because the engine was asked for it, not by us
+	IOBytes int64 // read and written, on disks and networks; 0 is unknown
+	Stopped bool  // the container ended because the engine was asked for it, not by us
 }
 
 // Images finds images.

@@ -32,6 +32,8 @@ type Execution interface {
 	// session. An error says why some may not have got it: a *Error, of CauseInvalid
 	// where the command does not run yet or any more.
 	Signal(ctx context.Context, signal Signal) error
+	// Touch restarts the idle timer, if the command runs.
+	Touch()
 	// Read reads what the command wrote, from an offset on, while it runs and
 	// until its output expires. Unlike Events, it never makes the command wait.
 	// Cancelling ctx cancels the call, not the Reader.

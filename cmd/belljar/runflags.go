@@ -61,6 +61,8 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	for _, k := range []struct{ name, short, key, value, usage string }{
 		{"timeout", "", "timeout", "DURATION", "end the command after this long, such as 10m"},
 		{"idle-timeout", "", "idle_timeout", "DURATION", "end the command after this long without output; 0 means never"},
+		{"idle-on", "", "idle.on", "WHAT", "what counts as activity for --idle-timeout: output, output+cpu or output+cpu+io"},
+		{"idle-stdin", "", "idle.stdin", "BOOL", "whether stdin counts as activity for --idle-timeout: true or false"},
 		{"max-output", "", "limits.output", "SIZE", "keep this much of the output, such as 16MiB"},
 		{"max-result", "", "limits.result", "SIZE", "have this much of the kept output in the result, such as 1MiB"},
 		{"streams", "", "streams", "WHAT", "what of stdout and stderr is in the result: full, view (only their views) or none; default: view with --view, otherwise full"},

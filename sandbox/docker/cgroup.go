@@ -18,7 +18,7 @@ const cgroupRoot = "/sys/fs/cgroup"
 
 // cgroup is a container's control groups on this host: one directory for all
 // controllers (v2), or one for each (v1).
-type cgroup struct{ v2, memory, pidsDir, cpu, freezer string }
+type cgroup struct{ v2, memory, pidsDir, cpu, blkio, freezer string }
 
 // findCgroup finds a container's groups where its first process is this host's:
 // its PID must lead to a group that carries the container's ID. It is nil elsewhere.
@@ -62,6 +62,8 @@ func parseCgroup(text, id string) *cgroup {
 				g.pidsDir = dir(controller)
 			case "cpuacct":
 				g.cpu = dir(controller)
+			case "blkio":
+				g.blkio = dir(controller)
 			case "freezer":
 				g.freezer = dir(controller)
 			}
@@ -102,6 +104,44 @@ func (g *cgroup) pids() ([]int, error) {
 	}
 	slices.Sort(list)
 	return list, nil
+}
+
+// diskBytes are what the group read from disks and wrote to them. What is written through
+// the page cache may count later or, with cgroup v1, never.
+func (g *cgroup) diskBytes() (n int64) {
+	if g.v2 == "" && g.blkio == "" {
+		return 0
+	}
+	if g.v2 == "" {
+		return keyed(g.blkio, "blkio.throttle.io_service_bytes", "Total")
+	}
+	text, _ := os.ReadFile(filepath.Join(g.v2, "io.stat")) // MAJ:MIN rbytes=N wbytes=N …
+	for field := range strings.FieldsSeq(string(text)) {
+		name, value, _ := strings.Cut(field, "=")
+		if name == "rbytes" || name == "wbytes" {
+			bytes, _ := strconv.ParseInt(value, 10, 64)
+			n += bytes
+		}
+	}
+	return n
+}
+
+// netBytes are what a network namespace received and sent, except to itself, by its
+// net/dev (proc_pid_net(5)).
+func netBytes(dev string) (n int64) {
+	text, _ := os.ReadFile(dev)
+	for line := range strings.Lines(string(text)) {
+		name, counts, found := strings.Cut(line, ":")
+		fields := strings.Fields(counts)
+		if !found || strings.TrimSpace(name) == "lo" || len(fields) < 9 {
+			continue
+		}
+		for _, i := range []int{0, 8} {
+			bytes, _ := strconv.ParseInt(fields[i], 10, 64)
+			n += bytes
+		}
+	}
+	return n
 }
 
 // number reads a file that contains one number.

@@ -26,7 +26,7 @@ type counter interface {
 // the last counts: the groups go with the container.
 type cgroupCounter struct {
 	group *cgroup
-	root  string   // the container's root directory
+	proc  string   // of the container's first process: /proc/PID
 	dirs  []string // its directories in memory
 
 	mu   sync.Mutex
@@ -44,6 +44,7 @@ func (c *cgroupCounter) count() counts {
 func (c *cgroupCounter) counters(context.Context) (all sandbox.Counters, source string) {
 	n := c.count()
 	all.OOMKills, all.PidsLimitHits, all.MaxMemoryBytes, all.CPUSeconds = n.oomKills, n.pidsLimitHits, n.maxMemory, n.cpuSeconds
+	all.IOBytes = c.group.diskBytes() + netBytes(filepath.Join(c.proc, "net/dev"))
 	all.DiskFull = c.fullDirs()
 	return all, "cgroup"
 }
@@ -53,7 +54,7 @@ func (c *cgroupCounter) fullDirs() []string {
 	var full []string
 	for _, dir := range c.dirs {
 		var fs unix.Statfs_t
-		err := unix.Statfs(filepath.Join(c.root, dir), &fs)
+		err := unix.Statfs(filepath.Join(c.proc, "root", dir), &fs)
 		if err == nil && fs.Type == unix.TMPFS_MAGIC && (fs.Bavail == 0 || fs.Ffree == 0) {
 			full = append(full, dir)
 		}
@@ -79,7 +80,21 @@ func (c *engineCounter) counters(ctx context.Context) (all sandbox.Counters, sou
 		stats = c.box.stats(ctx)
 	}
 	all.Resources = sandbox.Resources{CPUSeconds: float64(stats.CPUStats.CPUUsage.TotalUsage) / 1e9, MaxMemoryBytes: int64(stats.MemoryStats.MaxUsage)}
+	all.IOBytes = ioBytes(stats)
 	return all, ""
+}
+
+// ioBytes are what a container read and wrote, on disks and networks.
+func ioBytes(stats *container.StatsResponse) (n int64) {
+	for _, entry := range stats.BlkioStats.IoServiceBytesRecursive {
+		if op := strings.ToLower(entry.Op); op == "read" || op == "write" {
+			n += int64(entry.Value)
+		}
+	}
+	for _, net := range stats.Networks {
+		n += int64(net.RxBytes + net.TxBytes)
+	}
+	return n
 }
 
 // stats asks the engine for its statistics, zero where it has none.

@@ -72,7 +72,7 @@ func (b *box) chooseInspector(about container.InspectResponse) {
 	group := b.engine.findCgroup(b.id, first)
 	var counts counter = &engineCounter{box: b}
 	if group != nil {
-		counts = &cgroupCounter{group: group, root: fmt.Sprintf("/proc/%d/root", first), dirs: append(writableDirs(b.spec), "/dev/shm")}
+		counts = &cgroupCounter{group: group, proc: fmt.Sprintf("/proc/%d", first), dirs: append(writableDirs(b.spec), "/dev/shm")}
 	}
 	switch {
 	case !b.sharesKernel():

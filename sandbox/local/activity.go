@@ -1,6 +1,7 @@
 package local
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,13 @@ func (a *activity) heard() {
 	a.idle.restart()
 }
 
+// touch counts activity other than output. Nothing is counted before the command starts.
+func (a *activity) touch() {
+	if isClosed(a.begun) {
+		a.idle.touch()
+	}
+}
+
 // watchdog fires after a silence.
 type watchdog struct {
 	C     <-chan time.Time // nil without a limit: never ready
@@ -36,6 +44,9 @@ type watchdog struct {
 	limit time.Duration
 	began time.Time
 	due   atomic.Int64 // when it fires: nanoseconds since began
+
+	mu     sync.Mutex
+	paused bool
 }
 
 func newWatchdog(limit time.Duration) *watchdog {
@@ -49,8 +60,19 @@ func newWatchdog(limit time.Duration) *watchdog {
 }
 
 // restart restarts the idle timer: there was output, or may have been.
-func (w *watchdog) restart() {
-	if w.timer != nil {
+func (w *watchdog) restart() { w.reset(true) }
+
+// touch restarts it unless it is paused: there was activity other than output.
+func (w *watchdog) touch() { w.reset(false) }
+
+func (w *watchdog) reset(resume bool) {
+	if w.timer == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paused = w.paused && !resume
+	if !w.paused {
 		w.due.Store(int64(time.Since(w.began) + w.limit))
 		w.timer.Reset(w.limit)
 	}
@@ -62,7 +84,11 @@ func (w *watchdog) deadline() time.Time { return w.began.Add(time.Duration(w.due
 // pause stops counting until the next restart: while the reader of the output makes the
 // command wait, the command is not silent.
 func (w *watchdog) pause() {
-	if w.timer != nil {
-		w.timer.Stop()
+	if w.timer == nil {
+		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paused = true
+	w.timer.Stop()
 }

@@ -11,9 +11,10 @@ import (
 
 // startBackground starts what runs next to the command; the returned function ends
 // it.
-func (x *execution) startBackground(running sandbox.Running) (end func()) {
+func (x *execution) startBackground(place place, running sandbox.Running) (end func()) {
 	var all sync.WaitGroup
-	stop := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	stop := ctx.Done()
 	if x.command.Live == sandbox.LiveView {
 		all.Go(func() {
 			x.output.views.run(cmp.Or(x.profile.LiveEvery, spool.LiveEvery), stop)
@@ -22,8 +23,11 @@ func (x *execution) startBackground(running sandbox.Running) (end func()) {
 	if x.command.TTY != nil && x.command.Resize != nil {
 		all.Go(func() { x.resize(running, stop) })
 	}
+	if i := x.command.Idle; (i.CPU || i.IO) && x.command.IdleTimeout != sandbox.NoIdleTimeout {
+		all.Go(func() { x.watchWork(ctx, place) })
+	}
 	return func() {
-		close(stop)
+		cancel()
 		all.Wait()
 	}
 }

@@ -20,10 +20,6 @@ type ending struct {
 // partialKept ends the message of a command that we ended.
 const partialKept = "; partial output kept"
 
-func idleEnding(limit time.Duration) ending {
-	return ending{cause: sandbox.CauseIdleTimeout, message: fmt.Sprintf("no output for %s (idle timeout)%s", sandbox.FormatDuration(limit), partialKept)}
-}
-
 func wallEnding(limit time.Duration) ending {
 	return ending{cause: sandbox.CauseWallTimeout, message: fmt.Sprintf("still running after %s (timeout)%s", sandbox.FormatDuration(limit), partialKept)}
 }

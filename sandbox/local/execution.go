@@ -53,6 +53,9 @@ func start(ctx context.Context, prepared *prepared, secrets []string) *execution
 	if masks := x.output.masks; masks != nil { // it is in the first event
 		x.result.Description, x.result.Masked = masks.Text(c.Description)
 	}
+	if c.Idle.Stdin && c.Stdin != nil {
+		x.command.Stdin = touching(c.Stdin, x.Touch)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	x.cancel = cancel
 	context.AfterFunc(patient, cancel) // a kill is a cancellation too
@@ -250,7 +253,7 @@ func (x *execution) runInPlace(ctx, patient context.Context, place place) error 
 	for _, text := range notices {
 		x.output.events.notice("%s", text)
 	}
-	defer x.startBackground(p.running)()
+	defer x.startBackground(place, p.running)()
 	return x.supervise(ctx, patient, place, p, giveUp)
 }
 

@@ -196,6 +196,7 @@ func commandDefaults(c sandbox.Command, p sandbox.Profile) sandbox.Command {
 	setDefault(&c.Runtime, p.Runtime)
 	setDefault(&c.Timeout, p.Timeout)
 	setDefault(&c.IdleTimeout, p.IdleTimeout)
+	c.Idle = sandbox.Idle{Stdin: c.Idle.Stdin || p.Idle.Stdin, CPU: c.Idle.CPU || p.Idle.CPU, IO: c.Idle.IO || p.Idle.IO}
 	setDefault(&c.OnOutputLimit, p.OnOutputLimit)
 	setDefault(&c.OnTimeout, p.OnTimeout)
 	setDefault(&c.StopGrace, p.StopGrace)

@@ -288,6 +288,8 @@ func (x *pipeExecution) Events() <-chan sandbox.Event { return x.events }
 
 func (x *pipeExecution) Kill() { x.w.send(request{Call: "kill"}) } // fails once it ended
 
+func (x *pipeExecution) Touch() { x.w.send(request{Call: "touch"}) }
+
 func (x *pipeExecution) Signal(ctx context.Context, signal sandbox.Signal) error {
 	_, err := x.runner.ask(ctx, request{Call: "signal", ID: x.id, Signal: signal})
 	return err

@@ -134,11 +134,15 @@ func (h *half) run(ctx context.Context, cancel context.CancelFunc, w *wire, q re
 				close(begun)
 			case "cancel":
 				cancel()
-			case "kill":
+			case "kill", "touch":
 				if x == nil {
 					x = <-started
 				}
-				x.Kill()
+				if said.Call == "touch" {
+					x.Touch()
+				} else {
+					x.Kill()
+				}
 			case "size":
 				select {
 				case <-sizes:

@@ -23,6 +23,9 @@ type place interface {
 	Own(list []sandbox.Process) ([]sandbox.Process, error)
 	// Signal sends a signal to listed processes.
 	Signal(ctx context.Context, list []sandbox.Process, signal sandbox.Signal) error
+	// WaitsForInput reports whether one of listed processes is known to wait for input on
+	// the command's stdin.
+	WaitsForInput(list []sandbox.Process) bool
 	// Counters are what the command used and ran into.
 	Counters(ctx context.Context) (sandbox.Counters, error)
 	// Keeps reports whether what the command leaves running stays, with the
@@ -96,6 +99,14 @@ func (b *base) deliver(patient context.Context, stdout, stderr io.Writer) (proce
 // Signal implements place.
 func (b *base) Signal(ctx context.Context, list []sandbox.Process, signal sandbox.Signal) error {
 	return b.box.Signal(ctx, list, signal)
+}
+
+// WaitsForInput implements place. Not every Engine can tell.
+func (b *base) WaitsForInput(list []sandbox.Process) bool {
+	box, can := b.box.(interface {
+		WaitsForInput(list []sandbox.Process) bool
+	})
+	return can && box.WaitsForInput(list)
 }
 
 // finalCounters are read once the container is gone, nil where they are unknown.

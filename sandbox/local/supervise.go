@@ -25,6 +25,9 @@ func (x *execution) supervise(ctx, patient context.Context, place place, p proce
 	}
 	close(x.output.events.ending)
 	x.snapshot(patient, place)
+	if end.cause == sandbox.CauseIdleTimeout {
+		end.message = x.idleMessage(place)
+	}
 	endedBy(&x.result, end)
 	var asked []sandbox.Process
 	if !end.exitedFirst {
@@ -110,7 +113,7 @@ func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 		case <-p.running.Exited():
 			return nil, atWall.ifBefore(ctx, p.running)
 		case <-x.output.activity.idle.C:
-			end = idleEnding(c.IdleTimeout)
+			end = ending{cause: sandbox.CauseIdleTimeout}
 			if end.due = x.output.activity.idle.deadline(); time.Now().Before(end.due) {
 				continue // there was output just now
 			}

@@ -19,12 +19,12 @@ import (
 func validate(c sandbox.Command, p sandbox.Profile) error {
 	checks := []func() error{
 		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return checkShell(c) }, func() error { return checkUser(c.User) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, func() error { return limits.Check(c.Limits) }, func() error { return checkInSession(c) }, func() error { return checkView(c) },
-		func() error { return checkTimeout("timeout", c.Timeout, p.MaxTimeout) },
+		func() error { return checkTimeout("timeout", c.Timeout, sandbox.MinTimeout, p.MaxTimeout) },
 		func() error {
 			if c.IdleTimeout == sandbox.NoIdleTimeout {
 				return nil
 			}
-			return checkTimeout("idle timeout", c.IdleTimeout, p.MaxTimeout)
+			return checkTimeout("idle timeout", c.IdleTimeout, minIdleTimeout, p.MaxTimeout)
 		},
 		func() error { return checkStopGrace(c.StopGrace) },
 	}
@@ -174,9 +174,12 @@ func checkStopGrace(d time.Duration) error {
 	return nil
 }
 
-func checkTimeout(name string, d, most time.Duration) error {
-	if d < sandbox.MinTimeout {
-		return sandbox.Invalid(fmt.Sprintf("at least %s", sandbox.FormatDuration(sandbox.MinTimeout)), "%s %s is too short", name, sandbox.FormatDuration(d))
+// minIdleTimeout is for programs that steer the timer themselves: see Execution.Touch.
+const minIdleTimeout = 50 * time.Millisecond
+
+func checkTimeout(name string, d, least, most time.Duration) error {
+	if d < least {
+		return sandbox.Invalid(fmt.Sprintf("at least %s", sandbox.FormatDuration(least)), "%s %s is too short", name, sandbox.FormatDuration(d))
 	}
 	if d > most {
 		return sandbox.Invalid("raise max_timeout in sandbox.yaml", "%s %s is over max_timeout %s", name, sandbox.FormatDuration(d), sandbox.FormatDuration(most))

@@ -115,6 +115,15 @@ func (c *Container) Signal(ctx context.Context, list []sandbox.Process, signal s
 	return nil
 }
 
+// WaitsForInput reports whether one of those processes reads its stdin.
+func (c *Container) WaitsForInput(list []sandbox.Process) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.procs, func(p *Proc) bool {
+		return p.reads.Load() && slices.ContainsFunc(list, func(l sandbox.Process) bool { return l.PID == p.pid })
+	})
+}
+
 // Fork starts a process in the session of the last one, as a child would that it
 // was about to fork.
 func (c *Container) Fork(command string) error {

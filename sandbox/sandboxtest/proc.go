@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"belljar/sandbox"
@@ -30,6 +31,7 @@ type Proc struct {
 	holding bool // whether it has the output open
 
 	signaled
+	reads atomic.Bool // stdin
 
 	status int           // 128 and the number of the signal that killed it
 	done   chan struct{} // closed when it ended
@@ -193,6 +195,8 @@ type procReader struct{ p *Proc }
 
 func (r procReader) Read(b []byte) (int, error) {
 	r.p.live()
+	r.p.reads.Store(true)
+	defer r.p.reads.Store(false)
 	n, err := r.p.in.read(b, r.p.Killed)
 	r.p.live()
 	return n, err

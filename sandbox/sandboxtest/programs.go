@@ -28,6 +28,8 @@ const (
 	scriptClosed     = `exec >&- 2>&-; sleep 1; exit 9`
 	scriptKillSelf   = `kill -9 $$`
 	scriptTrap       = `trap 'echo SIGUSR1' USR1; trap 'echo SIGTERM; exit 5' TERM; echo ready; while :; do sleep 0.1; done`
+	scriptLate       = `sleep 4`
+	scriptMute       = `cat >/dev/null`
 	scriptWaits      = `echo ready; exec sleep 1000`
 
 	scriptIsTerminal  = `test -t 0 && test -t 1 && test -t 2 || exit 1; echo all; echo error >&2; exit 7`
@@ -134,6 +136,8 @@ var programs = map[string]func(p *Proc) int{
 			}
 		}
 	},
+	scriptLate: func(p *Proc) int { p.Sleep(4 * time.Second); return 0 },
+	scriptMute: func(p *Proc) int { io.Copy(io.Discard, p.Stdin); return 0 },
 	scriptWaits: func(p *Proc) int {
 		io.WriteString(p.Stdout, "ready\n")
 		p.Sleep(1000 * time.Second)

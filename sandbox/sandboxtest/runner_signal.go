@@ -1,7 +1,9 @@
 package sandboxtest
 
 import (
+	"io"
 	"testing"
+	"time"
 
 	"belljar/sandbox"
 )
@@ -24,6 +26,31 @@ var runnerSignalTests = map[string]func(*testing.T, *opener){
 		result := x.wait(t)
 		wantFate(t, result, sandbox.StatusError, sandbox.CauseExited, 5)
 		wantOutput(t, "stdout", result.Stdout, "ready\nSIGUSR1\nSIGTERM\n")
+	},
+	"a touch restarts the idle timer": func(t *testing.T, o *opener) {
+		x := o.runner(t).start(t, scriptLate, func(c *sandbox.Command) { c.IdleTimeout = 2 * time.Second })
+		ended, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			for !isClosed(ended) {
+				x.Touch()
+				time.Sleep(50 * time.Millisecond)
+			}
+		}()
+		wantFate(t, x.wait(t), sandbox.StatusSuccess, sandbox.CauseExited, 0)
+		close(ended)
+		<-done
+	},
+	"stdin counts where it is asked to": func(t *testing.T, o *opener) {
+		in, typed := io.Pipe()
+		x := o.runner(t).start(t, scriptMute, stdinFrom(in), func(c *sandbox.Command) { c.IdleTimeout, c.Idle.Stdin = 2*time.Second, true })
+		x.awaitStart(t)
+		for range 8 {
+			io.WriteString(typed, "x")
+			time.Sleep(500 * time.Millisecond)
+		}
+		typed.Close()
+		wantFate(t, x.wait(t), sandbox.StatusSuccess, sandbox.CauseExited, 0)
 	},
 	"the result names the signal that ended the command": func(t *testing.T, o *opener) {
 		r := o.runner(t)
