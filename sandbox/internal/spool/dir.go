@@ -65,7 +65,7 @@ func makeDir(dir string) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if info, errNote := readNote(dir); errNote != nil || info.Running {
+	if _, written, errNote := readNote(dir); errNote != nil || written {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {

@@ -41,7 +41,7 @@ func (s Store) FileSource(id string) Source {
 		starts: func(which Stream) ([]int64, error) { return segments(dir, which) },
 		open:   func(which Stream, start int64) (segmentFile, error) { return openSegment(dir, which, start) },
 		state: func() (progress, <-chan struct{}, error) {
-			info, err := readNote(dir)
+			info, _, err := readNote(dir)
 			if _, statErr := os.Stat(dir); statErr != nil {
 				return progress{}, nil, errGone
 			}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
@@ -511,7 +512,7 @@ func TestNoteFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	if info, err := readNote(dir); err != nil || info.LogEnd == nil || info.Stdout.Bytes != 1 {
+	if info, _, err := readNote(dir); err != nil || info.LogEnd == nil || info.Stdout.Bytes != 1 {
 		t.Errorf("%+v, %v", info, err)
 	}
 	if about, err := os.Stat(dir + "/" + noteName); err != nil || about.Size() > ownfile.Page {
@@ -593,4 +594,32 @@ func TestOutputsWithinALimit(t *testing.T) {
 			r.Errorf("%d bytes of %d that are kept, with a limit of %d", size, kept, most)
 		}
 	})
+}
+
+// Each command without a directory of its own sweeps what killed belljars left. None
+// of them takes another's spool: not while it is made, nor after the command's end
+// while its result is read.
+func TestSweepLeavesWhatIsUsed(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := range 100 {
+				s := New(1<<20, sandbox.OutputTruncate)
+				s.Open("", sandbox.LogInfo{ID: fmt.Sprintf("id-%d-%d", worker, i)})
+				s.Write(Stdout, []byte("output"))
+				s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, 0)
+				if err := (Store{Dir: filepath.Dir(s.Dir)}).sweep(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if out, err := s.Outputs(1 << 20); err != nil || string(out[Stdout].Head) != "output" {
+					t.Errorf("output %q, error %v", out[Stdout].Head, err)
+				}
+				if err := s.Remove(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }

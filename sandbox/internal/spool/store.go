@@ -28,6 +28,7 @@ const (
 	maxDescription, maxDescriptionJSON = 256, 1024
 
 	noteName  = "command.json"
+	newNote   = "command.new"
 	sweptName = ".swept" // no ID begins with a dot
 
 	// SweepPause is how often spools are looked through: by all processes
@@ -40,7 +41,7 @@ const (
 )
 
 // ownNames are a spool's files, apart from segments.
-var ownNames = []string{noteName, resultName, newResult}
+var ownNames = []string{noteName, newNote, resultName, newResult}
 
 // note is a spool's note, which its writer holds locked: where no one does
 // nothing more comes.
@@ -52,13 +53,16 @@ type note struct {
 func createNote(dir string, info sandbox.LogInfo) (*note, error) {
 	info.Command = beginning(info.Command, maxCommand, maxCommandJSON)
 	info.Description = beginning(info.Description, maxDescription, maxDescriptionJSON)
-	file, err := os.OpenFile(filepath.Join(dir, noteName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, newNote), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	n := &note{file: file, info: info}
 	if err = ownfile.Lock(file, ownfile.Exclusive, 0); err == nil {
 		err = n.change(func(*sandbox.LogInfo) {})
+	}
+	if err == nil { // who finds a note that is not locked takes its belljar for dead
+		err = os.Rename(file.Name(), filepath.Join(dir, noteName))
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -91,27 +95,25 @@ func (n *note) change(change func(*sandbox.LogInfo)) error {
 
 func (n *note) close() { n.file.Close() }
 
-// readNote reads what is known of the spool in dir.
-func readNote(dir string) (sandbox.LogInfo, error) {
-	var info sandbox.LogInfo
+// readNote reads what is known of the spool in dir, and whether its writer has it still.
+func readNote(dir string) (info sandbox.LogInfo, written bool, err error) {
 	file, err := os.Open(filepath.Join(dir, noteName))
 	if err != nil {
-		return info, err
+		return info, false, err
 	}
 	defer file.Close()
 	// Asked first: who releases it has written it.
-	written, err := ownfile.IsLocked(file, ownfile.Shared, 0)
-	if err != nil {
-		return info, err
+	if written, err = ownfile.IsLocked(file, ownfile.Shared, 0); err != nil {
+		return info, written, err
 	}
 	text := make([]byte, ownfile.Page)
 	n, err := file.ReadAt(text, 0)
 	if n == 0 {
-		return info, err
+		return info, written, err
 	}
 	err = json.NewDecoder(bytes.NewReader(text[:n])).Decode(&info)
 	info.Running = written && info.Ended.IsZero()
-	return info, err
+	return info, written, err
 }
 
 // Store is the directory of all spools, "" for none. A spool's name is its
@@ -132,7 +134,8 @@ func (s Store) Path(id string) string {
 // Entry is a spool as it is found.
 type Entry struct {
 	sandbox.LogInfo
-	size int64
+	size    int64
+	written bool // by its belljar, which may have ended the command already
 }
 
 // All are the spools there are, the oldest first.
@@ -170,14 +173,15 @@ func IsSpool(dir string) bool {
 // Find is the spool of that command, as far as it can be read.
 func (s Store) Find(id string) Entry {
 	size, changed := s.measure(id)
-	info, err := readNote(s.Path(id))
+	info, written, err := readNote(s.Path(id))
 	if err != nil || info.ID != id { // it is being made, or its belljar was killed then
 		info = sandbox.LogInfo{ID: id, Started: changed, Running: time.Since(changed) < SweepPause}
+		written = info.Running
 	}
 	if info.Ended.IsZero() && !info.Running {
 		info.Ended, info.Expires = changed, changed.Add(time.Duration(info.Keep)*time.Second)
 	}
-	return Entry{info, size}
+	return Entry{info, size, written}
 }
 
 // measure returns how large a spool is, and when it was written to.
@@ -198,7 +202,7 @@ func (s Store) measure(id string) (size int64, changed time.Time) {
 }
 
 // sweep removes what is too old, and the oldest where all together are too
-// large. What a running command writes stays.
+// large. What a belljar still writes or reads for its result stays.
 func (s Store) sweep(ctx context.Context) error {
 	list, err := s.All()
 	if err != nil {
@@ -213,11 +217,13 @@ func (s Store) sweep(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if !spool.Running { // a belljar that was killed may have left these
-			os.Remove(filepath.Join(s.Path(spool.ID), control.SocketName))
-			os.Remove(filepath.Join(s.Path(spool.ID), newResult))
+		if spool.written {
+			continue
 		}
-		if spool.Running || !Expired(spool.LogInfo) && total <= s.Total {
+		// A belljar that was killed may have left these.
+		os.Remove(filepath.Join(s.Path(spool.ID), control.SocketName))
+		os.Remove(filepath.Join(s.Path(spool.ID), newResult))
+		if !Expired(spool.LogInfo) && total <= s.Total {
 			continue
 		}
 		if err := os.RemoveAll(s.Path(spool.ID)); err != nil {
