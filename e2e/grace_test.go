@@ -46,6 +46,9 @@ func TestStopGrace(t *testing.T) {
 			if a.Status != "timeout" && a.Cause != "output_limit" || a.ExitCode != sandbox.ExitEnded || a.Stdout != test.stdout || a.Evidence.StoppedBy != test.by || a.Evidence.KilledBy != "belljar" || len(a.Lingering) == 0 {
 				t.Errorf("%s", a.json)
 			}
+			if strings.HasPrefix(name, "forks") && !strings.Contains(a.json, `"command":"sleep 1000"`) {
+				t.Errorf("what came up after SIGTERM is not listed: %s", a.json)
+			}
 			if _, err := os.Stat(dir + "/lock"); (err == nil) != test.locked {
 				t.Errorf("the lock: %v", err)
 			}

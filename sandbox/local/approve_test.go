@@ -412,7 +412,7 @@ func TestQuestion(t *testing.T) {
 		q := deny.question[0]
 		q.ID, q.Deadline, q.Verdict = "", time.Time{}, sandbox.Verdict{}
 		want := sandbox.Question{
-			Script: "x", Dir: "/work", Env: []string{"A=new", "B=by value", "C", "D"}, Stdin: true, Image: "other", User: sandbox.User{UID: 1, GID: 2},
+			Script: "x", Shell: "sh", Dir: "/work", Env: []string{"A=new", "B=by value", "C", "D"}, Stdin: true, Image: "other", User: sandbox.User{UID: 1, GID: 2},
 			Network: "none", Mounts: []sandbox.Mount{{Source: dir, Target: "/x", Steady: true}}, Tmpfs: []string{"/opt"}, Runtime: "other", Profile: "default",
 		}
 		if diff := cmp.Diff(want, q); diff != "" {

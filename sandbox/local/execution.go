@@ -249,10 +249,7 @@ func (x *execution) runInPlace(ctx, patient context.Context, place place) error 
 	x.output.begin(x.command.IdleTimeout, &sandbox.Start{
 		ID: x.result.ID, Command: x.result.Command, Dir: x.result.Dir, Description: x.result.Description, Session: x.result.Session,
 		Container: x.result.Container, TTY: x.command.TTY,
-	})
-	for _, text := range notices {
-		x.output.events.notice("%s", text)
-	}
+	}, notices...)
 	defer x.startBackground(place, p.running)()
 	return x.supervise(ctx, patient, place, p, giveUp)
 }

@@ -41,10 +41,24 @@ func (x *execution) endGracefully(patient context.Context, place place, p proces
 		return nil, nil
 	}
 	e, all := waitForEnd(ctx, place, p)
-	if all && e.Err == nil && e.Status != statusKilled {
+	switch {
+	case !all:
+		x.addLate(patient, place)
+	case e.Err == nil && e.Status != statusKilled:
 		x.result.Evidence.StoppedBy = "SIGTERM"
 	}
 	return e, own
+}
+
+// addLate adds to what lingers what came up since SIGTERM and is killed now.
+func (x *execution) addLate(ctx context.Context, place place) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	list, err := place.Processes(ctx)
+	if err != nil && x.result.Evidence.ListError == "" {
+		x.result.Evidence.ListError = err.Error()
+	}
+	x.result.Lingering = addKilled(x.result.Lingering, list)
 }
 
 // waitForEnd waits until the command has ended with all its processes, and reports

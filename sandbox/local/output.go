@@ -37,10 +37,13 @@ func newOutput(r request, onError sandbox.SpoolAction, viewer sandbox.Viewer) *o
 	return o
 }
 
-// begin starts the clocks, and lets output in.
-func (o *output) begin(idle time.Duration, start *sandbox.Start) {
+// begin starts the clocks, and lets output in. From then on events are the output's alone.
+func (o *output) begin(idle time.Duration, start *sandbox.Start, notices ...string) {
 	o.activity.begin(idle)
 	o.events.emit(sandbox.Event{Type: sandbox.EventStart, Start: start})
+	for _, text := range notices {
+		o.events.notice("%s", text)
+	}
 	close(o.activity.begun)
 }
 
