@@ -76,7 +76,7 @@ func encode(at place, r sandbox.AuditRecord) ([]byte, error) {
 func shorten(r sandbox.AuditRecord) sandbox.AuditRecord {
 	const text, item, items = 4096, 128, 100
 	r.Script = ""
-	for _, s := range []*string{&r.Dir, &r.Description, &r.Session, &r.Caller.FrontEnd, &r.Caller.Token, &r.Caller.User} {
+	for _, s := range []*string{&r.Dir, &r.Description, &r.Session, &r.Caller.FrontEnd, &r.Caller.Token, &r.Caller.User, &r.Path, &r.Error} {
 		*s = cut(*s, text)
 	}
 	if r.Decision == nil {

@@ -46,9 +46,9 @@ func listPackages(t *testing.T) map[string]goPackage {
 
 // dependencies are the packages of the module that each of its packages may depend on.
 var dependencies = map[string][]string{
-	"belljar":                  {"sandbox", "internal/limits", "sandbox/local", "sandbox/docker", "sandbox/internal/control", "sandbox/internal/gate", "sandbox/internal/mask", "sandbox/internal/record", "sandbox/internal/spool", "internal/hostprog", "internal/ownfile", "internal/sniff", "policy", "images", "audit", "view", "config", "internal/names", "internal/target"},
+	"belljar":                  {"sandbox", "internal/limits", "sandbox/local", "sandbox/docker", "sandbox/internal/control", "sandbox/internal/gate", "sandbox/internal/mask", "sandbox/internal/record", "sandbox/internal/spool", "internal/hostprog", "internal/ownfile", "internal/sniff", "policy", "images", "audit", "view", "config", "internal/archive", "internal/names", "internal/target"},
 	"sandbox":                  nil,
-	"sandbox/local":            {"sandbox", "internal/limits", "sandbox/internal/control", "sandbox/internal/gate", "sandbox/internal/mask", "sandbox/internal/record", "sandbox/internal/spool", "internal/hostprog", "internal/ownfile", "internal/sniff", "internal/target", "internal/names"},
+	"sandbox/local":            {"sandbox", "internal/limits", "sandbox/internal/control", "sandbox/internal/gate", "sandbox/internal/mask", "sandbox/internal/record", "sandbox/internal/spool", "internal/hostprog", "internal/ownfile", "internal/sniff", "internal/target", "internal/names", "internal/archive"},
 	"sandbox/internal/control": {"sandbox"},
 	"sandbox/internal/gate":    {"sandbox", "internal/names", "internal/target"},
 	"sandbox/internal/mask":    nil,
@@ -58,6 +58,7 @@ var dependencies = map[string][]string{
 	"sandbox/client":           {"sandbox"},
 	"sandbox/report":           {"sandbox", "view", "internal/sniff"},
 	"sandbox/sandboxtest":      {"sandbox"},
+	"internal/archive":         {"sandbox"},
 	"internal/enginetest":      nil,
 	"internal/hostprog":        nil,
 	"internal/limits":          {"sandbox"},

@@ -21,7 +21,7 @@ const (
 // AuditRecord is a decision about a command, or how it ended. It contains no
 // variable's value, and no output.
 type AuditRecord struct {
-	Type         string         `json:"type"` // "decision" or "end"
+	Type         string         `json:"type"` // "decision" or "end", of Files "files" or "files_end"
 	Time         time.Time      `json:"time"`
 	ID           string         `json:"id"`
 	Caller       Caller         `json:"caller"`
@@ -33,6 +33,10 @@ type AuditRecord struct {
 	Description  string         `json:"description,omitempty"`
 	Decision     *AuditDecision `json:"decision,omitempty"`
 	End          *AuditEnd      `json:"end,omitempty"`
+	Action       string         `json:"action,omitempty"` // a method of Files, such as WriteTar
+	Path         string         `json:"path,omitempty"`   // in the session's workspace
+	Bytes        int64          `json:"bytes,omitempty"`  // moved, once it ended
+	Error        string         `json:"error,omitempty"`
 }
 
 // AuditDecision is the decision, and what the command gets.

@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"context"
+	"io"
+	"io/fs"
 	"time"
 )
 
@@ -24,7 +26,25 @@ type SessionInfo struct {
 type Sessions interface {
 	// Sessions lists them and what runs in them, by name.
 	Sessions(ctx context.Context) ([]SessionInfo, error)
-	// RemoveSession ends one, with everything that runs in it. If there is no such session,
-	// the error is a *Error of CauseInvalid.
+	// RemoveSession ends one, with all that runs in it. If there is none, it is a *Error of CauseInvalid.
 	RemoveSession(ctx context.Context, name string) error
+}
+
+// SessionPath is a file or directory of a session's workspace, the workdir of its profile.
+type SessionPath struct {
+	Session, Path string // Path is relative to the workspace, or absolute below it
+	Caller        Caller // for the audit log
+}
+
+// Files are those of sessions: regular files and directories. An archive with anything else, such
+// as a link, is refused. ReadTar's names begin with the last element of Path; if Path ends with
+// "/.", they are relative to it. A Read that blocks is abandoned, unless it has a SetReadDeadline.
+type Files interface {
+	ReadFile(ctx context.Context, from SessionPath, to io.Writer) error
+	// WriteFile and WriteTar change nothing until everything has arrived.
+	WriteFile(ctx context.Context, to SessionPath, mode fs.FileMode, size int64, from io.Reader) error
+	RemoveFile(ctx context.Context, path SessionPath) error                 // or a directory and all in it
+	ListFiles(ctx context.Context, path SessionPath) ([]fs.FileInfo, error) // a directory's, or the one file
+	ReadTar(ctx context.Context, from SessionPath, to io.Writer) error
+	WriteTar(ctx context.Context, directory SessionPath, from io.Reader) error
 }

@@ -100,6 +100,7 @@ type runner interface {
 	sandbox.Runner
 	sandbox.Preparer
 	sandbox.Sessions
+	sandbox.Files
 	Expire(ctx context.Context) error // removes expired sessions and outputs
 	Close() error                     // call it after the last command
 }

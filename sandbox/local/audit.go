@@ -14,20 +14,26 @@ import (
 
 // audit writes a record. An error means that the command must not run.
 func (l *Local) audit(c sandbox.Command, r sandbox.AuditRecord) (problem, err error) {
+	hash := sha256.Sum256([]byte(c.Script))
+	r.ID, r.Caller, r.Profile, r.Session = c.ID, c.Caller, c.Profile, c.Session
+	r.ScriptSHA256, r.Script, r.Dir, r.Description = hex.EncodeToString(hash[:]), c.Script, c.Dir, c.Description
+	return l.record(r, "command does not run")
+}
+
+// record writes a record. An error means that what it is about must not happen.
+func (l *Local) record(r sandbox.AuditRecord, so string) (problem, err error) {
 	if l.Auditor == nil {
 		return nil, nil
 	}
-	hash := sha256.Sum256([]byte(c.Script))
-	r.Time, r.ID, r.Caller, r.Profile, r.Session = time.Now().UTC(), c.ID, c.Caller, c.Profile, c.Session
-	r.ScriptSHA256, r.Script, r.Dir, r.Description = hex.EncodeToString(hash[:]), c.Script, c.Dir, c.Description
+	r.Time = time.Now().UTC()
 	if problem = l.Auditor.Record(r); problem == nil {
 		return nil, nil
 	}
-	l.upkeep.log.Error("writing the audit log failed", "command", c.ID, "type", r.Type, "error", problem)
+	l.upkeep.log.Error("writing the audit log failed", "command", r.ID, "type", r.Type, "error", problem)
 	if l.AuditOnError == sandbox.AuditContinue {
 		return problem, nil
 	}
-	return problem, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the audit log cannot be written, so the command does not run (audit.on_error: refuse)", Err: problem}
+	return problem, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the audit log cannot be written, so the " + so + " (audit.on_error: refuse)", Err: problem}
 }
 
 // deny records a denial. If that fails, the command is denied all the same, and the

@@ -127,7 +127,7 @@ func (t *sessionTurn) create(ctx context.Context, r *record.Record, spec sandbox
 		return err
 	}
 	s.made = sandbox.Kept{Image: spec.Image.Reference, ImageID: spec.Image.ID, Print: spec.Print(), User: spec.User}
-	*r = record.Record{Session: s.name, Container: s.box.Info().ID, Image: spec.Image.Reference, Created: time.Now(), Deadline: spec.Deadline, Idle: life.Idle}
+	*r = record.Record{Session: s.name, Container: s.box.Info().ID, Image: spec.Image.Reference, Workdir: t.profile.Workdir, Created: time.Now(), Deadline: spec.Deadline, Idle: life.Idle}
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (t *sessionTurn) find(ctx context.Context, r *record.Record) error {
 		}
 		s.box, s.made = box, k
 		if r.Container != k.ID { // the process that made it died before it could record it
-			*r = record.Record{Session: s.name, Container: k.ID, Image: k.Image, Created: k.Created, Deadline: k.Deadline, Idle: t.profile.Session.Idle}
+			*r = record.Record{Session: s.name, Container: k.ID, Image: k.Image, Workdir: t.profile.Workdir, Created: k.Created, Deadline: k.Deadline, Idle: t.profile.Session.Idle}
 		}
 		return nil
 	}

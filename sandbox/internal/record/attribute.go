@@ -17,6 +17,8 @@ type Attribution struct {
 	Cold []string `json:"cold,omitempty"`
 	// Waiting are the session IDs of gates that have no command yet.
 	Waiting []int `json:"waiting,omitempty"`
+	// Helpers are the session IDs of belljar's own processes, which move files.
+	Helpers []int `json:"helpers,omitempty"`
 	// Known are processes that were attributed before. They may since have left
 	// both their session and their parent.
 	Known []knownProcess `json:"known,omitempty"`
@@ -35,6 +37,7 @@ func (s *Attribution) SetLeader(sid int, command string) {
 	}
 	s.Leaders[sid] = command
 	s.RemoveGate(sid)
+	s.RemoveHelper(sid)
 }
 
 // AddGate records that a gate leads the session with that ID.
@@ -56,14 +59,24 @@ func (s *Attribution) StrayGates(list []sandbox.Process) (strays []sandbox.Proce
 	return strays
 }
 
-// WithoutGates is the list without waiting gates. Those that ended are
-// forgotten.
+// AddHelper records that a process of belljar's own leads the session with that ID.
+func (s *Attribution) AddHelper(sid int) { s.Helpers = append(s.Helpers, sid) }
+
+// RemoveHelper records its end.
+func (s *Attribution) RemoveHelper(sid int) {
+	s.Helpers = slices.DeleteFunc(s.Helpers, func(helper int) bool { return helper == sid })
+}
+
+// WithoutGates is the list without waiting gates, and without helpers and what they
+// started. Those that ended are forgotten.
 func (s *Attribution) WithoutGates(list []sandbox.Process) []sandbox.Process {
-	waits := func(p sandbox.Process) bool { return p.PID != 0 && p.PID == p.SID && slices.Contains(s.Waiting, p.SID) }
-	s.Waiting = slices.DeleteFunc(s.Waiting, func(sid int) bool {
+	ended := func(sid int) bool {
 		return !slices.ContainsFunc(list, func(p sandbox.Process) bool { return p.PID != 0 && p.SID == sid })
+	}
+	s.Waiting, s.Helpers = slices.DeleteFunc(s.Waiting, ended), slices.DeleteFunc(s.Helpers, ended)
+	return slices.DeleteFunc(list, func(p sandbox.Process) bool {
+		return p.PID != 0 && (p.PID == p.SID && slices.Contains(s.Waiting, p.SID) || slices.Contains(s.Helpers, p.SID))
 	})
-	return slices.DeleteFunc(list, waits)
 }
 
 // AddCold records that a command runs whose first process is unknown.

@@ -13,6 +13,7 @@ type Record struct {
 	Session   string        `json:"session"`
 	Container string        `json:"container"` // "" before the first command
 	Image     string        `json:"image"`
+	Workdir   string        `json:"workdir,omitempty"` // of its first command's profile
 	Created   time.Time     `json:"created"`
 	LastUsed  time.Time     `json:"last_used"` // the start or end of a command
 	Deadline  time.Time     `json:"deadline"`  // of its container

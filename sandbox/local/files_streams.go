@@ -1,0 +1,117 @@
+package local
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"time"
+)
+
+// maxSaid bounds what is kept of a script's stderr.
+const maxSaid = 512
+
+// filesStreams are the streams of a script, seen from belljar.
+type filesStreams struct {
+	in     *io.PipeWriter
+	out    *io.PipeReader
+	ready  chan struct{} // closed when the script waits for its line
+	ended  chan struct{} // closed when it ended
+	giveUp func()        // stops waiting for its end
+
+	fromUs *io.PipeReader
+	toUs   *io.PipeWriter
+	began  bool // it has said that it waits
+	idle   *time.Timer
+
+	mu   sync.Mutex
+	text bytes.Buffer // its stderr
+}
+
+func newFilesStreams(onIdle func()) *filesStreams {
+	s := &filesStreams{ready: make(chan struct{}), ended: make(chan struct{}), giveUp: func() {}}
+	s.fromUs, s.in = io.Pipe()
+	s.out, s.toUs = io.Pipe()
+	s.idle = time.AfterFunc(filesIdle, onIdle)
+	return s
+}
+
+// close ends all reads and writes of both sides. What still comes is dropped: an engine whose stream
+// is not read cannot kill.
+func (s *filesStreams) close(why error) {
+	s.idle.Stop()
+	s.fromUs.CloseWithError(io.ErrClosedPipe)
+	s.in.CloseWithError(why)
+	s.out.CloseWithError(why)
+}
+
+// end is called when the script ended.
+func (s *filesStreams) end() {
+	s.idle.Stop()
+	s.toUs.Close()
+	close(s.ended)
+}
+
+func (s *filesStreams) said() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	line, _, _ := bytes.Cut(bytes.TrimSpace(s.text.Bytes()), []byte("\n"))
+	return string(line)
+}
+
+func (s *filesStreams) stdin() io.Reader  { return filesStdin{s} }
+func (s *filesStreams) stdout() io.Writer { return filesStdout{s} }
+func (s *filesStreams) stderr() io.Writer { return filesStderr{s} }
+
+// paused is a Reader of the caller's: while that blocks, the container is not idle.
+type paused struct {
+	io.Reader
+	idle *time.Timer
+}
+
+func (p paused) Read(b []byte) (int, error) {
+	p.idle.Stop()
+	defer p.idle.Reset(filesIdle)
+	return p.Reader.Read(b)
+}
+
+type filesStdin struct{ *filesStreams }
+
+func (s filesStdin) Read(p []byte) (int, error) {
+	n, err := s.fromUs.Read(p)
+	s.idle.Reset(filesIdle)
+	return n, err
+}
+
+// SetReadDeadline ends a Read: the engine wants no more.
+func (s filesStdin) SetReadDeadline(t time.Time) error {
+	if !t.IsZero() {
+		s.fromUs.CloseWithError(io.ErrClosedPipe)
+	}
+	return nil
+}
+
+type filesStdout struct{ *filesStreams }
+
+func (s filesStdout) Write(p []byte) (int, error) {
+	n := len(p)
+	s.idle.Reset(filesIdle)
+	if !s.began && n > 0 && p[0] == '\n' {
+		s.began = true
+		close(s.ready)
+		p = p[1:]
+	}
+	if len(p) > 0 && s.began {
+		s.toUs.Write(p) // an error means that it is not wanted
+		s.idle.Reset(filesIdle)
+	}
+	return n, nil
+}
+
+type filesStderr struct{ *filesStreams }
+
+func (s filesStderr) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Write(p[:min(len(p), maxSaid-s.text.Len())])
+	return len(p), nil
+}
