@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -25,14 +26,23 @@ func shellImage(t *testing.T, name string) string {
 		t.Fatalf("install %s: %v", name, err)
 	}
 	tree := newTree()
+	tree.programs(t, map[string]string{path: "bin/sh", "/bin/busybox": "bin/sleep"}) // a session's keeper sleeps
+	return imageOf(t, tree, v1.Config{Env: []string{"PATH=/bin"}})
+}
+
+// programs adds programs of the host with their libraries, and where commands may write.
+func (tree *tree) programs(t *testing.T, programs map[string]string) {
+	t.Helper()
 	for _, dir := range []string{"tmp/", "work/"} {
 		tree.add(tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o777}, nil)
 	}
-	copies := map[string]string{path: "bin/sh", "/bin/busybox": "bin/sleep"} // a session's keeper sleeps
-	libraries, _ := exec.Command("ldd", path).Output()
-	for _, word := range strings.Fields(string(libraries)) {
-		if filepath.IsAbs(word) {
-			copies[word] = word[1:]
+	copies := maps.Clone(programs)
+	for path := range programs {
+		libraries, _ := exec.Command("ldd", path).Output()
+		for _, word := range strings.Fields(string(libraries)) {
+			if filepath.IsAbs(word) {
+				copies[word] = word[1:]
+			}
 		}
 	}
 	for from, to := range copies {
@@ -42,7 +52,6 @@ func shellImage(t *testing.T, name string) string {
 		}
 		tree.add(tar.Header{Name: to, Mode: 0o755}, content)
 	}
-	return imageOf(t, tree, v1.Config{Env: []string{"PATH=/bin"}})
 }
 
 // randomArguments are any that a process can have.

@@ -214,9 +214,10 @@ func (c copying) look(ctx context.Context, l sandbox.Files) (exists, isDir bool,
 	at := c.session
 	at.Path = path.Clean(at.Path)
 	name := path.Base(at.Path)
-	if at.Path = path.Dir(at.Path); path.IsAbs(c.session.Path) && at.Path == "/" {
+	if at.Path = path.Dir(at.Path); at.Path == "/" {
 		return true, true, nil // the workspace, or what WriteTar refuses
 	}
+	at.Path += "/." // also through a link
 	list, err := l.ListFiles(ctx, at)
 	for _, f := range list {
 		if f.Name() == name {

@@ -24,7 +24,7 @@ func sessionFilesCmd(g *globals) *cobra.Command {
 		Long: `List the files of a directory in a session's workspace: by default the workspace itself,
 the workdir of its profile. PATH is relative to it, or absolute below it.
 
-Names with control characters are shown with escapes; --format json has them as they are. At
+Names with control characters are shown with escapes; --format json has them unchanged. At
 most 100,000 files are listed. The image needs stat.`,
 		Example: `  belljar session ls-files dev
   belljar session ls-files dev build --format json | jq -r '.files[] | select(.type == "file") | .name'`,

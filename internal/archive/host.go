@@ -17,7 +17,7 @@ import (
 // goes into a directory that exists, under its own name, or gets that path as its name. The
 // content of a directory, top ".", goes into the directory that exists.
 //
-// fill writes the archive. Everything is first written to a directory beside the
+// fill writes the archive. Everything is first written to a directory next to the
 // destination, and nothing is in its place before all has arrived. Links that are planted
 // below the destination meanwhile lead nowhere else.
 func Extract(ctx context.Context, to, top string, fill func(io.Writer) error) error {
@@ -51,7 +51,7 @@ func Extract(ctx context.Context, to, top string, fill func(io.Writer) error) er
 
 // What must be copied to a destination.
 const (
-	aFile = "a directory"           // it is a file
+	aFile = "a directory"             // it is a file
 	aDir  = "a directory that exists" // it ends with a slash
 )
 
