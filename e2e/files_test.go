@@ -55,8 +55,9 @@ func (s *filesSession) does(args ...string) string {
 func (s *filesSession) refuses(says string, args ...string) {
 	s.t.Helper()
 	before := tool(s.t, "find", s.dir)
-	out, err := s.command(args...).CombinedOutput()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 125 || !strings.Contains(string(out), says) || strings.Contains(string(out), "\x1b") {
+	cmd := s.command(args...)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != 125 || !strings.Contains(string(out), says) || strings.Contains(string(out), "\x1b") {
 		s.t.Errorf("session %q: %v: %q, without %q", args, err, out, says)
 	}
 	if after := tool(s.t, "find", s.dir); after != before {

@@ -35,7 +35,7 @@ type AuditRecord struct {
 	End          *AuditEnd      `json:"end,omitempty"`
 	Action       string         `json:"action,omitempty"` // a method of Files, such as WriteTar
 	Path         string         `json:"path,omitempty"`   // in the session's workspace
-	Bytes        int64          `json:"bytes,omitempty"`  // moved, once it ended
+	Bytes        int64          `json:"bytes,omitempty"`  // of a file or archive, once it ended
 	Error        string         `json:"error,omitempty"`
 }
 

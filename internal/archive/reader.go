@@ -41,11 +41,10 @@ type Entry struct {
 
 // Reader reads an archive. It is not safe for concurrent use.
 type Reader struct {
-	Bytes int64 // of the files so far
-
 	raw     *bounded
 	tar     *tar.Reader
 	entries int
+	bytes   int64 // of the files so far
 	seed    maphash.Seed
 	seen    map[uint64]bool // by name: it is a directory
 }
@@ -59,7 +58,7 @@ func NewReader(from io.Reader) *Reader {
 // Read reads the content of the file that Next returned.
 func (r *Reader) Read(p []byte) (int, error) {
 	n, err := r.tar.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = r.broken(err)
 	}
 	return n, err
@@ -112,14 +111,14 @@ func (r *Reader) check(h *tar.Header) (e Entry, err error) {
 		return e, sandbox.Invalid("give it a name", "%.512q is not a file name", h.Name)
 	}
 	hash := maphash.String(r.seed, e.Name)
-	if isDir, again := r.seen[hash]; again && !(isDir && e.Mode.IsDir()) {
+	if isDir, again := r.seen[hash]; again && (!isDir || !e.Mode.IsDir()) {
 		return e, sandbox.Invalid("write each file once", "%.512q is in the archive twice", h.Name)
 	}
 	r.seen[hash] = e.Mode.IsDir()
-	if e.Size < 0 || e.Size > MaxBytes-r.Bytes {
+	if e.Size < 0 || e.Size > MaxBytes-r.bytes {
 		return e, sandbox.Invalid("copy it in parts", "more than %s, with %.512q", sandbox.FormatSize(MaxBytes), h.Name)
 	}
-	r.Bytes += e.Size
+	r.bytes += e.Size
 	if y := e.ModTime.Year(); y < 1970 || y > 9999 {
 		e.ModTime = time.Time{}
 	}

@@ -135,8 +135,8 @@ func TestCopy(t *testing.T) {
 		tar.Header{Name: "d/\xff\n", Size: 1, Format: tar.FormatGNU},
 		tar.Header{Name: "d/" + strings.Repeat("ü", 120), Size: 1},
 	))
-	if n, err := Copy(w, r, "d"); n != 4 || err != nil || w.Close() != nil || r.Bytes != 5 {
-		t.Fatalf("%d entries, %d bytes, %v", n, r.Bytes, err)
+	if n, err := Copy(w, r, "d"); n != 4 || err != nil || w.Close() != nil || r.bytes != 5 {
+		t.Fatalf("%d entries, %d bytes, %v", n, r.bytes, err)
 	}
 	got := ""
 	for r := tar.NewReader(&b); ; {

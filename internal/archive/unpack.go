@@ -21,7 +21,7 @@ func Unpack(ctx context.Context, r *Reader, root *os.Root, top, name string) (en
 		if err == nil {
 			err = ctx.Err()
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return entries, nil
 		}
 		if err != nil {
@@ -54,7 +54,7 @@ func (e Entry) unpack(root *os.Root, content io.Reader) error {
 		return err
 	}
 	_, err = io.CopyN(file, content, e.Size)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err = errors.Join(err, file.Close()); err == nil && !e.ModTime.IsZero() {

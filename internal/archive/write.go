@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"errors"
 	"io"
 	"io/fs"
 	"strings"
@@ -15,7 +16,7 @@ import (
 func Copy(to *tar.Writer, r *Reader, top string) (entries int, err error) {
 	for {
 		e, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return entries, nil
 		}
 		if err != nil {
@@ -46,7 +47,7 @@ func (e Entry) write(to *tar.Writer, content io.Reader) error {
 		return nil
 	}
 	_, err := io.CopyN(to, content, e.Size)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return err

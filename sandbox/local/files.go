@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"belljar/internal/archive"
@@ -31,16 +32,16 @@ type transfer struct {
 	box   sandbox.Container
 	store record.Store
 	env   []string
-	temp  string    // the name of what it makes in the container meanwhile
-	from  io.Reader // the caller's, may be nil
-	bytes int64     // moved
+	temp  string       // the name of what it makes in the container meanwhile
+	from  io.Reader    // the caller's, may be nil
+	moved atomic.Int64 // bytes
 }
 
 // ReadFile implements sandbox.Files.
 func (l *Local) ReadFile(ctx context.Context, from sandbox.SessionPath, to io.Writer) error {
 	return l.transfer(ctx, "ReadFile", from, func(t *transfer) error {
-		return t.run(ctx, scriptReadFile, nil, func(out io.Reader) (err error) {
-			t.bytes, err = io.Copy(to, io.LimitReader(out, archive.MaxBytes))
+		return t.run(ctx, scriptReadFile, nil, func(out io.Reader) error {
+			_, err := io.Copy(to, io.LimitReader(out, archive.MaxBytes))
 			if n, _ := io.ReadFull(out, make([]byte, 1)); err == nil && n > 0 {
 				err = sandbox.Invalid("copy it in parts", "more than %s", sandbox.FormatSize(archive.MaxBytes))
 			}
@@ -56,10 +57,10 @@ func (l *Local) WriteFile(ctx context.Context, to sandbox.SessionPath, mode fs.F
 	}
 	return l.transfer(ctx, "WriteFile", to, func(t *transfer) error {
 		t.env = append(t.env, "S="+strconv.FormatInt(size, 10), fmt.Sprintf("M=%o", mode.Perm()))
-		return t.write(ctx, scriptWriteFile, from, func(in io.Writer, from io.Reader) (err error) {
-			t.bytes, err = io.CopyN(in, from, size)
-			if err == io.EOF {
-				err = sandbox.Invalid("give the size that it has", "it has %d bytes instead of %d", t.bytes, size)
+		return t.write(ctx, scriptWriteFile, from, func(in io.Writer, from io.Reader) error {
+			n, err := io.CopyN(in, from, size)
+			if errors.Is(err, io.EOF) {
+				err = sandbox.Invalid("give the size that it has", "it has %d bytes instead of %d", n, size)
 			}
 			return err
 		})
@@ -77,7 +78,6 @@ func (l *Local) ReadTar(ctx context.Context, from sandbox.SessionPath, to io.Wri
 		return t.run(ctx, scriptReadTar, nil, func(out io.Reader) error {
 			r, w := archive.NewReader(out), tar.NewWriter(to)
 			entries, err := archive.Copy(w, r, t.path.name)
-			t.bytes = r.Bytes
 			if err == nil && entries == 0 {
 				err = sandbox.Invalid("what packs files in the container does not work as tar does", "the archive is empty")
 			}
@@ -103,7 +103,6 @@ func (l *Local) WriteTar(ctx context.Context, directory sandbox.SessionPath, fro
 		return t.write(ctx, scriptWriteTar, from, func(in io.Writer, from io.Reader) error {
 			r, w := archive.NewReader(from), tar.NewWriter(in)
 			_, err := archive.Copy(w, r, "")
-			t.bytes = r.Bytes
 			if err == nil {
 				err = archive.WriteFile(w, t.temp, 0o600, 0, nil) // the last one
 			}
@@ -151,7 +150,7 @@ func (l *Local) transfer(ctx context.Context, action string, at sandbox.SessionP
 		return err
 	}
 	err := do(t)
-	r.Type, r.Bytes = "files_end", t.bytes
+	r.Type, r.Bytes = "files_end", t.moved.Load()
 	if err != nil {
 		r.Error = reason(err)
 	}

@@ -49,6 +49,9 @@ func (t *transfer) run(ctx context.Context, script string, produce func(in io.Wr
 		cancel(t.slow("nothing moved for " + sandbox.FormatDuration(filesIdle)))
 	})}
 	defer x.streams.close(io.ErrClosedPipe)
+	if t.from == nil {
+		x.streams.moved = &t.moved
+	}
 	x.script = "# " + x.token + scriptBegin + script
 	if err := x.begin(ctx); err != nil {
 		return x.why(ctx, err)
@@ -87,7 +90,7 @@ func (t *transfer) run(ctx context.Context, script string, produce func(in io.Wr
 func (x *filesExec) produce(produce func(io.Writer, io.Reader) error, cancel context.CancelCauseFunc) error {
 	_, err := x.streams.in.Write([]byte("\n"))
 	if err == nil && produce != nil {
-		err = produce(x.streams.in, paused{x.from, x.streams.idle})
+		err = produce(x.streams.in, paused{x.from, x.streams.idle, &x.moved})
 	}
 	if errors.Is(err, io.ErrClosedPipe) {
 		return nil // the script's status says why it wants no more

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,7 +21,8 @@ type filesStreams struct {
 
 	fromUs *io.PipeReader
 	toUs   *io.PipeWriter
-	began  bool // it has said that it waits
+	began  bool          // it has said that it waits
+	moved  *atomic.Int64 // counts its output, if not nil
 	idle   *time.Timer
 
 	mu   sync.Mutex
@@ -65,13 +67,16 @@ func (s *filesStreams) stderr() io.Writer { return filesStderr{s} }
 // paused is a Reader of the caller's: while that blocks, the container is not idle.
 type paused struct {
 	io.Reader
-	idle *time.Timer
+	idle  *time.Timer
+	moved *atomic.Int64 // counts what was read
 }
 
 func (p paused) Read(b []byte) (int, error) {
 	p.idle.Stop()
 	defer p.idle.Reset(filesIdle)
-	return p.Reader.Read(b)
+	n, err := p.Reader.Read(b)
+	p.moved.Add(int64(n))
+	return n, err
 }
 
 type filesStdin struct{ *filesStreams }
@@ -101,6 +106,9 @@ func (s filesStdout) Write(p []byte) (int, error) {
 		p = p[1:]
 	}
 	if len(p) > 0 && s.began {
+		if s.moved != nil {
+			s.moved.Add(int64(len(p)))
+		}
 		s.toUs.Write(p) // an error means that it is not wanted
 		s.idle.Reset(filesIdle)
 	}
