@@ -4,8 +4,7 @@ import "time"
 
 // Auditor keeps records in which every change can be detected.
 type Auditor interface {
-	// Record returns when the record is written. It decides whether to keep the
-	// script's text.
+	// Record returns when the record is written. It decides whether to keep the script.
 	Record(r AuditRecord) error
 }
 

@@ -73,8 +73,7 @@ type Running interface {
 	Wait(ctx context.Context) (status int, err error)
 	// Cut says, once Wait returned, why output may be missing; "" if it is complete.
 	Cut() string
-	// Resize changes the size of the process's terminal. A process that has
-	// ended is no error.
+	// Resize changes the size of the process's terminal. After its end it does nothing.
 	Resize(ctx context.Context, size TerminalSize) error
 }
 

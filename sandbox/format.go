@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// FormatSize writes a number of bytes as people do, such as "64 MiB", with up to
-// four digits.
+// FormatSize writes a number of bytes as people do, such as "64 MiB": up to four digits.
 func FormatSize(bytes int64) string {
 	units := []string{" bytes", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"}
 	if bytes == 1 {

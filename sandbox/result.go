@@ -150,8 +150,7 @@ type Evidence struct {
 	RemoveError   string    `json:"remove_error,omitempty"` // why the container may still exist
 }
 
-// Resources is what the container used, its keeper's share included. Zero is
-// unknown.
+// Resources is what the container used, with its keeper. Zero is unknown.
 type Resources struct {
 	CPUSeconds     float64 `json:"cpu_seconds"`
 	MaxMemoryBytes int64   `json:"max_memory_bytes"`

@@ -58,8 +58,7 @@ type Prepared interface {
 	Start(ctx context.Context) (Execution, error)
 }
 
-// Run starts a command and waits for its result. The result is usable with
-// every error.
+// Run starts a command and waits for its result, which is usable with every error.
 func Run(ctx context.Context, r Runner, c Command) (Result, error) {
 	x, err := r.Start(ctx, c)
 	if err != nil {

@@ -116,8 +116,7 @@ type Span struct {
 	Background string `json:"bg,omitempty"`
 }
 
-// The bounds of a terminal's size: no person's screen is
-// larger.
+// The bounds of a terminal's size: no screen is larger.
 const (
 	MaxColumns = 500
 	maxRows    = 200

@@ -29,7 +29,8 @@ const (
 // filesExec is one script of a transfer.
 type filesExec struct {
 	*transfer
-	token   string // begins the script, and so identifies its process
+	from    io.Reader // shadows the transfer's, which changes
+	token   string    // begins the script, and so identifies its process
 	script  string
 	streams *filesStreams
 	running sandbox.Running
@@ -45,7 +46,7 @@ func (t *transfer) run(ctx context.Context, script string, produce func(in io.Wr
 	defer cancel(nil)
 	ctx, stop := context.WithTimeoutCause(ctx, filesTotal, t.slow("does not end within "+sandbox.FormatDuration(filesTotal)))
 	defer stop()
-	x := &filesExec{transfer: t, token: rand.Text(), exited: make(chan gate.Exit, 1), streams: newFilesStreams(func() {
+	x := &filesExec{transfer: t, from: t.from, token: rand.Text(), exited: make(chan gate.Exit, 1), streams: newFilesStreams(func() {
 		cancel(t.slow("nothing moved for " + sandbox.FormatDuration(filesIdle)))
 	})}
 	defer x.streams.close(io.ErrClosedPipe)
@@ -80,7 +81,7 @@ func (t *transfer) run(ctx context.Context, script string, produce func(in io.Wr
 		<-aborted
 	}
 	x.streams.close(io.ErrClosedPipe)
-	if failed := t.joinProducer(produced); err == nil {
+	if failed := x.joinProducer(produced); err == nil {
 		err = failed
 	}
 	return x.result(ctx, exit, err)
@@ -104,8 +105,8 @@ func (x *filesExec) produce(produce func(io.Writer, io.Reader) error, cancel con
 }
 
 // joinProducer waits for produce, unless a Read of the caller's blocks it for good.
-func (t *transfer) joinProducer(produced chan error) error {
-	if from, ok := t.from.(interface{ SetReadDeadline(time.Time) error }); ok && from.SetReadDeadline(time.Now()) == nil {
+func (x *filesExec) joinProducer(produced chan error) error {
+	if from, ok := x.from.(interface{ SetReadDeadline(time.Time) error }); ok && from.SetReadDeadline(time.Now()) == nil {
 		err := <-produced
 		from.SetReadDeadline(time.Time{})
 		return err

@@ -23,7 +23,7 @@ type filesStreams struct {
 	toUs   *io.PipeWriter
 	began  bool          // it has said that it waits
 	moved  *atomic.Int64 // counts its output, if not nil
-	idle   *time.Timer
+	idle   *idleTimer
 
 	mu   sync.Mutex
 	text bytes.Buffer // its stderr
@@ -33,14 +33,45 @@ func newFilesStreams(onIdle func()) *filesStreams {
 	s := &filesStreams{ready: make(chan struct{}), ended: make(chan struct{}), giveUp: func() {}}
 	s.fromUs, s.in = io.Pipe()
 	s.out, s.toUs = io.Pipe()
-	s.idle = time.AfterFunc(filesIdle, onIdle)
+	s.idle = &idleTimer{timer: time.AfterFunc(filesIdle, onIdle)}
 	return s
+}
+
+// idleTimer fires when nothing moved for filesIdle, unless the caller was waited for.
+type idleTimer struct {
+	mu     sync.Mutex
+	timer  *time.Timer
+	paused bool // while a Read of the caller's blocks
+	over   bool
+}
+
+func (i *idleTimer) restart() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.paused && !i.over {
+		i.timer.Reset(filesIdle)
+	}
+}
+
+func (i *idleTimer) pause(paused bool) {
+	i.mu.Lock()
+	i.paused = paused
+	i.timer.Stop()
+	i.mu.Unlock()
+	i.restart()
+}
+
+func (i *idleTimer) stop() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.over = true
+	i.timer.Stop()
 }
 
 // close ends all reads and writes of both sides. What still comes is dropped: an engine whose stream
 // is not read cannot kill.
 func (s *filesStreams) close(why error) {
-	s.idle.Stop()
+	s.idle.stop()
 	s.fromUs.CloseWithError(io.ErrClosedPipe)
 	s.in.CloseWithError(why)
 	s.out.CloseWithError(why)
@@ -48,7 +79,7 @@ func (s *filesStreams) close(why error) {
 
 // end is called when the script ended.
 func (s *filesStreams) end() {
-	s.idle.Stop()
+	s.idle.stop()
 	s.toUs.Close()
 	close(s.ended)
 }
@@ -67,13 +98,13 @@ func (s *filesStreams) stderr() io.Writer { return filesStderr{s} }
 // paused is a Reader of the caller's: while that blocks, the container is not idle.
 type paused struct {
 	io.Reader
-	idle  *time.Timer
+	idle  *idleTimer
 	moved *atomic.Int64 // counts what was read
 }
 
 func (p paused) Read(b []byte) (int, error) {
-	p.idle.Stop()
-	defer p.idle.Reset(filesIdle)
+	p.idle.pause(true)
+	defer p.idle.pause(false)
 	n, err := p.Reader.Read(b)
 	p.moved.Add(int64(n))
 	return n, err
@@ -83,7 +114,7 @@ type filesStdin struct{ *filesStreams }
 
 func (s filesStdin) Read(p []byte) (int, error) {
 	n, err := s.fromUs.Read(p)
-	s.idle.Reset(filesIdle)
+	s.idle.restart()
 	return n, err
 }
 
@@ -99,7 +130,7 @@ type filesStdout struct{ *filesStreams }
 
 func (s filesStdout) Write(p []byte) (int, error) {
 	n := len(p)
-	s.idle.Reset(filesIdle)
+	s.idle.restart()
 	if !s.began && n > 0 && p[0] == '\n' {
 		s.began = true
 		close(s.ready)
@@ -110,7 +141,7 @@ func (s filesStdout) Write(p []byte) (int, error) {
 			s.moved.Add(int64(len(p)))
 		}
 		s.toUs.Write(p) // an error means that it is not wanted
-		s.idle.Reset(filesIdle)
+		s.idle.restart()
 	}
 	return n, nil
 }
