@@ -80,6 +80,7 @@ func (t *transfer) run(ctx context.Context, script string, produce func(in io.Wr
 	if !stopAbort() {
 		<-aborted
 	}
+	<-x.streams.ended
 	x.streams.close(io.ErrClosedPipe)
 	if failed := x.joinProducer(produced); err == nil {
 		err = failed
@@ -187,7 +188,7 @@ func (x *filesExec) begin(ctx context.Context) error {
 	})
 	if err != nil && x.running != nil {
 		x.abort(ctx)
-		<-x.exited
+		<-x.streams.ended
 		x.leave(ctx)
 	}
 	return err
@@ -209,6 +210,7 @@ func (x *filesExec) start(ctx context.Context) (err error) {
 	x.streams.giveUp = giveUp
 	go func() {
 		defer giveUp()
+		go x.streams.drainAfter(x.running.Exited())
 		exit := gate.Wait(waitCtx, x.running)
 		x.exited <- exit
 		x.streams.end()

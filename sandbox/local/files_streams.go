@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -14,13 +15,12 @@ const maxSaid = 512
 // filesStreams are the streams of a script, seen from belljar.
 type filesStreams struct {
 	in     *io.PipeWriter
-	out    *io.PipeReader
+	out    *filesQueue
 	ready  chan struct{} // closed when the script waits for its line
 	ended  chan struct{} // closed when it ended
 	giveUp func()        // stops waiting for its end
 
 	fromUs *io.PipeReader
-	toUs   *io.PipeWriter
 	began  bool          // it has said that it waits
 	moved  *atomic.Int64 // counts its output, if not nil
 	idle   *idleTimer
@@ -32,7 +32,7 @@ type filesStreams struct {
 func newFilesStreams(onIdle func()) *filesStreams {
 	s := &filesStreams{ready: make(chan struct{}), ended: make(chan struct{}), giveUp: func() {}}
 	s.fromUs, s.in = io.Pipe()
-	s.out, s.toUs = io.Pipe()
+	s.out = newFilesQueue()
 	s.idle = &idleTimer{timer: time.AfterFunc(filesIdle, onIdle)}
 	return s
 }
@@ -74,14 +74,23 @@ func (s *filesStreams) close(why error) {
 	s.idle.stop()
 	s.fromUs.CloseWithError(io.ErrClosedPipe)
 	s.in.CloseWithError(why)
-	s.out.CloseWithError(why)
+	s.out.close(cmp.Or(why, io.ErrClosedPipe))
 }
 
 // end is called when the script ended.
 func (s *filesStreams) end() {
 	s.idle.stop()
-	s.toUs.Close()
+	s.out.end()
 	close(s.ended)
+}
+
+// drainAfter has the rest of its output wait here, and not in the engine, once it exited.
+func (s *filesStreams) drainAfter(exited <-chan struct{}) {
+	select {
+	case <-exited:
+		s.out.widen()
+	case <-s.ended:
+	}
 }
 
 func (s *filesStreams) said() string {
@@ -140,7 +149,7 @@ func (s filesStdout) Write(p []byte) (int, error) {
 		if s.moved != nil {
 			s.moved.Add(int64(len(p)))
 		}
-		s.toUs.Write(p) // an error means that it is not wanted
+		s.out.Write(p)
 		s.idle.restart()
 	}
 	return n, nil

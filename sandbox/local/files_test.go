@@ -22,7 +22,7 @@ import (
 func filesStage(t *testing.T, play func(p *sandboxtest.Proc) int, test func(t *testing.T, l *local.Local, a *auditor)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, script{"first": func(*sandboxtest.Proc) int { return 0 }})
-		s.Engine.Script = func(next func(p *sandboxtest.Proc) int) func(p *sandboxtest.Proc) int {
+		s.Script = func(next func(p *sandboxtest.Proc) int) func(p *sandboxtest.Proc) int {
 			return func(p *sandboxtest.Proc) int {
 				switch {
 				case !strings.HasPrefix(p.Script, "# "):
@@ -33,7 +33,7 @@ func filesStage(t *testing.T, play func(p *sandboxtest.Proc) int, test func(t *t
 				}
 				return play(p)
 			}
-		}(s.Engine.Script)
+		}(s.Script)
 		defer s.done(t)
 		l, a := s.runner(), &auditor{}
 		defer l.Close()
