@@ -27,7 +27,7 @@ import (
 )
 
 // Runner is the sandbox.Runner of an engine. It also is a sandbox.Preparer,
-// sandbox.Sessions, sandbox.Logs and sandbox.Pools: see local.Local for its
+// sandbox.Sessions, sandbox.Files, sandbox.Logs and sandbox.Pools: see local.Local for its
 // methods and fields. Fields are set before its first use, such as Approver, who
 // is asked what the policy does not decide: without one, that is denied.
 type Runner struct {

@@ -88,6 +88,9 @@ func (s *filesSession) clean() {
 	if left := s.sh("find . -name '.belljar*'"); left != "" {
 		s.t.Errorf("left in the session: %s", left)
 	}
+	if slices.Contains(s.made, "runsc") {
+		return // the engine does not see its processes
+	}
 	if runs := s.top(); strings.Count(runs, "\n") != 2 { // a title, its init and the keeper
 		s.t.Errorf("left running: %s", runs)
 	}
