@@ -1,10 +1,12 @@
 package docker
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -31,15 +33,55 @@ func (b *box) WaitsForInput(list []sandbox.Process) bool {
 }
 
 // readsStdin is what the process's stdin is, such as "pipe:[1234]", if its first thread is
-// blocked in read(2) of it; else it is empty.
+// blocked in read(2) of it or, as busybox's read, in poll(2) of it alone; else it is empty.
 func readsStdin(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid)) // number, arguments, stack and instruction
 	fields := strings.Fields(string(text))
-	if err != nil || len(fields) < 4 || fields[0] != strconv.Itoa(unix.SYS_READ) || fields[1] != "0x0" {
+	if err != nil || len(fields) < 4 {
+		return ""
+	}
+	switch args := fields[1:]; {
+	case fields[0] == strconv.Itoa(unix.SYS_READ) && args[0] == "0x0":
+	case fields[0] == pollNumber() && args[1] == "0x1" && isForever(args[2]) && pollsStdin(pid, args[0]):
+	default:
 		return ""
 	}
 	stdin, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", pid))
 	return stdin
+}
+
+// pollNumber is that of poll(2), which newer architectures lack: there it is ppoll(2).
+func pollNumber() string {
+	if runtime.GOARCH == "amd64" {
+		return "7"
+	}
+	return strconv.Itoa(unix.SYS_PPOLL)
+}
+
+// isForever reports whether a poll has no timeout: -1, or of ppoll no time at all.
+func isForever(arg string) bool {
+	if runtime.GOARCH == "amd64" {
+		return strings.HasSuffix(arg, "ffffffff")
+	}
+	return arg == "0x0"
+}
+
+// pollsStdin reports whether the struct pollfd at that address asks for input on stdin.
+func pollsStdin(pid int, address string) bool {
+	at, err := strconv.ParseInt(address, 0, 64)
+	if err != nil {
+		return false
+	}
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		return false
+	}
+	defer memory.Close()
+	var asked [6]byte // int fd; short events
+	if _, err := memory.ReadAt(asked[:], at); err != nil {
+		return false
+	}
+	return binary.NativeEndian.Uint32(asked[:4]) == 0 && binary.NativeEndian.Uint16(asked[4:])&unix.POLLIN != 0
 }
 
 // maxLinks bounds the open files that are looked at.
