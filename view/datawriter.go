@@ -43,11 +43,15 @@ func (t *TextWriter) textIn(p []byte) int {
 		return 0
 	}
 	_, _ = t.sniffer.Write(p) // never fails
-	if at := sniff.DataAt(p); at >= 0 && t.sniffer.Encoding() == "" {
-		return at
+	if t.sniffer.Encoding() != "" {
+		if t.sniffer.Binary() {
+			return 0
+		}
+		return len(p)
 	}
-	if t.sniffer.Binary() {
-		return 0
+	// A few NULs are no data here: find -print0 writes text.
+	if at := sniff.DataAt(p); at >= 0 {
+		return at
 	}
 	return len(p)
 }

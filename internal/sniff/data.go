@@ -42,7 +42,7 @@ func DataAt(p []byte) int {
 				n++
 			}
 		}
-		if n >= min(dataLeast, max(2, len(window)/dataShare)) && n*dataShare >= len(window) {
+		if n >= min(dataLeast, max(5, len(window)/dataShare)) && n*dataShare >= len(window) {
 			return dataStart(p, i)
 		}
 	}

@@ -65,7 +65,7 @@ func makeDir(dir string) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if _, written, errNote := readNote(dir); errNote != nil || written {
+	if info, _, errNote := readNote(dir); errNote != nil || info.Running {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {
