@@ -355,13 +355,13 @@ func TestSessionFilesCanceled(t *testing.T) {
 func TestSessionFilesBusy(t *testing.T) {
 	t.Parallel()
 	s := newFilesSession(t)
-	p := begun(t, s.use, "--session", s.name, "--on-timeout", "command", "--timeout", "5s", "echo >begun; sleep 100")
+	p := begun(t, s.use, "--session", s.name, "--on-timeout", "command", "--timeout", "10s", "echo >begun; sleep 100")
 	eventually(t, "the command runs", func() bool {
 		out, err := s.command("cp", s.at("begun"), "-").Output()
 		return err == nil && len(out) > 0
 	})
 	var all sync.WaitGroup
-	for i := range 8 {
+	for i := range 4 {
 		name := fmt.Sprint("in", i)
 		os.WriteFile(filepath.Join(s.dir, name), bytes.Repeat([]byte(fmt.Sprint(i)), 1<<20), 0o600)
 		all.Go(func() {
