@@ -54,7 +54,7 @@ var dependencies = map[string][]string{
 	"sandbox/internal/mask":    nil,
 	"sandbox/internal/record":  {"sandbox", "sandbox/internal/gate", "internal/ownfile", "internal/names", "internal/target"},
 	"sandbox/internal/spool":   {"sandbox", "sandbox/internal/control", "internal/ownfile", "internal/names"},
-	"sandbox/docker":           {"sandbox", "internal/target"},
+	"sandbox/docker":           {"internal/hostprog", "sandbox", "internal/target"},
 	"sandbox/client":           {"sandbox"},
 	"sandbox/report":           {"sandbox", "view", "internal/sniff"},
 	"sandbox/sandboxtest":      {"sandbox"},

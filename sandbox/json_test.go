@@ -28,7 +28,7 @@ func full() sandbox.Result {
 	return sandbox.Result{
 		ID: "01JTEST", Command: "make <test> && echo \"done\"", Dir: "/work", Shell: "bash", Description: "build <all>", Profile: "default",
 		Session: "build", User: sandbox.User{UID: 1000, GID: 50, Name: "dev:staff"}, SessionLost: "command 01JLAST: still running after 1m0s (timeout)",
-		Status: sandbox.StatusError, Cause: sandbox.CauseOOMKilled, Message: "killed for want of memory", ExitCode: 137, Signal: "SIGKILL", Method: "pipe",
+		Status: sandbox.StatusError, Cause: sandbox.CauseOOMKilled, Message: "out of memory (limits.memory is 64 MiB)", ExitCode: 137, Signal: "SIGKILL", Method: "pipe",
 		Error:  &sandbox.Error{Cause: sandbox.CauseBusy, Message: "busy: <many>", Hint: "retry after 1.5s", RetryAfter: 1500 * time.Millisecond},
 		Stdout: sandbox.Output{Head: []byte("first\t\u00fc\u2028\n"), Tail: []byte("last \x1b[0m\n"), Dropped: 100, Total: 120, Lines: 2, SHA256: "e3b0"},
 		Stderr: sandbox.Output{Head: []byte("\xff\x00\x01"), Total: 3},

@@ -8,8 +8,8 @@ import (
 	"belljar/sandbox"
 )
 
-// What a screen keeps of what scrolled off its top, the newest, where nothing else is
-// said, and what it has of spans at least.
+// The defaults for the lines that scrolled off a screen's top, of which the newest are
+// kept. historySpans is a minimum, whatever the other bounds.
 const (
 	historyLines = 1000
 	historyBytes = 256 << 10

@@ -10,12 +10,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"belljar/config"
+	"belljar/internal/hostprog"
 	"belljar/sandbox"
 
 	"github.com/spf13/cobra"
@@ -265,23 +265,8 @@ func leave(stdin bool) error {
 			return err
 		}
 	}
-	closeInherited()
+	hostprog.CloseInherited()
 	return nil
-}
-
-// closeInherited closes the files that this process inherited, such as a shell's locks. Files
-// that Go opened are close-on-exec.
-func closeInherited() {
-	open, _ := os.ReadDir("/proc/self/fd")
-	for _, entry := range open {
-		fd, err := strconv.Atoi(entry.Name())
-		if err != nil || fd <= 2 {
-			continue
-		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-			unix.Close(fd)
-		}
-	}
 }
 
 // detached shows the ID of a command that runs in the background.

@@ -6,12 +6,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"belljar/internal/hostprog"
 )
 
 const (
@@ -30,7 +29,7 @@ const (
 // the guard's name. It runs before main, and before the init of what imports this package.
 func init() {
 	if len(os.Args) == 1 && os.Args[0] == guardName {
-		closeInherited()
+		hostprog.CloseInherited()
 		keepGuard(os.Stdin)
 		os.Exit(0)
 	}
@@ -130,21 +129,6 @@ func guardEnv() []string {
 		}
 	}
 	return env
-}
-
-// closeInherited closes the files that this process inherited: the reader of such a pipe
-// would wait for the guard to end. Files that Go opened itself are close-on-exec.
-func closeInherited() {
-	open, _ := os.ReadDir("/proc/self/fd")
-	for _, entry := range open {
-		fd, err := strconv.Atoi(entry.Name())
-		if err != nil || fd <= 2 {
-			continue
-		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-			unix.Close(fd)
-		}
-	}
 }
 
 // stop ends the guard, and waits for its end.

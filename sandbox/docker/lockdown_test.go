@@ -154,7 +154,7 @@ func TestLockdown(t *testing.T) {
 		t.Run(line.name, func(t *testing.T) { c.wants(t, line.checks...) })
 	}
 	t.Run("no host namespace, by their numbers", c.wantsOwnNamespaces)
-	t.Run("killed for want of memory, and counted", func(t *testing.T) {
+	t.Run("out of memory, and counted", func(t *testing.T) {
 		if _, status := c.run(t, "tail /dev/zero"); status != 137 {
 			t.Errorf("status %d", status)
 		}

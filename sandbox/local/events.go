@@ -12,7 +12,7 @@ import (
 const eventBuffer = 128
 
 // eventQueue numbers events and passes them on. One goroutine at a time uses it; while
-// the command runs, chunkEvents sees to that.
+// the command runs, chunkEvents enforces that with its mutex.
 type eventQueue struct {
 	out      chan sandbox.Event
 	seq      uint64
