@@ -30,11 +30,11 @@ func Extract(ctx context.Context, to, top string, fill func(io.Writer) error) er
 		return err
 	}
 	defer root.Close()
-	temp := ".belljar-" + strings.ToLower(rand.Text())
-	if err := root.Mkdir(temp, 0o700); err != nil {
+	temp, remove, err := Stage(root)
+	if err != nil {
 		return err
 	}
-	defer root.RemoveAll(temp)
+	defer remove()
 	arrived := temp + "/files"
 	if err := receive(ctx, root, top, arrived, fill); err != nil {
 		return err
@@ -92,4 +92,11 @@ func receive(ctx context.Context, root *os.Root, top, name string, fill func(io.
 		return failed // which has err, if that was first
 	}
 	return err
+}
+
+// Stage makes a private directory below root, for what is not complete yet. remove removes
+// it, with what is still in it.
+func Stage(root *os.Root) (dir string, remove func(), err error) {
+	dir = ".belljar-" + strings.ToLower(rand.Text())
+	return dir, func() { root.RemoveAll(dir) }, root.Mkdir(dir, 0o700)
 }

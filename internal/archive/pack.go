@@ -50,7 +50,7 @@ func (p *packer) add(name string, d fs.DirEntry) error {
 			return err
 		}
 		e.Mode, e.ModTime = about.Mode(), about.ModTime()
-		return e.write(p.to, nil)
+		return e.Write(p.to, nil)
 	}
 	if !d.Type().IsRegular() {
 		return notRegular(name)
@@ -72,7 +72,7 @@ func (p *packer) add(name string, d fs.DirEntry) error {
 		return sandbox.Invalid("copy it in parts", "more than %s, with %q", sandbox.FormatSize(MaxBytes), name)
 	}
 	e.Mode, e.ModTime, e.Size = about.Mode(), about.ModTime(), about.Size()
-	if err := e.write(p.to, file); err != nil {
+	if err := e.Write(p.to, file); err != nil {
 		return errors.Join(err, p.shrunk(file, e.Size, name))
 	}
 	return nil

@@ -26,14 +26,14 @@ func Copy(to *tar.Writer, r *Reader, top string) (entries int, err error) {
 			return entries, sandbox.Invalid("what packs files in the container does not work as tar does", "%.512q was not asked for", e.Name)
 		}
 		entries++
-		if err := e.write(to, r); err != nil {
+		if err := e.Write(to, r); err != nil {
 			return entries, err
 		}
 	}
 }
 
-// write adds the entry with its content.
-func (e Entry) write(to *tar.Writer, content io.Reader) error {
+// Write adds the entry with its content.
+func (e Entry) Write(to *tar.Writer, content io.Reader) error {
 	// GNU's format has names as they are: busybox's tar ignores PAX, and in it a name is UTF-8.
 	h := &tar.Header{Typeflag: tar.TypeReg, Name: e.Name, Size: e.Size, Mode: int64(e.Mode.Perm()), ModTime: e.ModTime, Format: tar.FormatGNU}
 	if e.Mode.IsDir() {
@@ -55,5 +55,5 @@ func (e Entry) write(to *tar.Writer, content io.Reader) error {
 
 // WriteFile adds one file.
 func WriteFile(to *tar.Writer, name string, mode fs.FileMode, size int64, content io.Reader) error {
-	return Entry{Name: name, Mode: mode.Perm(), Size: size}.write(to, content)
+	return Entry{Name: name, Mode: mode.Perm(), Size: size}.Write(to, content)
 }

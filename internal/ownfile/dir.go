@@ -32,8 +32,20 @@ func MakeDir(dir string) error {
 // CheckDir refuses a directory of stateDir whose content others may replace, also by
 // replacing a directory above it. A missing one is created later.
 func CheckDir(dir string) error {
+	return CheckDirOf("the state directory's", dir, "set XDG_STATE_HOME to a directory of yours")
+}
+
+// CheckDirOf is CheckDir for a directory of another use, with what to do instead.
+func CheckDirOf(whose, dir, instead string) error {
 	if dir == "" {
 		return nil
+	}
+	refuseForeign := func(dir, wrong string) error {
+		if wrong == "" {
+			return nil
+		}
+		return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("%s %q %s", whose, dir, wrong),
+			Hint: "if it is yours, run chmod go-w on it, or " + instead}
 	}
 	about, err := os.Lstat(dir)
 	if err == nil {
@@ -50,14 +62,6 @@ func CheckDir(dir string) error {
 		return nil
 	}
 	return err
-}
-
-func refuseForeign(dir, what string) error {
-	if what == "" {
-		return nil
-	}
-	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the state directory's %q %s", dir, what),
-		Hint: "if it is yours, run chmod go-w on it, or set XDG_STATE_HOME to a directory of yours"}
 }
 
 // foreign says why others can write a directory or, for one above, why they can replace
