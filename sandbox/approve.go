@@ -22,6 +22,7 @@ type Question struct {
 	Dir         string
 	Env         []string // "NAME=value", or "NAME" if it is taken from the caller's environment; untrusted, too
 	Stdin       bool     // the command reads input that the question cannot show
+	Files       []string // that it finds, as PATH:SIZE; untrusted, too
 	Description string
 	Image       string
 	User        User

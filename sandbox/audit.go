@@ -53,22 +53,25 @@ type AuditDecision struct {
 	Network  string     `json:"network"`
 	Mounts   []string   `json:"mounts,omitempty"`  // SOURCE:TARGET:MODE
 	Env      []string   `json:"env,omitempty"`     // names
+	Files    []string   `json:"files,omitempty"`   // PATH:SIZE
+	Collect  []string   `json:"collect,omitempty"` // patterns
 	Secrets  []string   `json:"secrets,omitempty"` // names
 }
 
 // AuditEnd is how a command ended.
 type AuditEnd struct {
-	Status      Status  `json:"status"`
-	Cause       Cause   `json:"cause"`
-	ExitCode    int     `json:"exit_code"`
-	Signal      string  `json:"signal,omitempty"`
-	User        string  `json:"user,omitempty"` // UID:GID, if known
-	Container   string  `json:"container,omitempty"`
-	ImageDigest string  `json:"image_digest,omitempty"`
-	Runtime     string  `json:"runtime,omitempty"`
-	StdoutBytes int64   `json:"stdout_bytes"`
-	StderrBytes int64   `json:"stderr_bytes"`
-	Lingering   int     `json:"lingering"` // processes
-	QueuedMS    float64 `json:"queued_ms"`
-	TotalMS     float64 `json:"total_ms"`
+	Status      Status   `json:"status"`
+	Cause       Cause    `json:"cause"`
+	ExitCode    int      `json:"exit_code"`
+	Signal      string   `json:"signal,omitempty"`
+	User        string   `json:"user,omitempty"` // UID:GID, if known
+	Container   string   `json:"container,omitempty"`
+	ImageDigest string   `json:"image_digest,omitempty"`
+	Runtime     string   `json:"runtime,omitempty"`
+	StdoutBytes int64    `json:"stdout_bytes"`
+	StderrBytes int64    `json:"stderr_bytes"`
+	Lingering   int      `json:"lingering"`       // processes
+	Files       []string `json:"files,omitempty"` // collected: PATH:SIZE
+	QueuedMS    float64  `json:"queued_ms"`
+	TotalMS     float64  `json:"total_ms"`
 }

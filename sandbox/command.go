@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"io"
+	"io/fs"
 	"time"
 )
 
@@ -43,6 +44,12 @@ type Command struct {
 	// SetReadDeadline.
 	Stdin io.Reader `json:"-"`
 
+	// Files are written before it starts. Collect are patterns of files that are read into
+	// the result once it ended, unless it is canceled: relative to the workdir, as path.Match
+	// has them for each element, and "**" for any elements.
+	Files   []File
+	Collect []string
+
 	// Session names a container that is kept for further commands. It is made
 	// for the first, and all have the same image, limits and mounts. The first's
 	// user owns /work and what Tmpfs names; all may write to /tmp.
@@ -76,6 +83,14 @@ type Command struct {
 	Live     LiveMode
 	Streams  Streams
 	Encoding Encoding
+}
+
+// File is a file that a command finds. It belongs to the command's user, and replaces a
+// file, but nothing else.
+type File struct {
+	Path    string // relative to the workdir, or absolute below it, /tmp or a directory of Tmpfs; without ".."
+	Content []byte
+	Mode    fs.FileMode // permissions; 0 is 0644
 }
 
 // Caller says who requested a command, for the audit log.

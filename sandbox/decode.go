@@ -25,7 +25,7 @@ func (r *Result) UnmarshalJSON(text []byte) error {
 		Status: j.Status, Cause: j.Cause, Message: j.Message, ExitCode: j.ExitCode, Signal: j.Signal, Method: j.Method, Error: j.Error, Policy: j.Policy,
 		Stdout:  Output{Total: j.StdoutBytes, Lines: j.StdoutLines, SHA256: j.StdoutSHA256},
 		Stderr:  Output{Total: j.StderrBytes, Lines: j.StderrLines, SHA256: j.StderrSHA256},
-		Streams: j.Streams, Views: j.View, Screen: j.Screen, Summary: j.Summary, Masked: j.Masked,
+		Streams: j.Streams, Views: j.View, Screen: j.Screen, Files: j.Files, Summary: j.Summary, Masked: j.Masked,
 		Lingering: j.Lingering, Evidence: j.Evidence, Resources: j.Resources,
 		Timing:    Timing{duration(j.Timing.Queued), duration(j.Timing.Start), duration(j.Timing.FirstOutput), duration(j.Timing.Total)},
 		Container: j.Container,

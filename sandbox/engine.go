@@ -77,7 +77,7 @@ type Running interface {
 	Resize(ctx context.Context, size TerminalSize) error
 }
 
-// Exec is a process to start: `sh -c Script`, see ShellArgs.
+// Exec is a process to start: `sh -c Script`, see package internal/shellargs.
 type Exec struct {
 	Script string
 	Shell  string // "" is ShellSh
@@ -107,13 +107,6 @@ type Spec struct {
 	Network  string
 	Runtime  string
 	Deadline time.Time // after this, any belljar may remove it
-}
-
-// Fits reports whether a container of Spec s can serve as one of Spec other: they
-// differ only in the command, session or pool that they are for.
-func (s Spec) Fits(other Spec) bool {
-	return s.Image.ID == other.Image.ID && s.User.same(other.User) && s.Network == other.Network && s.Runtime == other.Runtime &&
-		s.Limits.OfContainer() == other.Limits.OfContainer() && slices.Equal(s.Mounts, other.Mounts) && slices.Equal(s.Tmpfs, other.Tmpfs)
 }
 
 // Print is a fingerprint of a container's properties, without the command, session

@@ -36,8 +36,9 @@ type Event struct {
 	Result *Result // of result
 	Waits  bool    // of notice: it says what the command waits for
 
-	LeftOut  int64  // of notice: bytes that the result leaves out
+	LeftOut  int64  // of notice: bytes that the result leaves out; of stdout, stderr: bytes that are no longer kept
 	Encoding string // of Data: see Output
+	Size     int    // of stdout, stderr: bytes as the command wrote them, before Encoding changed them
 }
 
 // Start is the command that starts, named as in its result.

@@ -1,8 +1,6 @@
 package sandbox
 
-import (
-	"encoding/json"
-)
+import "encoding/json"
 
 // OfContainer returns the limits that apply to a container.
 func (l Limits) OfContainer() Limits {
@@ -10,20 +8,14 @@ func (l Limits) OfContainer() Limits {
 	return l
 }
 
-// Container returns the limits that apply to a container: the rest is per command.
-func (g Grant) Container() Grant {
-	g.Timeout, g.IdleTimeout, g.Limits = 0, 0, g.Limits.OfContainer()
-	return g
-}
-
 // grantJSON is a grant's JSON. Sizes are bytes.
 type grantJSON struct {
-	Timeout     float64     `json:"timeout_ms,omitempty"`
-	IdleTimeout float64     `json:"idle_timeout_ms,omitempty"`
-	Limits      *limitsJSON `json:"limits,omitempty"`
-	Network     string      `json:"network,omitempty"`
-	Mounts      MountGrant  `json:"mounts,omitempty"`
-	Secrets     []string    `json:"secrets,omitempty"`
+	Timeout     float64    `json:"timeout_ms,omitempty"`
+	IdleTimeout float64    `json:"idle_timeout_ms,omitempty"`
+	Limits      limitsJSON `json:"limits,omitzero"`
+	Network     string     `json:"network,omitempty"`
+	Mounts      MountGrant `json:"mounts,omitempty"`
+	Secrets     []string   `json:"secrets,omitempty"`
 }
 
 // limitsJSON has tags that Limits must not have: the JSON of Limits is part of
@@ -40,10 +32,5 @@ type limitsJSON struct {
 
 // MarshalJSON leaves out zero fields.
 func (g Grant) MarshalJSON() ([]byte, error) {
-	out := grantJSON{Timeout: ms(g.Timeout), IdleTimeout: ms(g.IdleTimeout), Network: g.Network, Mounts: g.Mounts, Secrets: g.Secrets}
-	if g.Limits != (Limits{}) {
-		limits := limitsJSON(g.Limits)
-		out.Limits = &limits
-	}
-	return json.Marshal(out)
+	return json.Marshal(grantJSON{ms(g.Timeout), ms(g.IdleTimeout), limitsJSON(g.Limits), g.Network, g.Mounts, g.Secrets})
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -39,15 +40,16 @@ type resultTail struct {
 	Error  *Error    `json:"error,omitempty"`
 	Policy *Judgment `json:"policy,omitempty"`
 	streamsJSON
-	View      *Views        `json:"view,omitempty"`
-	Screen    *Shot         `json:"screen,omitempty"`
-	Summary   string        `json:"summary,omitempty"`
-	Masked    int           `json:"masked,omitempty"`
-	Lingering []Process     `json:"lingering"`
-	Evidence  Evidence      `json:"evidence"`
-	Resources Resources     `json:"resources"`
-	Timing    timingJSON    `json:"timing"`
-	Container ContainerInfo `json:"container"`
+	View      *Views          `json:"view,omitempty"`
+	Screen    *Shot           `json:"screen,omitempty"`
+	Files     []CollectedFile `json:"files,omitempty"`
+	Summary   string          `json:"summary,omitempty"`
+	Masked    int             `json:"masked,omitempty"`
+	Lingering []Process       `json:"lingering"`
+	Evidence  Evidence        `json:"evidence"`
+	Resources Resources       `json:"resources"`
+	Timing    timingJSON      `json:"timing"`
+	Container ContainerInfo   `json:"container"`
 }
 
 // streamsJSON describes both streams.
@@ -127,11 +129,41 @@ func (r Result) tail() resultTail {
 			Truncated: dropped > 0, DroppedBytes: dropped,
 			Binary: !r.Stdout.IsText() || !r.Stderr.IsText(),
 		},
-		View: r.Views, Screen: r.Screen, Summary: r.Summary, Masked: r.Masked,
+		View: r.Views, Screen: r.Screen, Files: r.Files, Summary: r.Summary, Masked: r.Masked,
 		Lingering: append([]Process{}, r.Lingering...), Evidence: r.Evidence, Resources: r.Resources,
 		Timing:    timingJSON{ms(r.Timing.Queued), ms(r.Timing.Start), ms(r.Timing.FirstOutput), ms(r.Timing.Total)},
 		Container: r.Container,
 	}
+}
+
+// fileJSON is a file's JSON.
+type fileJSON struct {
+	bareFile
+	Mode     string `json:"mode"` // octal
+	Content  string `json:"content"`
+	Encoding string `json:"encoding"`
+}
+
+type bareFile CollectedFile
+
+// MarshalJSON implements json.Marshaler. Content is a string as a stream is.
+func (f CollectedFile) MarshalJSON() ([]byte, error) {
+	j := fileJSON{bareFile(f), fmt.Sprintf("%04o", f.Mode.Perm()), string(f.Content), Output{Head: f.Content}.encoding()}
+	if j.Encoding == "base64" {
+		j.Content = base64.StdEncoding.EncodeToString(f.Content)
+	}
+	return JSON(j)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (f *CollectedFile) UnmarshalJSON(text []byte) error {
+	var j fileJSON
+	err := json.Unmarshal(text, &j)
+	content, failed := decoded(j.Content, j.Encoding)
+	*f = CollectedFile(j.bareFile)
+	f.Content = content.Head
+	_, wrong := fmt.Sscanf(j.Mode, "%o", &f.Mode)
+	return errors.Join(err, failed, wrong)
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -176,27 +208,15 @@ func (o Output) writeJSON(w *bufio.Writer) {
 	}
 	for _, part := range [][]byte{o.Head, o.Tail} {
 		for len(part) > 0 {
-			n := cut(part, blockSize)
+			n := min(len(part), blockSize)
+			for n < len(part) && !utf8.RuneStart(part[n]) { // it is UTF-8
+				n--
+			}
 			quoted, _ := JSON(string(part[:n])) // a string always marshals
 			w.Write(quoted[1 : len(quoted)-1])
 			part = part[n:]
 		}
 	}
-}
-
-// cut is the length of the longest beginning of valid UTF-8 text of at most
-// limit bytes that does not end within a rune. Text that is not UTF-8 is cut
-// anywhere.
-func cut[T string | []byte](text T, limit int) int {
-	if len(text) <= limit {
-		return len(text)
-	}
-	for n := limit; n > max(0, limit-utf8.UTFMax); n-- {
-		if utf8.RuneStart(text[n]) {
-			return n
-		}
-	}
-	return limit
 }
 
 // JSON is json.Marshal that leaves <, > and & readable, and escapes everything that a
@@ -213,21 +233,18 @@ func JSON(v any) ([]byte, error) {
 // bidi overrides: encoding/json escapes only ASCII's control characters.
 // In JSON text all of these can occur only in strings.
 func escapeUnseen(text []byte) []byte {
-	first := slices.IndexFunc(text, func(b byte) bool { return b >= 0x7F })
-	if first < 0 {
+	if !slices.ContainsFunc(text, func(b byte) bool { return b >= 0x7F }) {
 		return text // the usual case
 	}
-	out := append(make([]byte, 0, len(text)+64), text[:first]...)
-	for len(text[first:]) > 0 {
-		r, size := utf8.DecodeRune(text[first:])
+	out := make([]byte, 0, len(text)+64)
+	for _, r := range string(text) {
 		if !unseen(r) {
-			out = append(out, text[first:first+size]...)
-		} else {
-			for _, u := range utf16.AppendRune(nil, r) {
-				out = fmt.Appendf(out, "\\u%04x", u)
-			}
+			out = utf8.AppendRune(out, r)
+			continue
 		}
-		first += size
+		for _, u := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, "\\u%04x", u)
+		}
 	}
 	return out
 }

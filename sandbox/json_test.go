@@ -36,13 +36,18 @@ func full() sandbox.Result {
 			Stdout: &sandbox.Text{Text: "first\n[… 100 bytes, 0 lines left out …]\nlast\n", OmittedBytes: 100, Charset: "utf-8"},
 			Stderr: &sandbox.Text{Text: "[binary data: 3 bytes]", OmittedBytes: 3, Binary: true},
 		},
-		Screen:    &sandbox.Shot{Columns: 80, Rows: 24, Text: "plain bold", Lines: [][]sandbox.Span{{{Text: "plain "}, {Text: "bold", Bold: true, Foreground: "palette:1", Background: "#102030"}}}},
+		Screen: &sandbox.Shot{Columns: 80, Rows: 24, Text: "plain bold", Lines: [][]sandbox.Span{{{Text: "plain "}, {Text: "bold", Bold: true, Foreground: "palette:1", Background: "#102030"}}}},
+		Files: []sandbox.CollectedFile{
+			{Path: "out/<a>\n.txt", Mode: 0o640, Size: 100, Truncated: true, Content: []byte("first \u202e\n")},
+			{Path: "out/b", Mode: 0o755, Size: 2, Content: []byte("\xff\x00")},
+			{Path: "out/link", Mode: 0o777, Size: 11, Error: "it is a symbolic link", Content: []byte{}},
+		},
 		Summary:   "it failed",
 		Masked:    3,
 		Lingering: []sandbox.Process{{PID: 7, PPID: 1, PGID: 7, HostPID: 4711, User: "nobody", State: "S", ElapsedSeconds: 3, RSSBytes: 1409024, Command: "sleep 100", CommandID: "01JFIRST"}},
 		Evidence: sandbox.Evidence{OOMKills: 1, PidsLimitHits: 2, DiskFull: []string{"/tmp"}, KilledBy: "oom", Source: "cgroup,events",
 			Killed:      []sandbox.Process{{PID: 9, PPID: 7, PGID: 9, SID: 9, StartTicks: 4711, User: "nobody", State: "D", Command: "make", CommandID: "01JTEST"}},
-			OutputError: "cut", ListError: "not listed", RemoveError: "not removed"},
+			OutputError: "cut", ListError: "not listed", CollectError: "not all", RemoveError: "not removed"},
 		Resources: sandbox.Resources{CPUSeconds: 0.01, MaxMemoryBytes: 1409024},
 		Timing:    sandbox.Timing{Queued: 100 * time.Microsecond, Start: 1900 * time.Microsecond, FirstOutput: 3 * time.Millisecond, Total: 6100 * time.Microsecond},
 		Container: sandbox.ContainerInfo{ID: "c1", Image: "belljar/base", ImageDigest: "sha256:1", Runtime: "runc", Warm: true, Reused: true},
@@ -91,7 +96,7 @@ stdout stderr stdout_encoding stderr_encoding stdout_bytes stderr_bytes bytes_to
 stdout_lines stderr_lines truncated dropped_bytes binary
 lingering evidence resources timing container`
 
-const optional = `description error user_name session_lost streams stdout_gap stderr_gap view screen summary masked policy`
+const optional = `description error user_name session_lost streams stdout_gap stderr_gap view screen files summary masked policy`
 
 func TestJSONKeys(t *testing.T) {
 	for _, r := range []sandbox.Result{{}, full()} {
@@ -209,7 +214,7 @@ func TestResultIsReadBack(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	for _, wrong := range []string{`{"user":"root"}`, `{"stdout":"a","stdout_gap":{"offset":2,"bytes":1}}`, `{"stdout":"a","stdout_gap":{"offset":-1,"bytes":1}}`, `{"stderr":"?","stderr_encoding":"base64"}`} {
+	for _, wrong := range []string{`{"user":"root"}`, `{"stdout":"a","stdout_gap":{"offset":2,"bytes":1}}`, `{"stdout":"a","stdout_gap":{"offset":-1,"bytes":1}}`, `{"stderr":"?","stderr_encoding":"base64"}`, `{"files":[{"mode":"rw","encoding":"utf-8"}]}`, `{"files":[{"mode":"0644","content":"?","encoding":"base64"}]}`} {
 		if err := json.Unmarshal([]byte(wrong), new(sandbox.Result)); err == nil {
 			t.Errorf("%s was read", wrong)
 		}

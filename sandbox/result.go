@@ -1,6 +1,9 @@
 package sandbox
 
-import "time"
+import (
+	"io/fs"
+	"time"
+)
 
 // Fail fills r for a command that could not run, or whose end is unknown.
 func (r *Result) Fail(err error) {
@@ -90,6 +93,8 @@ type Result struct {
 	Screen         *Shot   // with a terminal
 	Summary        string  // by Profile.Summarize, of a long output
 
+	Files []CollectedFile // that Command.Collect names, by path; see Evidence.CollectError, too
+
 	// Masked is how many times a secret was masked in the output, in process
 	// lists and in messages. Everything in the result, also lengths and hashes, is
 	// about the masked output.
@@ -111,6 +116,16 @@ type Output struct {
 	Total      int64  // bytes the command wrote
 	Lines      int64  // line ends that it wrote
 	SHA256     string // of all output, in hex
+}
+
+// CollectedFile is a file as the command left it. Its container, which is not trusted, says so.
+type CollectedFile struct {
+	Path      string      `json:"path"` // relative to the workdir
+	Mode      fs.FileMode `json:"-"`    // permissions
+	Size      int64       `json:"size"`
+	Truncated bool        `json:"truncated,omitempty"` // Content is its beginning: all have Limits.Result together
+	Error     string      `json:"error,omitempty"`     // why it was not read: it is a link, for example
+	Content   []byte      `json:"-"`
 }
 
 // Bytes is what was kept, without the gap's mark.
@@ -138,16 +153,17 @@ type Process struct {
 // Evidence is what the kernel and the engine counted. Counts without a source are 0;
 // Source lists the sources.
 type Evidence struct {
-	OOMKills      int       `json:"oom_kills"`              // processes that the kernel killed because memory ran out
-	PidsLimitHits int       `json:"pids_limit_hits"`        // forks refused
-	DiskFull      []string  `json:"disk_full,omitempty"`    // writable directories without free space or inodes at the end
-	KilledBy      string    `json:"killed_by,omitempty"`    // "belljar", "oom" or "outside"
-	StoppedBy     Signal    `json:"stopped_by,omitempty"`   // if belljar ended it: "SIGTERM", or "SIGKILL" where that was not enough
-	Source        string    `json:"source,omitempty"`       // "cgroup", "events" or "cgroup,events"
-	Killed        []Process `json:"killed,omitempty"`       // in a session that continues: the command's processes that belljar ended
-	OutputError   string    `json:"output_error,omitempty"` // why output may be missing
-	ListError     string    `json:"list_error,omitempty"`   // why Lingering is unknown
-	RemoveError   string    `json:"remove_error,omitempty"` // why the container may still exist
+	OOMKills      int       `json:"oom_kills"`               // processes that the kernel killed because memory ran out
+	PidsLimitHits int       `json:"pids_limit_hits"`         // forks refused
+	DiskFull      []string  `json:"disk_full,omitempty"`     // writable directories without free space or inodes at the end
+	KilledBy      string    `json:"killed_by,omitempty"`     // "belljar", "oom" or "outside"
+	StoppedBy     Signal    `json:"stopped_by,omitempty"`    // if belljar ended it: "SIGTERM", or "SIGKILL" where that was not enough
+	Source        string    `json:"source,omitempty"`        // "cgroup", "events" or "cgroup,events"
+	Killed        []Process `json:"killed,omitempty"`        // in a session that continues: the command's processes that belljar ended
+	OutputError   string    `json:"output_error,omitempty"`  // why output may be missing
+	ListError     string    `json:"list_error,omitempty"`    // why Lingering is unknown
+	CollectError  string    `json:"collect_error,omitempty"` // why Result.Files may be incomplete
+	RemoveError   string    `json:"remove_error,omitempty"`  // why the container may still exist
 }
 
 // Resources is what the container used, with its keeper. Zero is unknown.

@@ -25,8 +25,3 @@ func (u User) Numbers() string {
 
 // Unnamed is the user by numbers alone.
 func (u User) Unnamed() User { return User{UID: u.UID, GID: u.GID} }
-
-// same reports whether both are one user of the same image.
-func (u User) same(other User) bool {
-	return u.Unnamed() == other.Unnamed() && (u.UID != 0 || u.Name == other.Name)
-}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"strings"
 
+	"belljar/internal/shellargs"
 	"belljar/sandbox"
 
 	"github.com/docker/docker/api/types/container"
@@ -38,7 +39,7 @@ const (
 // execOptions are those of a command.
 func execOptions(x sandbox.Exec) container.ExecOptions {
 	shell := cmp.Or(x.Shell, sandbox.ShellSh)
-	args := sandbox.ShellArgs(shell, x.Script)
+	args := shellargs.Of(shell, x.Script)
 	options := container.ExecOptions{
 		Cmd:          append([]string{shell, "-c"}, args...),
 		User:         fmt.Sprintf("%d:%d", x.User.UID, x.User.GID),

@@ -69,7 +69,7 @@ func (e *Engine) obey(p *Proc, line string) int {
 		input.skip(";i ")
 	}
 	p.Script = input.word()
-	if input.has(" '" + p.Shell + "' ") { // see sandbox.ShellArgs
+	if input.has(" '" + p.Shell + "' ") { // see package shellargs
 		for p.Script = input.word(); input.has(" "); {
 			p.Script += input.word()
 		}
