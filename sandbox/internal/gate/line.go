@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"belljar/internal/names"
+	"belljar/internal/shellargs"
 	"belljar/sandbox"
 )
 
@@ -58,7 +59,7 @@ func Line(c sandbox.Command, most int) (string, bool) {
 		b.WriteByte(become[1])
 	}
 	b.WriteByte(' ')
-	for i, arg := range sandbox.ShellArgs(cmp.Or(c.Shell, sandbox.ShellSh), c.Script) {
+	for i, arg := range shellargs.Of(cmp.Or(c.Shell, sandbox.ShellSh), c.Script) {
 		if i > 0 {
 			b.WriteByte(' ')
 		}

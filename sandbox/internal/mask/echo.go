@@ -1,7 +1,7 @@
 package mask
 
 import (
-	"regexp"
+	"belljar/internal/lazyregexp"
 	"strings"
 )
 
@@ -16,7 +16,7 @@ func spokenForms(value string) []string {
 	words := strings.Join(strings.Fields(value), " ")
 	for i := range 2 * len(spoken) {
 		value, escapes := []string{value, words}[i%2], spoken[i/2]
-		said := escapes.ReplaceAllStringFunc(value, func(e string) string {
+		said := escapes.Get().ReplaceAllStringFunc(value, func(e string) string {
 			if e[1] == 'c' { // the output ends
 				return ""
 			}
@@ -37,18 +37,18 @@ func spokenForms(value string) []string {
 // unread is the output of read without -r.
 var unread = strings.NewReplacer(`\\`, `\`, "\\\n", "", `\`, "")
 
-var spoken = []*regexp.Regexp{
-	regexp.MustCompile(`(?s)\\(?:c.*|0[0-7]{0,3}|[abfnrtv\\])`),                                                                        // echo of dash
-	regexp.MustCompile(`(?s)\\(?:c.*|[0-7]{1,3}|[abfnrtv\\])`),                                                                         // printf of dash
-	regexp.MustCompile(`(?s)\\(?:c.*|0[0-7]{0,3}|x[0-9a-fA-F]{1,2}|[abefnrtv\\])`),                                                     // echo -e
-	regexp.MustCompile(`(?s)\\(?:c.*|[0-7]{1,3}|x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[abeEfnrtv\\"'?])`),                  // printf
-	regexp.MustCompile(`(?s)\\(?:c.*|0[0-7]{0,3}|[1-7][0-7]{0,2}|x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[abeEfnrtv\\"'?])`), // printf %b
+var spoken = []*lazyregexp.Regexp{
+	lazyregexp.New(`(?s)\\(?:c.*|0[0-7]{0,3}|[abfnrtv\\])`),                                                                        // echo of dash
+	lazyregexp.New(`(?s)\\(?:c.*|[0-7]{1,3}|[abfnrtv\\])`),                                                                         // printf of dash
+	lazyregexp.New(`(?s)\\(?:c.*|0[0-7]{0,3}|x[0-9a-fA-F]{1,2}|[abefnrtv\\])`),                                                     // echo -e
+	lazyregexp.New(`(?s)\\(?:c.*|[0-7]{1,3}|x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[abeEfnrtv\\"'?])`),                  // printf
+	lazyregexp.New(`(?s)\\(?:c.*|0[0-7]{0,3}|[1-7][0-7]{0,2}|x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[abeEfnrtv\\"'?])`), // printf %b
 }
 
 // arithmeticForms are bash's messages about a value that is no number: its beginning,
 // up to the part that bash reads as one.
 func arithmeticForms(value string) (forms []string) {
-	for _, at := range numbers.FindAllStringIndex(value, 32) {
+	for _, at := range numbers.Get().FindAllStringIndex(value, 32) {
 		for _, why := range []string{"value too great for base", "invalid number", "invalid integer constant", "invalid arithmetic base"} {
 			if at[1] >= MinSecret {
 				forms = append(forms, value[:at[1]]+": "+why)
@@ -59,7 +59,7 @@ func arithmeticForms(value string) (forms []string) {
 }
 
 // numbers are what bash reads as numbers.
-var numbers = regexp.MustCompile(`[0-9][0-9A-Za-z@_#]*`)
+var numbers = lazyregexp.New(`[0-9][0-9A-Za-z@_#]*`)
 
 // tokenMark precedes a part of a value in bash's messages.
 const tokenMark = `(error token is "`

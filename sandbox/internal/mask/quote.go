@@ -1,8 +1,8 @@
 package mask
 
 import (
+	"belljar/internal/lazyregexp"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,7 +19,7 @@ func quoteForms(value string) (forms []string) {
 		forms = append(forms, strings.ReplaceAll(value, "'", quote))
 	}
 	// dash quotes several at once, and leaves no quote open at the end.
-	dash := quotes.ReplaceAllStringFunc(value, func(run string) string { return `'"` + run + `"'` })
+	dash := quotes.Get().ReplaceAllStringFunc(value, func(run string) string { return `'"` + run + `"'` })
 	if strings.HasSuffix(value, "'") {
 		dash = strings.TrimSuffix(dash, "'")
 	}
@@ -50,7 +50,7 @@ func mojibake(value string) string {
 	return string(out)
 }
 
-var quotes = regexp.MustCompile(`'+`)
+var quotes = lazyregexp.New(`'+`)
 
 // coreutils is the text between the quotes in "ls: cannot access 'x'": characters that
 // cannot be printed have their own quotes, $'\001'. In the C locale these are all

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,14 +9,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"belljar/internal/ownfile"
 	"belljar/sandbox"
 )
 
-// The file of a command's result, and of one that is being written.
-const (
-	resultName = "result.json"
-	newResult  = "result.new"
-)
+// resultAt is where the result begins in a spool's note, whose page it follows: a file of
+// its own would take longer to make than all the rest takes to write.
+const resultAt = ownfile.Page
 
 // Ending is how a command ended, as its caller learned it.
 type Ending struct {
@@ -24,11 +24,12 @@ type Ending struct {
 	Notices []string
 }
 
-// endingFile is an Ending without what its result has of the streams. That is in the
-// segments: so many bytes of each beginning and each end.
-type endingFile struct {
-	Ending
-	Kept [2]struct{ Head, Tail int }
+// endingHead is the first line of an Ending. The second is the result without its
+// streams. They are in the segments: so many bytes of each beginning and each end.
+type endingHead struct {
+	Kept    [2]struct{ Head, Tail int }
+	Replace bool
+	Notices []string
 }
 
 func outputOf(r *sandbox.Result, which Stream) *sandbox.Output {
@@ -38,66 +39,70 @@ func outputOf(r *sandbox.Result, which Stream) *sandbox.Output {
 	return &r.Stdout
 }
 
-// Keep writes down how the command ended, after End and before Close. It is there
-// whole, or not at all.
+// Keep writes down how the command ended, after End and before Close. Others read it
+// after Close: a file that is not whole is from a belljar that was killed before that.
 func (s *Spool) Keep(e Ending) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.Dir == "" {
+	if s.note == nil {
 		return nil
 	}
-	f := endingFile{Ending: e}
-	for i := range f.Kept {
-		o := outputOf(&f.Result, Stream(i))
-		f.Kept[i].Head, f.Kept[i].Tail = len(o.Head), len(o.Tail)
+	head := endingHead{Replace: e.Replace, Notices: e.Notices}
+	for i := range head.Kept {
+		o := outputOf(&e.Result, Stream(i))
+		head.Kept[i].Head, head.Kept[i].Tail = len(o.Head), len(o.Tail)
 		o.Head, o.Tail = nil, nil
 	}
-	text, err := json.Marshal(f)
+	var text bytes.Buffer
+	err := errors.Join(json.NewEncoder(&text).Encode(head), e.Result.WriteJSON(&text))
 	if err != nil {
 		return err
 	}
-	s.resultSize = int64(len(text))
-	err = os.WriteFile(filepath.Join(s.Dir, newResult), text, 0o600)
-	if err == nil {
-		err = os.Rename(filepath.Join(s.Dir, newResult), filepath.Join(s.Dir, resultName))
-	}
-	if err != nil {
-		os.Remove(filepath.Join(s.Dir, newResult))
+	s.resultSize = int64(text.Len())
+	if _, err = s.note.file.WriteAt(text.Bytes(), resultAt); err != nil {
+		s.note.file.Truncate(resultAt) // what is there in part is not read in any case
 	}
 	return err
 }
 
+// read reads what Keep wrote.
+func (e *Ending) read(text []byte) (kept endingHead, err error) {
+	first, second, _ := bytes.Cut(text, []byte("\n"))
+	if err = errors.Join(json.Unmarshal(first, &kept), json.Unmarshal(second, &e.Result)); err == nil {
+		e.Replace, e.Notices = kept.Replace, kept.Notices
+	}
+	return kept, err
+}
+
 // Ending is how a command ended. No one writes its spool any more.
 func (s Store) Ending(id string) (Ending, error) {
-	text, err := os.ReadFile(filepath.Join(s.Path(id), resultName))
+	text, err := os.ReadFile(filepath.Join(s.Path(id), noteName))
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(filepath.Join(s.Path(id), noteName)); err != nil {
-			return Ending{}, errGone
-		}
-		return Ending{Result: s.unreported(id)}, nil
-	}
-	var f endingFile
-	if err == nil {
-		err = json.Unmarshal(text, &f)
+		return Ending{}, errGone
 	}
 	if err != nil {
 		return Ending{}, err
 	}
-	for i, kept := range f.Kept {
-		o := outputOf(&f.Result, Stream(i))
+	var e Ending
+	head, err := e.read(text[min(len(text), resultAt):])
+	if err != nil {
+		return Ending{Result: s.unreported(id)}, nil //nolint:nilerr // it is not whole: its belljar was killed
+	}
+	for i, kept := range head.Kept {
+		o := outputOf(&e.Result, Stream(i))
 		var failed error
 		if o.Head, failed = readBytes(s.FileSource(id), Stream(i), 0, int64(kept.Head)); failed == nil {
 			o.Tail, failed = readBytes(s.FileSource(id), Stream(i), o.Total-int64(kept.Tail), o.Total)
 		}
 		if failed != nil {
 			o.Dropped = o.Total - int64(len(o.Head)+len(o.Tail))
-			f.Result.Evidence.OutputError = "output that was stored could not be read: " + failed.Error()
+			e.Result.Evidence.OutputError = "output that was stored could not be read: " + failed.Error()
 		}
-		if f.Replace {
+		if e.Replace {
 			*o = ReplaceOutput(*o)
 		}
 	}
-	return f.Ending, nil
+	return e, nil
 }
 
 // unreported is what is known of a command whose result was not written.

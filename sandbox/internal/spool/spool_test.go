@@ -528,11 +528,8 @@ func TestSweepTidies(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Write(Stdout, []byte("so far"))
-	left := []string{all.Path("dead") + "/" + newResult, all.Path("dead") + "/" + control.SocketName}
-	if err := os.WriteFile(left[0], nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: left[1]})
+	left := []string{all.Path("dead") + "/" + control.SocketName}
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: left[0]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -622,4 +619,43 @@ func TestSweepLeavesWhatIsUsed(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A belljar may be killed while it writes down how a command ended.
+func TestResultInPart(t *testing.T) {
+	all := Store{Dir: filepath.Join(t.TempDir(), "spools"), Spooling: sandbox.Spooling{Total: 1 << 20, Age: time.Hour}}
+	s := New(1000, sandbox.OutputTruncate)
+	if err := s.Open(all.Path("cut"), sandbox.LogInfo{ID: "cut", Keep: 3600}); err != nil {
+		t.Fatal(err)
+	}
+	s.Write(Stdout, []byte("so far"))
+	if err := s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess, Cause: sandbox.CauseExited}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	outputs, err := s.Outputs(1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Ending{Result: sandbox.Result{ID: "cut", Command: "x\ny", Status: sandbox.StatusSuccess, Cause: sandbox.CauseExited, Message: "whole", Stdout: outputs[Stdout], Stderr: outputs[Stderr]}, Notices: []string{"a\nb"}}
+	if err := s.Keep(want); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	name := filepath.Join(all.Path("cut"), noteName)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := all.Ending("cut"); err != nil || got.Result.Message != "whole" || got.Result.Command != "x\ny" || len(got.Notices) != 1 || string(got.Result.Stdout.Head) != "so far" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for n := len(bytes.TrimRight(text[:resultAt], "\x00")); n < len(text); n++ {
+		if err := os.WriteFile(name, text[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := all.Ending("cut")
+		if r := got.Result; err != nil || r.Status != sandbox.StatusSuccess || r.Message == "whole" || r.Message == "" || string(r.Stdout.Bytes()) != "so far" || got.Notices != nil {
+			t.Fatalf("after %d bytes: %+v, %v", n, got, err)
+		}
+	}
 }

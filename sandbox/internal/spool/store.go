@@ -41,7 +41,7 @@ const (
 )
 
 // ownNames are a spool's files, apart from segments.
-var ownNames = []string{noteName, newNote, resultName, newResult}
+var ownNames = []string{noteName, newNote}
 
 // note is a spool's note, which its writer holds locked: where no one does
 // nothing more comes.
@@ -220,9 +220,7 @@ func (s Store) sweep(ctx context.Context) error {
 		if spool.written {
 			continue
 		}
-		// A belljar that was killed may have left these.
-		os.Remove(filepath.Join(s.Path(spool.ID), control.SocketName))
-		os.Remove(filepath.Join(s.Path(spool.ID), newResult))
+		os.Remove(filepath.Join(s.Path(spool.ID), control.SocketName)) // of a belljar that was killed
 		if !Expired(spool.LogInfo) && total <= s.Total {
 			continue
 		}
