@@ -74,11 +74,18 @@ func (l *Log) Record(r sandbox.AuditRecord) error {
 // Check does the checks of Record, but appends nothing. It returns the number of
 // records since the chain began.
 func (l *Log) Check() (records uint64, err error) {
+	records, _, err = l.Head()
+	return records, err
+}
+
+// Head is Check that also returns the last record's SHA-256 in hex, which Verify can be
+// given later.
+func (l *Log) Head() (records uint64, sha256 string, err error) {
 	err = l.alone(func(h *head) error {
-		records = h.Seq
+		records, sha256 = h.Seq, h.SHA256
 		return nil
 	})
-	return records, err
+	return records, sha256, err
 }
 
 // alone runs a function at the end of the chain, holding the lock.

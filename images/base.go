@@ -1,6 +1,7 @@
 package images
 
 import (
+	"belljar/internal/lazyregexp"
 	"bytes"
 	"context"
 	"debug/elf"
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -86,7 +86,7 @@ func checkStatic(binary []byte) error {
 }
 
 // applet matches names that are valid file names: one of them is "[[".
-var applet = regexp.MustCompile(`^[\[A-Za-z0-9_][\[A-Za-z0-9_.+-]*$`)
+var applet = lazyregexp.New(`^[\[A-Za-z0-9_][\[A-Za-z0-9_.+-]*$`)
 
 func listApplets(ctx context.Context, busybox string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, busybox, "--list").Output()

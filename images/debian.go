@@ -1,13 +1,13 @@
 package images
 
 import (
+	"belljar/internal/lazyregexp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,8 +24,8 @@ type Debian struct {
 
 var (
 	// As Debian's policy names packages (§5.6.1). No such name is an option.
-	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
-	suiteName   = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+	packageName = lazyregexp.New(`^[a-z0-9][a-z0-9+.-]+$`)
+	suiteName   = lazyregexp.New(`^[a-z][a-z0-9-]*$`)
 )
 
 // BuildDebian builds an image of Debian's required packages, and d's, with
@@ -110,14 +110,14 @@ func (d Debian) explain(err error) error {
 
 var (
 	// In the words of apt-get and debootstrap.
-	noPackage = regexp.MustCompile(`(?m)^E: (?:Unable to locate package |Package '|Couldn't find these debs: )([a-z0-9+. -]+)(?:' has no installation candidate)?$`)
-	noRelease = regexp.MustCompile(`(?m)^E: (?:The repository '.*' does not have a Release file|No such script: )`)
+	noPackage = lazyregexp.New(`(?m)^E: (?:Unable to locate package |Package '|Couldn't find these debs: )([a-z0-9+. -]+)(?:' has no installation candidate)?$`)
+	noRelease = lazyregexp.New(`(?m)^E: (?:The repository '.*' does not have a Release file|No such script: )`)
 )
 
 // missingPackages are those that a tool could not find, quoted.
 func missingPackages(said string) []string {
 	var missing []string
-	for _, match := range noPackage.FindAllStringSubmatch(said, -1) {
+	for _, match := range noPackage.Get().FindAllStringSubmatch(said, -1) {
 		for _, name := range strings.Fields(match[1]) {
 			missing = append(missing, strconv.Quote(name))
 		}

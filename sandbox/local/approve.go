@@ -29,7 +29,11 @@ var nobody = sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}
 // contextHash is a fingerprint of everything but the script that decides what a
 // command does.
 func contextHash(c sandbox.Command) string {
-	text, _ := json.Marshal([]any{c.Dir, c.Shell, c.Env, c.Stdin != nil, c.User, c.Image, c.Network, c.Runtime, c.Mounts, c.Tmpfs})
+	as := []any{c.Dir, c.Shell, c.Env, c.Stdin != nil, c.User, c.Image, c.Network, c.Runtime, c.Mounts, c.Tmpfs}
+	if len(c.Files) > 0 { // without any the hash must not change: sessions outlive a belljar
+		as = append(as, c.Files)
+	}
+	text, _ := json.Marshal(as)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
@@ -76,7 +80,7 @@ func (l *Local) ask(ctx context.Context, prepared *prepared, v sandbox.Verdict, 
 		return nobody, denial(c.Script, v, "policy requires approval, but no one is available to ask")
 	}
 	q := sandbox.Question{
-		ID: c.ID, Script: c.Script, Shell: c.Shell, Dir: c.Dir, Env: prepared.callerEnv, Stdin: c.Stdin != nil, Description: c.Description,
+		ID: c.ID, Script: c.Script, Shell: c.Shell, Dir: c.Dir, Env: prepared.callerEnv, Stdin: c.Stdin != nil, Files: fileNames(c.Files), Description: c.Description,
 		Image: c.Image, User: c.User, Network: c.Network, Mounts: c.Mounts, Tmpfs: c.Tmpfs, Runtime: c.Runtime, Profile: c.Profile, Session: c.Session,
 		Verdict: v, Always: always, Deadline: time.Now().Add(wait),
 	}

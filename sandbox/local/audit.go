@@ -53,7 +53,7 @@ func (l *Local) deny(c sandbox.Command, r sandbox.AuditRecord, refusal error) er
 func decisionRecord(c sandbox.Command, v sandbox.Verdict, a *sandbox.Approval, p sandbox.Profile) sandbox.AuditRecord {
 	d := &sandbox.AuditDecision{
 		Decision: v.Decision, Rule: v.Rule, Reason: v.Reason, Span: v.Span, Roots: v.Roots, Approval: a,
-		Image: c.Image, User: c.User.String(), Network: c.Network, Secrets: v.Grant.Secrets,
+		Image: c.Image, User: c.User.String(), Network: c.Network, Secrets: v.Grant.Secrets, Files: fileNames(c.Files), Collect: c.Collect,
 	}
 	if c.Shell != sandbox.ShellSh {
 		d.Shell = c.Shell
@@ -82,7 +82,7 @@ func endRecord(r sandbox.Result) sandbox.AuditRecord {
 	return sandbox.AuditRecord{Type: "end", End: &sandbox.AuditEnd{
 		Status: r.Status, Cause: r.Cause, ExitCode: r.ExitCode, Signal: r.Signal,
 		User: r.User.Numbers(), Container: r.Container.ID, ImageDigest: r.Container.ImageDigest, Runtime: r.Container.Runtime,
-		StdoutBytes: r.Stdout.Total, StderrBytes: r.Stderr.Total, Lingering: len(r.Lingering),
+		StdoutBytes: r.Stdout.Total, StderrBytes: r.Stderr.Total, Lingering: len(r.Lingering), Files: collectedNames(r.Files),
 		QueuedMS: milliseconds(r.Timing.Queued), TotalMS: milliseconds(r.Timing.Total),
 	}}
 }

@@ -106,15 +106,15 @@ func (c *chunkEvents) emit(s spool.Stream, p []byte) {
 	if len(p) == 0 {
 		return
 	}
-	e := sandbox.Event{Type: sandbox.EventStdout, Data: p}
+	e := sandbox.Event{Type: sandbox.EventStdout, Data: p, Size: len(p)}
 	if s == spool.Stderr {
 		e.Type = sandbox.EventStderr
 	}
 	due := c.binary[s].write(p)
 	e.Binary = c.binary[s].is()
 	if c.replace {
-		if e.Data, e.Encoding = spool.Replace(p); e.Binary {
-			e.Encoding = max(e.Encoding, spool.UTF8Plain)
+		if e.Data, e.Encoding = sniff.Replace(p); e.Binary {
+			e.Encoding = max(e.Encoding, sniff.UTF8Plain)
 		}
 	}
 	c.events.emit(e)

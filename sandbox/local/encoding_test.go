@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"belljar/internal/sniff"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/spool"
 
@@ -33,13 +34,13 @@ func FuzzReplaced(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
-		got, encoding := spool.Replace(p)
+		got, encoding := sniff.Replace(p)
 		if want := decodedWhole(t, p); string(got) != want {
 			t.Errorf("%q of %q, want %q", got, p, want)
 		}
-		want := map[bool]string{true: "", false: spool.UTF8Replaced}[utf8.Valid(p)]
+		want := map[bool]string{true: "", false: sniff.UTF8Replaced}[utf8.Valid(p)]
 		if want == "" && bytes.IndexByte(p, 0) >= 0 {
-			want = spool.UTF8Plain
+			want = sniff.UTF8Plain
 		}
 		if encoding != want {
 			t.Errorf("%q is %q", p, encoding)
@@ -151,7 +152,7 @@ func TestEncodingOfAnyChunks(t *testing.T) {
 
 // wantReplaced wants that an output says truly whether something was replaced.
 func wantReplaced(r *rapid.T, o sandbox.Output, whole []byte) {
-	if (o.Encoding == spool.UTF8Replaced) == utf8.Valid(whole) {
+	if (o.Encoding == sniff.UTF8Replaced) == utf8.Valid(whole) {
 		r.Errorf("%q is said to be %q", whole, o.Encoding)
 	}
 }

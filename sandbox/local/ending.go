@@ -1,6 +1,8 @@
 package local
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -32,7 +34,24 @@ func unkeptEnding(err error) ending {
 	return ending{cause: sandbox.CauseOutputLimit, message: fmt.Sprintf("output cannot be stored any more (spool.on_error: end): %v; earlier output kept", err)}
 }
 
-var cancelEnding = ending{cause: sandbox.CauseCanceled, message: "canceled by the caller" + partialKept}
+// cancelEnding is that of a command whose context was canceled. The cause says why, if it
+// is not the caller's wish.
+func cancelEnding(ctx context.Context) ending {
+	why := "canceled by the caller"
+	if e, ok := errors.AsType[*sandbox.Error](context.Cause(ctx)); ok {
+		why = e.Message
+	}
+	return ending{cause: sandbox.CauseCanceled, message: why + partialKept}
+}
+
+// canceledEarly is the same before the command started.
+func canceledEarly(ctx context.Context) error {
+	why := "canceled before the command started"
+	if e, ok := errors.AsType[*sandbox.Error](context.Cause(ctx)); ok {
+		why = e.Message + "; the command did not start"
+	}
+	return &sandbox.Error{Cause: sandbox.CauseCanceled, Message: why}
+}
 
 // endedBy fills r for a command that we ended.
 func endedBy(r *sandbox.Result, e ending) {

@@ -8,6 +8,8 @@ import (
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/spool"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 const (
@@ -22,6 +24,7 @@ type execution struct {
 	request
 	local     *Local
 	output    *output
+	span      trace.Span
 	recipient *recipient
 	cancel    context.CancelFunc
 	kill      context.CancelFunc
@@ -39,7 +42,7 @@ func start(ctx context.Context, prepared *prepared, secrets []string) *execution
 	patient, kill := context.WithCancel(context.WithoutCancel(ctx))
 	r := request{command: c, profile: prepared.profile, secrets: secrets, approval: prepared.approval, narrowing: prepared.narrowing}
 	x := &execution{
-		request: r, local: l,
+		request: r, local: l, span: prepared.span,
 		output:    newOutput(r, l.Spool.OnError, l.Viewer),
 		recipient: newRecipient(),
 		kill:      kill,
@@ -97,7 +100,7 @@ func (x *execution) run(ctx, patient context.Context) {
 	x.recipient.close()
 	x.local.admission.release()
 	if err != nil && ctx.Err() != nil && sandbox.CauseOf(err) != sandbox.CauseEngineLost {
-		err = &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command started"}
+		err = canceledEarly(ctx)
 	}
 	if err != nil {
 		x.result.Fail(err)
@@ -132,6 +135,7 @@ func (x *execution) run(ctx, patient context.Context) {
 	if some {
 		events.emit(leftOut)
 	}
+	endTraced(x.span, &x.result, x.err)
 	events.close(x.notices, &x.result)
 }
 
@@ -171,14 +175,9 @@ func (x *execution) noticeWaiting() {
 // runInContainer finds a place for the command, runs it there and leaves. After an
 // error the result does not say yet how the command ended.
 func (x *execution) runInContainer(ctx, patient context.Context, session *sessionTurn) error {
-	image, err := x.local.upkeep.images.Resolve(ctx, x.command.Image, x.command.Pull)
+	image, err := x.resolve(ctx, session)
 	if err != nil {
 		return err
-	}
-	if session == nil {
-		if err := x.suit(ctx, image); err != nil {
-			return err
-		}
 	}
 	x.placing = time.Now()
 	x.result.Timing.Queued = x.placing.Sub(x.received)
@@ -192,13 +191,26 @@ func (x *execution) runInContainer(ctx, patient context.Context, session *sessio
 	if err == nil {
 		x.explainNoBash(ctx)
 	}
-	x.apply(place.Leave(patient, x.result, err))
+	x.apply(x.leave(patient, place, err))
 	return err
+}
+
+// resolve finds the image, which a session's container has already.
+func (x *execution) resolve(ctx context.Context, session *sessionTurn) (image sandbox.Image, err error) {
+	ctx, span := step(ctx, spanImage)
+	defer func() { endStep(span, err) }()
+	image, err = x.local.upkeep.images.Resolve(ctx, x.command.Image, x.command.Pull)
+	if err == nil && session == nil {
+		err = x.suit(ctx, image)
+	}
+	return image, err
 }
 
 // place returns a place in the session's container, in a warm one, or in a new
 // one.
-func (x *execution) place(ctx context.Context, image sandbox.Image, session *sessionTurn) (place, error) {
+func (x *execution) place(ctx context.Context, image sandbox.Image, session *sessionTurn) (_ place, err error) {
+	ctx, span := step(ctx, spanPlace)
+	defer func() { endStep(span, err) }()
 	if session == nil {
 		spec := specOf(x.command, image)
 		if p := x.warm(ctx, spec); p != nil {
@@ -240,10 +252,16 @@ func (x *execution) runInPlace(ctx, patient context.Context, place place) error 
 	waitCtx, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
 	notices := x.unwritable(ctx)
-	p, err := place.Start(ctx, waitCtx, streamWriter{x.output, spool.Stdout}, streamWriter{x.output, spool.Stderr})
-	if err != nil {
+	if err := x.writeFiles(ctx, place.Base()); err != nil {
 		return err
 	}
+	runCtx, run := step(ctx, spanRun)
+	p, err := place.Start(runCtx, waitCtx, streamWriter{x.output, spool.Stdout}, streamWriter{x.output, spool.Stderr})
+	if err != nil {
+		endStep(run, err)
+		return err
+	}
+	p.run = run
 	x.result.Timing.Start = time.Since(x.placing)
 	x.recipient.begin(place)
 	x.output.begin(x.command.IdleTimeout, &sandbox.Start{

@@ -20,8 +20,8 @@ import (
 	"belljar/sandbox/internal/record"
 )
 
-// transfer moves files into or out of a session. It takes no turn of the session: a
-// command that runs does not delay it, nor it a command.
+// transfer moves files into or out of a session, or the container of one command. It takes
+// no turn of the session: a command that runs does not delay it, nor it a command.
 type transfer struct {
 	local *Local
 	id    string
@@ -30,10 +30,11 @@ type transfer struct {
 	path  filesPath
 	kept  sandbox.Kept
 	box   sandbox.Container
-	store record.Store
+	store record.Store // without a Name, the container has one command and no record
 	env   []string
 	temp  string       // the name of what it makes in the container meanwhile
 	from  io.Reader    // the caller's, may be nil
+	said  string       // the first line of the last script's stderr
 	moved atomic.Int64 // bytes
 }
 
@@ -121,13 +122,13 @@ func discard(r io.Reader) error {
 func (t *transfer) write(ctx context.Context, script string, from io.Reader, produce func(to io.Writer, from io.Reader) error) error {
 	t.from = from
 	err := t.run(ctx, script, produce, discard)
-	if err == nil || isClosed(t.box.Lost()) {
+	if err == nil || t.store.Name == "" || isClosed(t.box.Lost()) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), filesStart+killTimeout)
 	defer cancel()
 	t.from = nil
-	if failed := t.run(ctx, scriptCleanup, nil, discard); failed != nil {
+	if failed := t.run(ctx, scriptCleanup, nil, discard); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
 		t.local.upkeep.log.Warn("removing what a failed transfer left", "session", t.kept.Session, "file", t.temp, "error", failed)
 	}
 	return err
@@ -137,7 +138,7 @@ func (t *transfer) write(ctx context.Context, script string, from io.Reader, pro
 // anything runs.
 func (l *Local) transfer(ctx context.Context, action string, at sandbox.SessionPath, do func(t *transfer) error) error {
 	l.open()
-	t := &transfer{local: l, id: newID(), at: at, temp: ".belljar-" + strings.ToLower(rand.Text())}
+	t := &transfer{local: l, id: names.NewID(), at: at, temp: ".belljar-" + strings.ToLower(rand.Text())}
 	if err := t.open(ctx); err != nil {
 		return err
 	}

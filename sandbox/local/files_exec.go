@@ -85,6 +85,7 @@ func (t *transfer) run(ctx context.Context, script string, produce func(in io.Wr
 	if failed := x.joinProducer(produced); err == nil {
 		err = failed
 	}
+	t.said = x.streams.said()
 	return x.result(ctx, exit, err)
 }
 
@@ -168,13 +169,17 @@ func (t *transfer) about(err error) error {
 }
 
 func (t *transfer) slow(how string) error {
-	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: t.what + ": " + how, Hint: "try again; if the session does not answer, end it: belljar session rm"}
+	hint := "try again; if the session does not answer, end it: belljar session rm"
+	if t.store.Name == "" {
+		hint = "try again; see: belljar doctor"
+	}
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: t.what + ": " + how, Hint: hint}
 }
 
 // begin starts the script, and records that its processes are belljar's own: no
 // command left them. It holds the record meanwhile, as all code that lists processes does.
 func (x *filesExec) begin(ctx context.Context) error {
-	err := x.store.Change(ctx, func(r *record.Record) error {
+	err := x.change(ctx, func(r *record.Record) error {
 		if err := x.start(ctx); err != nil {
 			return err
 		}
@@ -278,7 +283,7 @@ func (x *filesExec) abort(ctx context.Context) {
 func (x *filesExec) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 	defer cancel()
-	err := x.store.Change(ctx, func(r *record.Record) error {
+	err := x.change(ctx, func(r *record.Record) error {
 		if r.Container == x.box.Info().ID {
 			r.LastUsed = time.Now()
 			r.Started.RemoveHelper(x.sid)

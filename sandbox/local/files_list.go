@@ -79,23 +79,29 @@ var fileTypes = map[uint64]fs.FileMode{
 }
 
 func parseFile(text string) (f file, ok bool) {
+	f, f.name, ok = parseEntry(text)
+	return f, ok && f.name != "." && f.name != ".." && len(f.name) <= 255 && !strings.Contains(f.name, "/")
+}
+
+// parseEntry reads a line with a name that may be a path.
+func parseEntry(text string) (f file, name string, ok bool) {
 	fields := strings.SplitN(text, " ", 4)
 	if len(fields) < 4 {
-		return f, false
+		return f, "", false
 	}
 	bits, err1 := strconv.ParseUint(fields[0], 16, 32)
 	size, err2 := strconv.ParseInt(fields[1], 10, 64)
 	seconds, err3 := strconv.ParseInt(fields[2], 10, 64)
 	kind, known := fileTypes[bits&0o170000]
 	if err1 != nil || err2 != nil || err3 != nil || !known || size < 0 {
-		return f, false
+		return f, "", false
 	}
 	name, ok1 := strings.CutPrefix(fields[3], "./")
 	name, ok2 := strings.CutSuffix(name, "\n")
-	if !ok1 || !ok2 || name == "" || name == "." || name == ".." || len(name) > 255 || strings.ContainsAny(name, "/\x00") {
-		return f, false
+	if !ok1 || !ok2 || name == "" || strings.Contains(name, "\x00") {
+		return f, "", false
 	}
-	f = file{name: name, size: size, mode: kind | fs.FileMode(bits)&fs.ModePerm, time: time.Unix(seconds, 0).UTC()}
+	f = file{size: size, mode: kind | fs.FileMode(bits)&fs.ModePerm, time: time.Unix(seconds, 0).UTC()}
 	if y := f.time.Year(); y < 0 || y > 9999 { // which JSON cannot have
 		f.time = time.Unix(0, 0).UTC()
 	}
@@ -104,5 +110,5 @@ func parseFile(text string) (f file, ok bool) {
 			f.mode |= mode
 		}
 	}
-	return f, true
+	return f, name, true
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"fmt"
+	"io/fs"
 	"strconv"
 
 	"belljar/sandbox"
@@ -91,15 +92,22 @@ rm -rf "./$T"`
 
 // The statuses with which these scripts end. A container can lie with them, too.
 var filesStatuses = map[int][2]string{
-	80: {"the session's workspace does not exist", "create it in the session"},
+	80: {"the workspace does not exist", "create it in the session, or choose another workdir"},
 	81: {"there is no such file or directory", "list what is there: belljar session ls-files"},
 	82: {"it leaves the workspace through a link", "name the file where it is"},
 	83: {"it is a symbolic link", "name the file that it leads to"},
 	84: {"it is not a regular file", "copy a directory as a tar archive"},
 	85: {"something that is a link, or a file in place of a directory, or the reverse, is in the way", "remove it, or choose another directory"},
 	87: {"it did not arrive whole", "copy it again"},
-	88: {"it is not a directory that the session's user can enter", "choose another"},
+	88: {"it is not a directory that the user can enter", "choose another"},
 }
+
+// absent is a fs.ErrNotExist that says what it is about.
+type absent struct{ text string }
+
+func (a absent) Error() string { return a.text }
+
+func (a absent) Is(target error) bool { return target == fs.ErrNotExist }
 
 // filesError is why a script did not do it. What the container says is quoted.
 func (t *transfer) filesError(status int, said string) error {
@@ -109,7 +117,11 @@ func (t *transfer) filesError(status int, said string) error {
 	case status == 86:
 		cause = sandbox.CauseImage
 		about = [2]string{fmt.Sprintf("image %q has no %.20q", t.kept.Image, said), "use an image that has it; one file at a time: belljar session exec NAME 'cat FILE' >FILE"}
-		said = ""
+		if said = ""; t.store.Name == "" {
+			about[1] = "use an image that has it, such as belljar/base"
+		}
+	case status == 81:
+		return &sandbox.Error{Cause: cause, Message: t.what, Err: absent{about[0]}, Hint: about[1]}
 	case about[0] == "":
 		about = [2]string{fmt.Sprintf("what moves files in the container ended with exit status %d", status), "see what it said; files that change meanwhile make it fail, too"}
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"belljar/internal/names"
 	"belljar/sandbox"
 )
 
@@ -140,6 +141,18 @@ func (l *Local) Reload(profiles map[string]sandbox.Profile) {
 	}
 }
 
+// CurrentProfiles are the profiles with their defaults.
+func (l *Local) CurrentProfiles() map[string]sandbox.Profile {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[string]sandbox.Profile{sandbox.DefaultProfile: {}}
+	maps.Copy(all, l.Profiles)
+	for name, p := range all {
+		all[name] = profileDefaults(p)
+	}
+	return all
+}
+
 // Start implements Runner.
 func (l *Local) Start(ctx context.Context, c sandbox.Command) (sandbox.Execution, error) {
 	p, err := l.prepare(ctx, c)
@@ -182,7 +195,7 @@ func (l *Local) known(name string) (sandbox.Profile, bool) {
 
 // commandDefaults fills unset fields of c from its profile.
 func commandDefaults(c sandbox.Command, p sandbox.Profile) sandbox.Command {
-	setDefault(&c.ID, newID())
+	setDefault(&c.ID, names.NewID())
 	setDefault(&c.Profile, sandbox.DefaultProfile)
 	setDefault(&c.Dir, p.Workdir)
 	setDefault(&c.Shell, p.Shell)
@@ -254,5 +267,5 @@ func poolSpec(p sandbox.Profile, image sandbox.Image) sandbox.Spec {
 // sameContainer reports whether a container that was made for other also suits p.
 func sameContainer(p sandbox.Profile, other sandbox.Profile) bool {
 	return p.Pool == other.Pool && p.Image == other.Image && p.Pull == other.Pull && p.Workdir == other.Workdir && p.MaxTimeout <= other.MaxTimeout &&
-		poolSpec(p, sandbox.Image{}).Fits(poolSpec(other, sandbox.Image{}))
+		canServe(poolSpec(p, sandbox.Image{}), poolSpec(other, sandbox.Image{}))
 }

@@ -71,7 +71,9 @@ func (n narrowing) fits(c sandbox.Command, made sandbox.Kept, image sandbox.Imag
 		return nil
 	}
 	const apart = "use another session for such commands, or none"
-	switch words := limits.Narrows(n.taken.Container()); {
+	taken := n.taken // of the container: the rest is per command
+	taken.Timeout, taken.IdleTimeout, taken.Limits = 0, 0, taken.Limits.OfContainer()
+	switch words := limits.Narrows(taken); {
 	case len(words) == 0:
 		return sandbox.Invalid("use the same settings, choose another name, or remove it: belljar session rm "+c.Session,
 			"session %q has another image, limits, mounts, network or runtime", c.Session)

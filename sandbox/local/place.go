@@ -14,6 +14,8 @@ import (
 // session's. The command is started in it once.
 type place interface {
 	Info() sandbox.ContainerInfo
+	// Base is what every place has.
+	Base() *base
 	// Start starts the command. Cancelling patient gives up waiting for its end.
 	Start(ctx, patient context.Context, stdout, stderr io.Writer) (process, error)
 	// Processes lists what runs, with the commands that started each process.
@@ -64,6 +66,9 @@ type base struct {
 	started time.Time
 }
 
+// Base implements place.
+func (b *base) Base() *base { return b }
+
 // Start implements place.
 func (b *base) Start(ctx, patient context.Context, stdout, stderr io.Writer) (process, error) {
 	if b.gate != nil {
@@ -82,7 +87,7 @@ func (b *base) Start(ctx, patient context.Context, stdout, stderr io.Writer) (pr
 	b.started = time.Now()
 	exited := make(chan gate.Exit, 1)
 	go func() { exited <- gate.Wait(patient, running) }()
-	return process{running, exited}, nil
+	return process{running: running, exited: exited}, nil
 }
 
 func (b *base) deliver(patient context.Context, stdout, stderr io.Writer) (process, error) {
@@ -93,7 +98,7 @@ func (b *base) deliver(patient context.Context, stdout, stderr io.Writer) (proce
 	}
 	b.started = time.Now()
 	context.AfterFunc(patient, g.GiveUp)
-	return process{g.Running, g.Exited}, nil
+	return process{running: g.Running, exited: g.Exited}, nil
 }
 
 // Signal implements place.

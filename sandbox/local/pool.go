@@ -94,7 +94,19 @@ func (p *pool) fits(c sandbox.Command, spec sandbox.Spec) bool {
 	if made.User.Name != "" && made.User.Name == spec.User.Name {
 		made.User = spec.User // both mean the same name in the same image
 	}
-	return spec.Fits(made) && spec.Image.Reference == p.profile.Image && c.Timeout <= p.profile.MaxTimeout
+	return canServe(spec, made) && spec.Image.Reference == p.profile.Image && c.Timeout <= p.profile.MaxTimeout
+}
+
+// canServe reports whether a container of one Spec can serve as one of another: they
+// differ only in the command, session or pool that they are for.
+func canServe(s, other sandbox.Spec) bool {
+	return s.Image.ID == other.Image.ID && isSameUser(s.User, other.User) && s.Network == other.Network && s.Runtime == other.Runtime &&
+		s.Limits.OfContainer() == other.Limits.OfContainer() && slices.Equal(s.Mounts, other.Mounts) && slices.Equal(s.Tmpfs, other.Tmpfs)
+}
+
+// isSameUser reports whether both are one user of the same image.
+func isSameUser(u, other sandbox.User) bool {
+	return u.Unnamed() == other.Unnamed() && (u.UID != 0 || u.Name == other.Name)
 }
 
 // take returns the oldest container of that image; each is taken once. Without one it

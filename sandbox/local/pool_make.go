@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"belljar/internal/names"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/gate"
 )
@@ -96,7 +97,7 @@ func (p *pool) spec(ctx context.Context) (spec sandbox.Spec, err error) {
 	if spec.User, err = p.user(ctx, image, spec.User); err != nil {
 		return spec, err
 	}
-	spec.Pool, spec.Command = p.name, newID()
+	spec.Pool, spec.Command = p.name, names.NewID()
 	// It may be taken at the end of its age, for the longest command.
 	spec.Deadline = time.Now().Add(p.profile.Pool.MaxAge + p.profile.MaxTimeout + sandbox.MaxStopGrace + createTimeout + removeTimeout)
 	return spec, nil

@@ -11,6 +11,8 @@ import (
 	"belljar/internal/limits"
 	"belljar/internal/names"
 	"belljar/sandbox"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // prepared is a command that may run: it was checked, judged, approved if the policy
@@ -25,6 +27,7 @@ type prepared struct {
 	judgment  *sandbox.Judgment
 	notices   []string
 	callerEnv []string // of the environment: see Question.Env
+	span      trace.Span
 }
 
 // Prepare implements sandbox.Preparer.
@@ -38,6 +41,18 @@ func (l *Local) Prepare(ctx context.Context, c sandbox.Command) (sandbox.Prepare
 
 func (l *Local) prepare(ctx context.Context, c sandbox.Command) (*prepared, error) {
 	l.open()
+	ctx, span := traced(ctx)
+	p, err := l.mayRun(ctx, c)
+	if err != nil {
+		endRefused(span, err)
+		return nil, err
+	}
+	p.span = span
+	return p, nil
+}
+
+// mayRun checks a command and gets the decision about it.
+func (l *Local) mayRun(ctx context.Context, c sandbox.Command) (*prepared, error) {
 	p, err := l.profile(c.Profile)
 	if err != nil {
 		return nil, err
@@ -50,7 +65,11 @@ func (l *Local) prepare(ctx context.Context, c sandbox.Command) (*prepared, erro
 		c, err = l.chooseShell(ctx, c)
 	}
 	if err == nil {
-		return l.judge(ctx, c, callerEnv, p)
+		named(ctx, c)
+		ctx, span := step(ctx, spanPolicy)
+		ready, err := l.judge(ctx, c, callerEnv, p)
+		endStep(span, err)
+		return ready, err
 	}
 	if sandbox.CauseOf(err) == sandbox.CauseDenied {
 		v := sandbox.Verdict{Reason: reason(err)}
@@ -195,8 +214,10 @@ func reason(refusal error) string {
 
 // Start implements sandbox.Prepared: it fetches the command's secrets, and runs it.
 func (p *prepared) Start(ctx context.Context) (sandbox.Execution, error) {
+	ctx = trace.ContextWithSpan(ctx, p.span)
 	secrets, err := p.admit(ctx)
 	if err != nil {
+		endRefused(p.span, err)
 		p.local.audit(p.command, endRecord(sandbox.Refused(p.command, err))) // its allow record is written; this one says that it did not run
 		return nil, err
 	}

@@ -51,6 +51,9 @@ func grantedSecrets(c sandbox.Command, p sandbox.Profile, callerEnv []string, g 
 	if len(list) > 0 && c.TTY != nil {
 		return nil, sandbox.Invalid("leave out -t", "a command with a terminal cannot have secrets: its screen cannot be masked")
 	}
+	if len(list) > 0 && len(c.Files) > 0 {
+		return nil, &sandbox.Error{Cause: sandbox.CauseDenied, Message: "files may decide who gets the command's secrets", Hint: "leave out the files, or mount them"}
+	}
 	if len(list) > 0 {
 		return list, checkSteering(p, callerEnv, "who gets the command's secrets")
 	}

@@ -52,7 +52,7 @@ func (x *execution) maskResult() {
 		hide(&masked.Reason)
 		r.Policy = &masked
 	}
-	for _, text := range []*string{&r.Message, &r.SessionLost, &r.Summary, &r.Evidence.OutputError, &r.Evidence.ListError, &r.Evidence.RemoveError} {
+	for _, text := range []*string{&r.Message, &r.SessionLost, &r.Summary, &r.Evidence.OutputError, &r.Evidence.ListError, &r.Evidence.CollectError, &r.Evidence.RemoveError} {
 		hide(text)
 	}
 	if x.err != nil && x.err.Error() != r.Message {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"belljar/internal/names"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/record"
 )
@@ -120,7 +121,7 @@ func (t *sessionTurn) findOrCreate(ctx context.Context, r *record.Record, image 
 // create makes the session's container.
 func (t *sessionTurn) create(ctx context.Context, r *record.Record, spec sandbox.Spec) (err error) {
 	s, life := t.session, t.profile.Session
-	spec.Session, spec.Command = s.name, newID()
+	spec.Session, spec.Command = s.name, names.NewID()
 	spec.Deadline = time.Now().Add(life.Max)
 	if s.box, err = t.local.Engine.Create(ctx, spec); err != nil {
 		s.box = nil

@@ -79,7 +79,7 @@ func (l *Local) chooseShell(ctx context.Context, c sandbox.Command) (sandbox.Com
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return c, &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command started"}
+		return c, canceledEarly(ctx)
 	case err != nil:
 		return c, err
 	}

@@ -6,12 +6,15 @@ import (
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/gate"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // process is what supervise knows of the command's process.
 type process struct {
 	running sandbox.Running
 	exited  <-chan gate.Exit // ready when its streams have ended as well
+	run     trace.Span       // until it ends
 }
 
 // supervise waits for the command's end or ends it, and records how it ended in
@@ -20,6 +23,7 @@ type process struct {
 func (x *execution) supervise(ctx, patient context.Context, place place, p process, giveUp func()) error {
 	defer x.output.activity.idle.pause()
 	e, end := x.await(ctx, p)
+	p.run.End()
 	if end.cause == "" {
 		return x.exited(ctx, patient, place, p, e, giveUp)
 	}
@@ -36,7 +40,8 @@ func (x *execution) supervise(ctx, patient context.Context, place place, p proce
 			e = last
 		}
 	}
-	x.apply(place.End(patient, x.result.Message).with(asked, x.command.Session))
+	x.collectAtEnd(patient, place, end)
+	x.apply(x.end(patient, place, x.result.Message).with(asked, x.command.Session))
 	defer time.AfterFunc(gate.DrainTimeout, giveUp).Stop()
 	if e == nil {
 		last := <-p.exited // its status is that of our kill
@@ -60,11 +65,12 @@ func (x *execution) exited(ctx, patient context.Context, place place, p process,
 		return e.Err
 	}
 	x.snapshot(patient, place)
+	x.collectFiles(ctx, place.Base(), collectTimeout)
 	killed := false
 	if e == nil {
 		if len(x.result.Lingering) > 0 && !place.Keeps() {
 			killed = true
-			x.apply(place.End(patient, ""))
+			x.apply(x.end(patient, place, ""))
 			x.apply(cleanup{counters: finalCounters(patient, place)})
 		}
 		stop := context.AfterFunc(ctx, func() {
@@ -124,7 +130,7 @@ func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 		case <-x.output.recorder.failed:
 			end = unkeptEnding(x.output.recorder.spool.Err())
 		case <-ctx.Done():
-			end = cancelEnding
+			end = cancelEnding(ctx)
 		}
 		select {
 		case e := <-p.exited:
@@ -184,6 +190,8 @@ func hasEnded(ctx context.Context, r sandbox.Running) (when time.Time, yes bool)
 func (x *execution) snapshot(ctx context.Context, place place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
+	ctx, span := step(ctx, spanList)
+	defer span.End()
 	var err error
 	if x.result.Lingering, err = place.Processes(ctx); err != nil {
 		x.result.Evidence.ListError = err.Error()

@@ -18,7 +18,7 @@ import (
 // before anything is made. The engine would blame the command for both.
 func validate(c sandbox.Command, p sandbox.Profile) error {
 	checks := []func() error{
-		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return checkShell(c) }, func() error { return checkUser(c.User) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, func() error { return limits.Check(c.Limits) }, func() error { return checkInSession(c) }, func() error { return checkView(c) },
+		func() error { return names.CheckID(c.ID) }, func() error { return checkScript(c) }, func() error { return checkDescription(c) }, func() error { return checkDir(c) }, func() error { return checkShell(c) }, func() error { return checkUser(c.User) }, func() error { return checkNetwork(c) }, func() error { return checkTmpfs(c) }, func() error { return checkFiles(c, p.Workdir) }, func() error { return limits.Check(c.Limits) }, func() error { return checkInSession(c) }, func() error { return checkView(c) },
 		func() error { return checkTimeout("timeout", c.Timeout, sandbox.MinTimeout, p.MaxTimeout) },
 		func() error {
 			if c.IdleTimeout == sandbox.NoIdleTimeout {
