@@ -26,6 +26,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"belljar/sandbox"
 )
@@ -71,8 +72,19 @@ type Engine struct {
 
 // Serve configures the sidecar.
 type Serve struct {
-	Listen    string // "unix:///…" or "tcp://…"
-	TokenFile string `mapstructure:"token_file"` // absolute, or ""
+	Listen    string   // "unix:///…" or "tcp://…"
+	TokenFile string   `mapstructure:"token_file"` // absolute, or "", as the next three
+	TLSCert   string   `mapstructure:"tls_cert"`
+	TLSKey    string   `mapstructure:"tls_key"`
+	ClientCA  string   `mapstructure:"client_ca"`
+	Hosts     []string // of the Host header
+	Origins   []string // such as "https://ci.example.com"
+	Insecure  bool     // no TLS needed
+
+	MaxConnections int           `mapstructure:"max_connections"`
+	MaxRequests    int           `mapstructure:"max_requests"`
+	MaxBody        int64         `mapstructure:"max_body"` // bytes
+	DrainTimeout   time.Duration `mapstructure:"drain_timeout"`
 }
 
 // Profile is the profile of that name, whose Policy is never nil.

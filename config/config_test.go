@@ -44,8 +44,9 @@ func TestDefaults(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" || len(c.Profiles) != 1 {
 		t.Errorf("%d profiles; sandbox.Defaults, and what is configured: %s", len(c.Profiles), d)
 	}
-	if c.Serve.Listen != "unix:///run/belljar/belljar.sock" || c.File != "" {
-		t.Errorf("%+v", c)
+	serve := Serve{Listen: "unix:///run/belljar/belljar.sock", Hosts: []string{}, Origins: []string{}, MaxConnections: 2048, MaxRequests: 1024, MaxBody: 64 << 20, DrainTimeout: 30 * time.Second}
+	if d := cmp.Diff(serve, c.Serve); d != "" || c.File != "" {
+		t.Errorf("%q: %s", c.File, d)
 	}
 }
 

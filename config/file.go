@@ -1,7 +1,7 @@
 package config
 
 import (
-	"regexp"
+	"belljar/internal/lazyregexp"
 	"strings"
 
 	"belljar/sandbox"
@@ -37,7 +37,7 @@ func (r *reader) file(data []byte) contents {
 }
 
 // profileName leaves out what viper would take for a path, or fold.
-var profileName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*$`)
+var profileName = lazyregexp.New(`^[a-z0-9][a-z0-9_-]*$`)
 
 func (r *reader) profiles(f field, into map[string]layer) {
 	all := r.fields(f.value, profilesKey)

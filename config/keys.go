@@ -99,8 +99,18 @@ var keys = []key{
 	{name: "policy.shell", kind: optional(enum(policy.ShellPOSIX, policy.ShellBash)), def: "", command: true, doc: "The language in which scripts are judged. Empty: that of shell. posix: any POSIX shell; syntax that shells read differently is denied. bash: as bash reads it; needs shell: bash."},
 	{name: "policy.rules", kind: commandRules, def: "[]", command: true, doc: "Rules about commands: the first that matches decides. The strictest decision counts for the whole script."},
 	{name: "policy.ask_timeout", kind: duration(second), def: "5m", command: true, doc: "How long a person has to answer a question; after that, the command is denied."},
-	{name: "serve.listen", kind: address("unix", "tcp"), def: "unix:///run/belljar/belljar.sock", host: true, doc: "Reserved for a sidecar: checked, but not used in this version."},
-	{name: "serve.token_file", kind: optional(file), def: "", host: true, doc: "Reserved for a sidecar: checked, but not used in this version."},
+	{name: "serve.listen", kind: address("unix", "tcp"), def: "unix:///run/belljar/belljar.sock", host: true, doc: "Where `belljar serve` listens: unix:///PATH, for this user only, or tcp://HOST:PORT, which needs serve.token_file or serve.client_ca, and TLS unless HOST is this machine's loopback. Sockets that systemd passes replace it. Like all of serve, not allowed in a file found in the working directory."},
+	{name: "serve.token_file", kind: optional(file), def: "", host: true, doc: "File of the callers' tokens, which no other user can read. Empty: only the unix socket without a token."},
+	{name: "serve.tls_cert", kind: optional(file), def: "", host: true, doc: "The server's certificate for TLS, with its chain, in PEM. It is read again when it changes. Empty: no TLS."},
+	{name: "serve.tls_key", kind: optional(file), def: "", host: true, doc: "The key of serve.tls_cert in PEM, which no other user can read."},
+	{name: "serve.client_ca", kind: optional(file), def: "", host: true, doc: "Certificates in PEM; every client must have one that they signed (mTLS). Empty: clients need none."},
+	{name: "serve.hosts", kind: hostNames, def: "[]", host: true, doc: "Names and addresses that clients use for this server, without a port. The machine's own are known: localhost, its loopback addresses and the address that a client connected to."},
+	{name: "serve.origins", kind: origins, def: "[]", host: true, doc: "Origins, such as https://ci.example.com, whose web pages may call this server."},
+	{name: "serve.insecure", kind: boolean, def: "false", host: true, doc: "Allow other machines to connect without TLS. Tokens and output are then readable in the network."},
+	{name: "serve.max_connections", kind: integer(1, 1e6), def: "2048", host: true, doc: "How many connections can be open; a new one replaces the one that is idle for longest."},
+	{name: "serve.max_requests", kind: integer(1, 1e6), def: "1024", host: true, doc: "How many requests are answered at the same time, for one caller at most 3/4 of them; more are refused with status 503."},
+	{name: "serve.max_body", kind: sizeTo(1<<10, "1KiB", 1<<30, "1GiB"), def: "64MiB", host: true, doc: "Limit on the body of a request. Files have limits of their own."},
+	{name: "serve.drain_timeout", kind: orZero(durationTo(second, time.Hour, "1h"), 0), def: "30s", host: true, doc: "How long the server waits for running commands when it is stopped, before it ends them; 0: not at all."},
 }
 
 // idleOn are the values of idle.on.

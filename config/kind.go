@@ -1,9 +1,9 @@
 package config
 
 import (
+	"belljar/internal/lazyregexp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +37,7 @@ const (
 
 const second = time.Second
 
-var bareNumber = regexp.MustCompile(`^[0-9.]{1,15}$`)
+var bareNumber = lazyregexp.New(`^[0-9.]{1,15}$`)
 
 func duration(least time.Duration) kind { return durationTo(least, math.MaxInt64, "") }
 
@@ -86,7 +86,7 @@ func orZero(k kind, none time.Duration) kind {
 // and nothing overflows.
 const maxSize = 1 << 50
 
-var sizePattern = regexp.MustCompile(`^[0-9]+(\.[0-9]+)? ?([kKmMgGtT][iI]?[bB]?|[bB])$`)
+var sizePattern = lazyregexp.New(`^[0-9]+(\.[0-9]+)? ?([kKmMgGtT][iI]?[bB]?|[bB])$`)
 
 func size(least int64, leastText string) kind { return sizeTo(least, leastText, maxSize, "1024TiB") }
 

@@ -1,10 +1,10 @@
 package config
 
 import (
+	"belljar/internal/lazyregexp"
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
-	globPattern     = regexp.MustCompile(`^[A-Za-z_*][A-Za-z0-9_*]*$`)
+	variablePattern = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*=`)
+	globPattern     = lazyregexp.New(`^[A-Za-z_*][A-Za-z0-9_*]*$`)
 )
 
 // variables is a list of NAME=value. It is not a mapping, as viper lower-cases
@@ -27,7 +27,7 @@ var variables = stringList(variablePattern, "NAME=value", "write NAME=value, whe
 var variableGlobs = stringList(globPattern, "a variable's name", `write a name such as CI, or a glob such as "LC_*"`)
 
 // stringList is a list of strings that match.
-func stringList(re *regexp.Regexp, what, hint string) kind {
+func stringList(re *lazyregexp.Regexp, what, hint string) kind {
 	return kind{
 		schema: map[string]any{"type": "array", "items": map[string]any{"type": "string", "pattern": re.String()}},
 		list: func(r *reader, name string, items []*yaml.Node) any {

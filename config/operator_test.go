@@ -40,26 +40,36 @@ func sourceOf(c *Config, key string) string {
 // An untrusted file reset the operator's keys to their defaults by being there.
 func TestUntrustedFileResetsNothing(t *testing.T) {
 	of := map[string]string{
-		"engine.host":       "tcp://mine:2375",
-		"engine.runtime":    "runsc",
-		"max_running":       "3",
-		"queue.length":      "3",
-		"queue.wait":        "3m",
-		"pool.min":          "1",
-		"pool.max":          "9",
-		"pool.max_age":      "3m",
-		"serve.listen":      "unix:///run/mine",
-		"serve.token_file":  "/srv/token",
-		"secrets":           "[{name: API_KEY, from: env}]",
-		"summarize.command": "[/bin/sum]",
-		"spool.total":       "2GiB",
-		"spool.age":         "2h",
-		"audit.enabled":     "false",
-		"audit.file":        "/srv/audit/a.jsonl",
-		"audit.script":      "true",
-		"audit.max_size":    "1MiB",
-		"audit.keep":        "3",
-		"audit.on_error":    "continue",
+		"engine.host":           "tcp://mine:2375",
+		"engine.runtime":        "runsc",
+		"max_running":           "3",
+		"queue.length":          "3",
+		"queue.wait":            "3m",
+		"pool.min":              "1",
+		"pool.max":              "9",
+		"pool.max_age":          "3m",
+		"serve.listen":          "unix:///run/mine",
+		"serve.token_file":      "/srv/token",
+		"serve.tls_cert":        "/srv/cert",
+		"serve.tls_key":         "/srv/key",
+		"serve.client_ca":       "/srv/ca",
+		"serve.hosts":           "[belljar.internal]",
+		"serve.origins":         "[\"https://ci.example.com\"]",
+		"serve.insecure":        "true",
+		"serve.max_connections": "3",
+		"serve.max_requests":    "3",
+		"serve.max_body":        "1MiB",
+		"serve.drain_timeout":   "1m",
+		"secrets":               "[{name: API_KEY, from: env}]",
+		"summarize.command":     "[/bin/sum]",
+		"spool.total":           "2GiB",
+		"spool.age":             "2h",
+		"audit.enabled":         "false",
+		"audit.file":            "/srv/audit/a.jsonl",
+		"audit.script":          "true",
+		"audit.max_size":        "1MiB",
+		"audit.keep":            "3",
+		"audit.on_error":        "continue",
 	}
 	for _, k := range keys {
 		if !k.host {
@@ -178,7 +188,7 @@ func TestOperatorsFilesAreProtected(t *testing.T) {
 	relative := strings.TrimPrefix(dir, "/")
 	operators := `
 audit: {file: ` + dir + `/log/a.jsonl}
-serve: {token_file: ` + dir + `/token/t}
+serve: {token_file: ` + dir + `/token/t, tls_cert: ` + dir + `/tls/cert, tls_key: ` + dir + `/tls2/key, client_ca: ` + dir + `/tls3/ca}
 secrets: [{name: AAA, from: file, file: ` + dir + `/keys/a}]
 profiles:
   gone:
@@ -197,7 +207,7 @@ profiles:
 		t.Fatal(err)
 	}
 	for profile, p := range c.Profiles {
-		for name, readable := range map[string]bool{"/log": false, "/keys": false, "/keys2": false, "/token": false, "/bin": true, "/bin2": true, "/conf": true, "/home": false} {
+		for name, readable := range map[string]bool{"/log": false, "/keys": false, "/keys2": false, "/token": false, "/tls": false, "/tls2": false, "/tls3": false, "/bin": true, "/bin2": true, "/conf": true, "/home": false} {
 			m := sandbox.Mount{Source: dir + name, Target: "/work", Writable: true}
 			if err := p.Policy.CheckMount(m); sandbox.CauseOf(err) != sandbox.CauseDenied {
 				t.Errorf("%s, %s, to write: %v", profile, name, err)

@@ -1,9 +1,9 @@
 package config
 
 import (
+	"belljar/internal/lazyregexp"
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,7 +64,7 @@ func (ps Problems) tidy() Problems {
 // messages end in logs: its value is shown only if it can be nothing but a number.
 type said string
 
-var harmless = regexp.MustCompile(`^-?[0-9.]{1,12}[A-Za-z]{0,3}$`)
+var harmless = lazyregexp.New(`^-?[0-9.]{1,12}[A-Za-z]{0,3}$`)
 
 // wrong is a Problem whose place the caller fills in.
 func wrong(hint, format string, args ...any) *Problem {

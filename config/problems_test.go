@@ -77,6 +77,10 @@ func TestBadFiles(t *testing.T) {
 		{"variable without a value", "env:\n  set: [A=1, B]", `2: env.set[1]: the value is not NAME=value (write NAME=value, where NAME is letters, digits and _)`},
 		{"variable with a NUL", `env: {set: ["A=\0"]}`, `1: env.set[0]: the value is not NAME=value (write NAME=value, where NAME is letters, digits and _)`},
 		{"variables as a mapping", "env: {set: {A: 1}}", "1: env.set: must be a list, not a mapping (`belljar config schema` describes it)"},
+		{"server's name with a port", "serve: {hosts: [belljar.internal, '::1', 'fe80:1', 'x:80']}", "1: serve.hosts[2]: the value is not a host (write a name or an address, without a port)\n1: serve.hosts[3]: the value is not a host (write a name or an address, without a port)"},
+		{"origin with a path", "serve: {origins: ['https://ci.example.com:8443', 'https://ci.example.com/']}", "1: serve.origins[1]: the value is not an origin (write one such as https://ci.example.com, in lower case and without a path)"},
+		{"any origin", "serve: {origins: ['*']}", "1: serve.origins[0]: the value is not an origin (write one such as https://ci.example.com, in lower case and without a path)"},
+		{"drain time", "serve: {drain_timeout: 30}", "1: serve.drain_timeout: 30 has no unit (write 30s)"},
 		{"socket's address", "serve: {listen: unix://run/x}", `1: serve.listen: the value is not a socket's address (write unix:// and an absolute path)`},
 
 		{"home", "mounts: {allow: [{source: ~/x}]}", `1: mounts.allow[0].source: the value begins with ~, which belljar does not expand (write the whole path)`},

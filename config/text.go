@@ -1,11 +1,11 @@
 package config
 
 import (
+	"belljar/internal/lazyregexp"
 	"errors"
 	"net/url"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,7 +17,7 @@ import (
 
 // pattern is text that matches as a whole.
 func pattern(re, what, hint string) kind {
-	whole := regexp.MustCompile(`^(` + re + `)$`)
+	whole := lazyregexp.New(`^(` + re + `)$`)
 	return kind{
 		schema: map[string]any{"type": "string", "pattern": whole.String()},
 		tags:   []string{tagString},
@@ -159,3 +159,9 @@ func resolve(p string) string {
 	}
 	return p
 }
+
+// hostNames and origins are as HTTP headers have them. An address has no brackets.
+var (
+	hostNames = stringList(lazyregexp.New(`^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*)$`), "a host", "write a name or an address, without a port")
+	origins   = stringList(lazyregexp.New(`^https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?$`), "an origin", "write one such as https://ci.example.com, in lower case and without a path")
+)

@@ -43,6 +43,11 @@ func TestUntrustedFileIsBounded(t *testing.T) {
 		"queue: {length: 100000}":                                              "queue.length",
 		"serve: {listen: \"tcp://0.0.0.0:80\"}":                                "serve.listen",
 		"serve: {token_file: ./token}":                                         "serve.token_file",
+		"serve: {tls_key: ./key}":                                              "serve.tls_key",
+		"serve: {client_ca: ./ca}":                                             "serve.client_ca",
+		"serve: {hosts: [evil.example]}":                                       "serve.hosts",
+		"serve: {origins: [\"https://evil.example\"]}":                         "serve.origins",
+		"serve: {insecure: true}":                                              "serve.insecure",
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, fileName), []byte(text), 0o600); err != nil {

@@ -11,7 +11,7 @@ import (
 // otherVariables are belljar's that set no key. The last three are set for summaries, whose
 // program may run belljar, and BELLJAR_VERSION is for build
 // scripts.
-var otherVariables = []string{"BELLJAR_CONFIG", "BELLJAR_HOST", "BELLJAR_VERSION", "BELLJAR_COMMAND", "BELLJAR_EXIT_CODE", "BELLJAR_SUMMARY_BYTES"}
+var otherVariables = []string{"BELLJAR_CONFIG", "BELLJAR_HOST", "BELLJAR_TOKEN", "BELLJAR_TOKEN_FILE", "BELLJAR_TLS_CA", "BELLJAR_TLS_CERT", "BELLJAR_TLS_KEY", "BELLJAR_VERSION", "BELLJAR_COMMAND", "BELLJAR_EXIT_CODE", "BELLJAR_SUMMARY_BYTES"}
 
 // unknownVariables refuses names like belljar's that have no meaning: the person who
 // sets one believes that it works.

@@ -1,11 +1,11 @@
 package config
 
 import (
+	"belljar/internal/lazyregexp"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,7 +90,7 @@ func (r *reader) refuseAliases(n *yaml.Node) {
 }
 
 // yamlLine is how yaml reports the line: its syntax errors have no field for it.
-var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+var yamlLine = lazyregexp.New(`^yaml: line (\d+): `)
 
 // parse returns the root of the one document in data, nil without one.
 func parse(data []byte) (*yaml.Node, *Problem) {
@@ -129,9 +129,9 @@ type field struct {
 	key, value *yaml.Node
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var plainName = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
 
-var nearlyPlain = regexp.MustCompile(`^[A-Za-z0-9_.<-]{1,64}$`)
+var nearlyPlain = lazyregexp.New(`^[A-Za-z0-9_.<-]{1,64}$`)
 
 // fields are the keys of the mapping called name, each once.
 func (r *reader) fields(n *yaml.Node, name string) []field {
