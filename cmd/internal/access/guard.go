@@ -1,0 +1,127 @@
+package access
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"belljar/cmd/internal/problem"
+
+	"golang.org/x/time/rate"
+)
+
+// Guard gives every request an Identity, or refuses it.
+type Guard struct {
+	Tokens  *Tokens
+	Hosts   []string // names and addresses that clients may use for this server, besides those of its machine itself
+	Origins []string // such as https://ci.example.com: its pages may call through a proxy
+	Log     *slog.Logger
+
+	refused atomic.Int64 // not logged
+}
+
+// withoutToken are the paths that probes of a service manager ask for.
+var withoutToken = []string{"/healthz", "/readyz"}
+
+// Wrap is next behind the guard.
+func (g *Guard) Wrap(next http.Handler) http.Handler {
+	origins, lines := http.NewCrossOriginProtection(), rate.NewLimiter(rate.Every(time.Second), 1)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		no := g.refuseHost(r)
+		if no == nil {
+			no = g.refuseOrigin(origins, r)
+		}
+		var who Identity
+		if no == nil {
+			who, no = g.identify(r)
+		}
+		if no != nil {
+			g.log(lines, r, no, who)
+			no.Write(w)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(With(r.Context(), who)))
+	})
+}
+
+// refuseOrigin refuses what a page of another site makes a browser send. It is as strict
+// with GET: a WebSocket begins with one.
+func (g *Guard) refuseOrigin(origins *http.CrossOriginProtection, r *http.Request) *problem.Problem {
+	if slices.Contains(g.Origins, r.Header.Get("Origin")) && len(r.Header["Origin"]) == 1 {
+		return nil
+	}
+	changing := *r
+	changing.Method = http.MethodPost
+	if origins.Check(&changing) == nil {
+		return nil
+	}
+	return problem.New(problem.Forbidden, "the request comes from a page of another site", "add that page's origin to serve.origins if it may call this server")
+}
+
+// identify is who calls: by a token, by a client certificate, or by the socket.
+func (g *Guard) identify(r *http.Request) (Identity, *problem.Problem) {
+	if slices.Contains(withoutToken, r.URL.Path) && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		return Identity{}, nil
+	}
+	if header := r.Header.Values("Authorization"); len(header) > 0 {
+		token, ok := bearerToken(header)
+		if !ok {
+			return Identity{}, problem.New(problem.Unauthorized, "the header Authorization has no bearer token", "send Authorization: Bearer TOKEN, once")
+		}
+		who, err := g.Tokens.bearer(token, time.Now())
+		if err != nil {
+			return who, problem.New(problem.Unauthorized, err.Error(), "ask for a token of this server's serve.token_file")
+		}
+		return who, nil
+	}
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		return g.certified(r)
+	}
+	if overUnix(r) {
+		return Local, nil
+	}
+	return Identity{}, problem.New(problem.Unauthorized, "a token is needed", "send Authorization: Bearer TOKEN")
+}
+
+func (g *Guard) certified(r *http.Request) (Identity, *problem.Problem) {
+	who, err := g.Tokens.certificate(r.TLS.VerifiedChains[0][0].Subject.CommonName, time.Now())
+	switch {
+	case errors.Is(err, errExpired):
+		return who, problem.New(problem.Unauthorized, "the certificate's entry in the token file has expired", "ask for a later date")
+	case err != nil:
+		return who, problem.New(problem.Forbidden, "the client certificate belongs to no one known", "add an entry with its name as cert_cn to serve.token_file")
+	}
+	return who, nil
+}
+
+// bearerToken is the token of the header, which must occur once. The scheme's case does
+// not matter (RFC 9110, 11.1).
+func bearerToken(header []string) (string, bool) {
+	if len(header) != 1 {
+		return "", false
+	}
+	scheme, token, _ := strings.Cut(header[0], " ")
+	token = strings.Trim(token, " ")
+	ok := strings.EqualFold(scheme, "Bearer") && len(token) <= maxToken && tokenChars.MatchString(token)
+	return token, ok
+}
+
+// log logs at most one refusal a second: strangers must not fill a disk.
+func (g *Guard) log(lines *rate.Limiter, r *http.Request, no *problem.Problem, who Identity) {
+	if !lines.Allow() {
+		g.refused.Add(1)
+		return
+	}
+	g.logger().Warn("refused a request", "why", no.Detail, "status", no.Status, "token", who.Name, "remote", r.RemoteAddr, "others_refused", g.refused.Swap(0))
+}
+
+func (g *Guard) logger() *slog.Logger {
+	if g.Log == nil {
+		return slog.Default()
+	}
+	return g.Log
+}
