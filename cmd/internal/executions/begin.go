@@ -1,0 +1,179 @@
+package executions
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"belljar/cmd/internal/problem"
+	"belljar/sandbox"
+)
+
+// claim takes a request's key and ID, and begins it in a goroutine. If the request was made
+// before, what it returns is the earlier one's, and first is false. The same key for another one is refused.
+func (b *Book) claim(r Record, begin func(*starting)) (s *starting, first bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := [2]string{r.Owner, r.Key}
+	if r.Key == "" {
+		key = [2]string{"", r.ID}
+	}
+	s = b.starting[key]
+	if s == nil && r.Key != "" {
+		if x := b.known[b.keys[key]]; x != nil {
+			s = &starting{request: x.Request, x: x, done: closed}
+		}
+	}
+	switch {
+	case s != nil && (r.Key == "" || s.request != r.Request):
+		return nil, false, conflict(r)
+	case s != nil:
+		return s, false, nil
+	case b.draining:
+		return nil, false, errDraining
+	case b.has(r.ID):
+		return nil, false, conflict(Record{ID: r.ID})
+	}
+	s = &starting{key: key, request: r.Request, id: r.ID, owner: r.Owner, session: r.Session, done: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancelCause(b.ctx)
+	b.starting[key] = s
+	b.all.Go(func() { begin(s) })
+	return s, true, nil
+}
+
+// has reports whether there is an execution with that ID, or will be. b.mu is held.
+func (b *Book) has(id string) bool {
+	if h := b.held[id]; b.known[id] != nil || h != nil && !h.taken {
+		return true
+	}
+	for _, s := range b.starting {
+		if s.id == id {
+			return true
+		}
+	}
+	return false
+}
+
+func conflict(r Record) error {
+	if r.Key == "" {
+		return problem.New(problem.Conflict, fmt.Sprintf("there is an execution %s already", r.ID), "choose another id, or leave it out")
+	}
+	return problem.New(problem.Conflict, fmt.Sprintf("the Idempotency-Key %.80q was used for another request", r.Key), "use a new key for each request, and the same one only to repeat it")
+}
+
+var errDraining = problem.New(problem.Unavailable, "the sidecar is shutting down", "send the request to another one, or again later")
+
+// begin writes the record and starts the command. ctx is the execution's.
+func (b *Book) begin(ctx context.Context, s *starting, c sandbox.Command, r Record, q Request) (x *Execution, err error) {
+	defer func() {
+		if err != nil {
+			s.cancel(err)
+			q.Input.Close()
+		}
+	}()
+	x = &Execution{Record: r, book: b, input: q.Input, resize: q.resize, withLast: q.CancelWithTerminal, cancel: s.cancel, ending: make(chan struct{}), done: make(chan struct{})}
+	x.state.Store(Queued)
+	c = x.connected(c)
+	file, err := b.create(r)
+	if err != nil {
+		return nil, err
+	}
+	x.log, x.file = newLog(file), file.Name()
+	if x.run, err = b.run(ctx, c, q.held); err != nil {
+		discard(file)
+		b.Log.Info("refused", "execution", r.ID, "owner", r.Owner, "cause", sandbox.CauseOf(err))
+		if b.Refused != nil {
+			b.Refused(c, err)
+		}
+		return nil, err
+	}
+	if b.Started != nil {
+		b.Started(c)
+	}
+	b.add(x)
+	b.all.Go(func() {
+		defer file.Close()
+		x.pump()
+	})
+	return x, nil
+}
+
+// connected is the command with the stdin and the terminal that clients have.
+func (x *Execution) connected(c sandbox.Command) sandbox.Command {
+	if x.input != nil {
+		c.Stdin = x.input
+	}
+	if c.TTY != nil {
+		if x.resize == nil {
+			x.resize = make(chan sandbox.TerminalSize, 1)
+		}
+		c.Resize = x.resize
+	}
+	return c
+}
+
+// create begins the journal. It is there before the command begins: after a crash, the
+// same key must not begin it again.
+func (b *Book) create(r Record) (*os.File, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	file, err := b.spares.take()
+	if err == nil {
+		if _, err = file.Write(append(text, '\n')); err != nil {
+			discard(file)
+		}
+	}
+	if err != nil {
+		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the execution cannot be recorded", Err: err, Hint: "free disk space, or make the state directory writable"}
+	}
+	return file, nil
+}
+
+func (b *Book) add(x *Execution) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.known[x.ID], b.live[x.ID] = x, x
+	if x.Key != "" {
+		b.keys[[2]string{x.Owner, x.Key}] = x.ID
+	}
+}
+
+// GiveUp cancels an execution that has not begun yet, as while it waits for an approval.
+// It is false if there is none with that ID.
+func (b *Book) GiveUp(id string, mine func(owner string) bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.starting {
+		if s.id == id && mine(s.owner) {
+			s.cancel(nil)
+			return true
+		}
+	}
+	return false
+}
+
+// release lets the key go: by now the execution has it, or nothing began.
+func (b *Book) release(s *starting) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.starting, s.key)
+}
+
+// ended forgets what only a running execution needs: who looks for it later reads the disk.
+func (b *Book) ended(x *Execution) {
+	r := x.result
+	b.Log.Info("ended", "execution", x.ID, "owner", x.Owner, "session", x.Session, "status", r.Status, "cause", r.Cause, "exit_code", r.ExitCode, "seconds", r.Timing.Total.Seconds())
+	if b.Ended != nil {
+		b.Ended(r)
+	}
+	_, err := b.Logs.LogInfo(context.Background(), x.ID)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.live, x.ID)
+	if err == nil { // else the result is only in memory, until the next Sweep
+		b.known[x.ID] = &Execution{Record: x.Record, book: b, file: x.file}
+	}
+}

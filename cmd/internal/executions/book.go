@@ -1,0 +1,164 @@
+package executions
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"belljar/internal/names"
+	"belljar/internal/ownfile"
+	"belljar/sandbox"
+
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Logs are the outputs and the results that a Runner keeps.
+type Logs interface {
+	sandbox.Logs
+	// Await waits for an execution's end. One whose belljar died has CauseEngineLost.
+	Await(ctx context.Context, id string) (sandbox.Result, []string, error)
+}
+
+// Config is what a Book needs.
+type Config struct {
+	Runner sandbox.Runner
+	Logs   Logs
+	Dir    string // for the journals; one server at a time has it
+	Log    *slog.Logger
+
+	Started func(sandbox.Command)        // may be nil, as the others
+	Ended   func(sandbox.Result)         // each execution's result
+	Refused func(sandbox.Command, error) // each command that did not begin
+}
+
+// Book is the executions of a server.
+type Book struct {
+	Config
+	lock   *os.File
+	spares spares
+	filled chan struct{}   // closed once no more spares are made
+	ctx    context.Context // of all executions
+	stop   context.CancelCauseFunc
+	all    sync.WaitGroup
+
+	mu       sync.Mutex
+	draining bool
+	known    map[string]*Execution // by ID, those that ended, too
+	live     map[string]*Execution
+	starting map[[2]string]*starting // by owner and key
+	keys     map[[2]string]string    // owner and key to ID
+	held     map[string]*Held
+}
+
+// starting is a request with a key that is not decided yet.
+type starting struct {
+	key     [2]string
+	request string
+	id      string
+	owner   string
+	session string
+	ctx     context.Context // of the execution
+	cancel  context.CancelCauseFunc
+	done    chan struct{}
+	x       *Execution
+	err     error
+}
+
+// Open reads what earlier servers left in the directory.
+func Open(c Config) (*Book, error) {
+	if err := makeDir(c.Dir); err != nil {
+		return nil, fmt.Errorf("opening the directory of executions: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(c.Dir, ".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the directory of executions: %w", err)
+	}
+	if err := ownfile.Lock(lock, ownfile.Exclusive, 0); err != nil {
+		lock.Close()
+		if ownfile.IsTaken(err) {
+			return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "another belljar serve has the state directory", Hint: "stop it, or set XDG_STATE_HOME to another directory"}
+		}
+		return nil, fmt.Errorf("locking the directory of executions: %w", err)
+	}
+	b := &Book{Config: c, lock: lock, known: map[string]*Execution{}, live: map[string]*Execution{}, starting: map[[2]string]*starting{}, keys: map[[2]string]string{}, held: map[string]*Held{}}
+	b.ctx, b.stop = context.WithCancelCause(context.Background())
+	if err := b.load(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	b.spares, b.filled = spares{c.Dir, make(chan *os.File, spareCount)}, make(chan struct{})
+	go func() {
+		defer close(b.filled)
+		b.spares.fill(b.ctx)
+	}()
+	return b, nil
+}
+
+// makeDir makes it and the state directory that it is in: on a new machine there is none.
+func makeDir(dir string) error {
+	if err := ownfile.CheckDir(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	return ownfile.MakeDir(dir)
+}
+
+// Request is who asks for an execution.
+type Request struct {
+	Owner string
+	Key   string // of the caller's choice; the same one is the same execution. "" for none
+	Body  []byte // what was asked with that key, or a digest of it
+	Input *Input // the command's stdin, if clients send it later; Start closes it where it does not use it
+
+	CancelWithCaller   bool // cancel it if the caller leaves before it began
+	CancelWithTerminal bool // cancel it when the last terminal that callers have of it closes
+
+	held   sandbox.Prepared // instead of a command to start
+	resize chan sandbox.TerminalSize
+}
+
+// Start begins an execution, or finds the one that the same request began. Cancelling ctx
+// gives up the wait for it only.
+func (b *Book) Start(ctx context.Context, c sandbox.Command, r Request) (*Execution, error) {
+	sum := sha256.Sum256(r.Body)
+	record := Record{ID: cmp.Or(c.ID, names.NewID()), Owner: r.Owner, Key: r.Key, Request: hex.EncodeToString(sum[:]), Started: time.Now(), Profile: c.Profile, Session: c.Session}
+	if err := names.CheckID(record.ID); err != nil {
+		r.Input.Close()
+		return nil, err
+	}
+	c.ID = record.ID
+	s, first, err := b.claim(record, func(s *starting) {
+		defer close(s.done)
+		s.x, s.err = b.begin(trace.ContextWithSpan(s.ctx, trace.SpanFromContext(ctx)), s, c, record, r)
+		b.release(s)
+	})
+	if !first { // what is typed goes to the earlier one
+		r.Input.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.done:
+		return s.x, s.err
+	case <-ctx.Done():
+	}
+	if r.CancelWithCaller {
+		b.all.Go(func() {
+			<-s.done
+			if s.x != nil {
+				s.x.Cancel(nil, false)
+			}
+		})
+	}
+	return nil, ctx.Err()
+}

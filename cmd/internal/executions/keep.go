@@ -1,0 +1,219 @@
+package executions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"belljar/cmd/internal/problem"
+	"belljar/sandbox"
+)
+
+// load reads the records of earlier servers. Executions that ran when one of them died
+// get the rest of their events.
+func (b *Book) load() error {
+	files, err := filepath.Glob(filepath.Join(b.Dir, "*"+journalSuffix))
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		if about, err := os.Stat(name); err == nil && about.Size() == 0 {
+			os.Remove(name) // a spare
+			continue
+		}
+		j, err := openJournal(name)
+		if err != nil {
+			b.Log.Warn("an execution's record cannot be read", "error", err)
+			continue
+		}
+		j.Close()
+		x := &Execution{Record: j.Record, book: b, file: name}
+		if !isWhole(name) {
+			if err := x.complete(); err != nil {
+				b.Log.Warn("completing an execution's events failed", "execution", x.ID, "error", err)
+			}
+		}
+		b.known[x.ID] = x
+		if x.Key != "" {
+			b.keys[[2]string{x.Owner, x.Key}] = x.ID
+		}
+	}
+	b.Sweep()
+	return nil
+}
+
+// complete ends the journal of an execution whose server died: with the output that is
+// kept and has no event yet.
+func (x *Execution) complete() error {
+	name := x.file
+	j, err := openJournal(name)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	for err == nil {
+		_, _, err = j.Next()
+	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	whole := strings.LastIndexByte(string(text), '\n') + 1 // a line may be there in part
+	var rest []byte
+	for _, t := range []sandbox.EventType{sandbox.EventStdout, sandbox.EventStderr} {
+		if rest, err = x.unsent(rest, t, j.at[string(t)]); err != nil {
+			return err
+		}
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := file.Truncate(int64(whole)); err != nil {
+		return err
+	}
+	_, err = file.WriteAt(append(rest, endLine...), int64(whole))
+	return err
+}
+
+// unsent appends the lines of a stream's output from an offset on.
+func (x *Execution) unsent(lines []byte, t sandbox.EventType, offset int64) ([]byte, error) {
+	ctx := context.Background()
+	r, err := x.book.Logs.ReadLog(ctx, x.ID, sandbox.Stream(t), offset)
+	if err != nil {
+		if sandbox.CauseOf(err) == sandbox.CauseInvalid {
+			return lines, nil // nothing is kept of it
+		}
+		return lines, err
+	}
+	defer r.Close()
+	for {
+		c, err := r.Ready(ctx)
+		if errors.Is(err, io.EOF) {
+			return lines, nil
+		}
+		if err != nil {
+			return lines, err
+		}
+		if lines, err = appendLine(lines, sandbox.Event{Type: t, Size: int(c.Missed) + len(c.Data), Time: time.Now()}); err != nil {
+			return lines, err
+		}
+	}
+}
+
+// Sweep forgets the executions whose output and result are no longer kept.
+func (b *Book) Sweep() {
+	for _, x := range b.List(func(x *Execution) bool { return x.State() == Ended }) {
+		if _, err := b.Logs.LogInfo(context.Background(), x.ID); sandbox.CauseOf(err) == sandbox.CauseInvalid {
+			b.mu.Lock()
+			x.forget()
+			b.mu.Unlock()
+		}
+	}
+}
+
+// forget removes what is known of an execution that is no longer kept. b.mu is held.
+func (x *Execution) forget() {
+	b := x.book
+	delete(b.known, x.ID)
+	if key := [2]string{x.Owner, x.Key}; b.keys[key] == x.ID {
+		delete(b.keys, key)
+	}
+	if err := os.Remove(x.file); err != nil {
+		b.Log.Warn("removing an execution's record failed", "execution", x.ID, "error", err)
+	}
+}
+
+// Find is an execution by its ID.
+func (b *Book) Find(id string) (*Execution, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if x := b.known[id]; x != nil {
+		return x, nil
+	}
+	return nil, NotFound(id)
+}
+
+// NotFound is the refusal of an ID that is unknown, or another's.
+func NotFound(id string) error {
+	return problem.New(problem.NotFound, fmt.Sprintf("no execution %.80q", id), "list them: GET /v1/executions; results expire (spool.age, spool.total)")
+}
+
+// List is those that fit, the newest first.
+func (b *Book) List(fits func(*Execution) bool) (list []*Execution) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, x := range b.known {
+		if fits(x) {
+			list = append(list, x)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Execution) int { return b.Started.Compare(a.Started) })
+	return list
+}
+
+// Uses reports whether an execution uses that session, or is about to.
+func (b *Book) Uses(session string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, x := range b.live {
+		if x.Session == session {
+			return true
+		}
+	}
+	for _, s := range b.starting {
+		if s.session == session {
+			return true
+		}
+	}
+	for _, h := range b.held {
+		if h.session == session {
+			return true
+		}
+	}
+	return false
+}
+
+// Drain begins nothing more and waits until every execution has ended. When ctx ends they
+// are canceled; their results say that the server is shutting down.
+func (b *Book) Drain(ctx context.Context) {
+	b.mu.Lock()
+	b.draining = true
+	b.mu.Unlock()
+	defer context.AfterFunc(ctx, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, x := range b.live {
+			x.Cancel(errShutdown, false)
+		}
+		b.stop(errShutdown) // of those that are starting
+	})()
+	b.all.Wait()
+}
+
+// Draining says whether it begins nothing more.
+func (b *Book) Draining() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.draining
+}
+
+var errShutdown = &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled: the sidecar is shutting down"}
+
+// Close ends the book. Drain comes first.
+func (b *Book) Close() error {
+	b.stop(errShutdown)
+	b.all.Wait()
+	<-b.filled
+	return b.lock.Close()
+}

@@ -1,0 +1,84 @@
+package executions
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/sandboxtest"
+)
+
+// What a running execution keeps in memory is bounded, also if its events have a byte each,
+// or large screens.
+func TestLogIsBounded(t *testing.T) {
+	drop := func(n int) <-chan sandbox.Event {
+		events := make(chan sandbox.Event, n)
+		for range n {
+			events <- sandbox.Event{Type: sandbox.EventStdout, Data: []byte("x"), Size: 1}
+		}
+		return events
+	}
+	screen := sandbox.Event{Type: sandbox.EventScreen, Screen: &sandbox.Shot{Lines: [][]sandbox.Span{make([]sandbox.Span, 500)}}}
+	for name, next := range map[string]func() sandbox.Event{
+		"bytes":  func() sandbox.Event { return <-drop(1) },
+		"merged": func() sandbox.Event { from := drop(3); e, _ := merged(<-from, from, 0); return e },
+		"screen": func() sandbox.Event { return screen },
+	} {
+		file, err := os.Create(filepath.Join(t.TempDir(), "journal"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		l := newLog(file)
+		for range 10_000 {
+			e := next()
+			e.Time = time.Unix(1, 0)
+			l.add(e)
+		}
+		size := 0
+		for _, e := range l.events {
+			size += 200 + cap(e.Data)
+			if e.Screen != nil {
+				size += 50 * len(e.Screen.Lines[0])
+			}
+		}
+		if size > inMemory {
+			t.Errorf("%s: %d events with %d bytes", name, len(l.events), size)
+		}
+	}
+}
+
+// Events that could not be recorded, as on a full disk, do not keep anyone from the result.
+func TestJournalFails(t *testing.T) {
+	dir := t.TempDir()
+	full := make(chan struct{})
+	l := runner(t, dir, func(p *sandboxtest.Proc) int {
+		p.Stdout.Write([]byte("kept"))
+		<-full
+		p.Stdout.Write([]byte("lost"))
+		return 3
+	})
+	b := openBook(t, dir, l)
+	x := start(t, b, sandbox.Command{Script: "play"}, Request{Owner: "a"})
+	f := x.Follow(0, false)
+	defer f.Close()
+	for e := (sandbox.Event{}); e.Type != sandbox.EventStdout; {
+		var err error
+		if e, err = f.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.log.file.Close()
+	close(full)
+	<-x.Done()
+	late := record(t, b, x.ID)
+	for _, after := range []uint64{0, f.next - 1, f.next, f.next + 5} {
+		events := follow(t, late, after, false)
+		last := events[len(events)-1]
+		if last.Type != sandbox.EventResult || last.Result.ExitCode != 3 || events[len(events)-2].Type != sandbox.EventNotice {
+			t.Errorf("after %d: %+v", after, events)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package executions
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"belljar/internal/names"
+)
+
+// Owners says whose sessions are. It outlives the server, as sessions do.
+type Owners struct {
+	Dir string
+
+	mu    sync.Mutex
+	names map[string]string // by session
+	using map[string]int    // how many requests are about a session now
+	used  map[string]int    // and how many were, since it has its owner
+}
+
+// Use keeps a session's owner, if it has one, until done: what was found to be the caller's
+// stays so, also if another request ends it meanwhile.
+func (o *Owners) Use(session string) (done func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.using == nil {
+		o.using, o.used = map[string]int{}, map[string]int{}
+	}
+	o.using[session]++
+	o.used[session]++
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.using[session]--
+		if o.using[session] == 0 {
+			delete(o.using, session)
+		}
+		if o.names[session] == "" {
+			delete(o.used, session) // the names that callers invent are endless
+		}
+	}
+}
+
+func (o *Owners) file() string { return filepath.Join(o.Dir, "owners.json") }
+
+// load is called with mu held.
+func (o *Owners) load() error {
+	if o.names != nil {
+		return nil
+	}
+	text, err := os.ReadFile(o.file())
+	if errors.Is(err, fs.ErrNotExist) {
+		o.names = map[string]string{}
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &o.names)
+	}
+	if err != nil {
+		o.names = nil
+		return fmt.Errorf("reading the owners of sessions: %w", err)
+	}
+	return nil
+}
+
+// Of is a session's owner, "" if no server made it.
+func (o *Owners) Of(session string) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	err := o.load()
+	return o.names[session], err
+}
+
+// Claim makes owner that of a session, if it has none. It returns whose it is.
+func (o *Owners) Claim(session, owner string) (string, error) {
+	if err := names.CheckSession(session); err != nil {
+		return "", err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.load(); err != nil {
+		return "", err
+	}
+	if has := o.names[session]; has != "" {
+		return has, nil
+	}
+	o.names[session] = owner
+	return owner, o.save()
+}
+
+// Count is how many sessions have one.
+func (o *Owners) Count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.names)
+}
+
+// Idle are the sessions that no one uses, for Forget.
+func (o *Owners) Idle(uses func(session string) bool) (map[string]int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	idle := map[string]int{}
+	err := o.load()
+	for session := range o.names {
+		if o.using[session] == 0 && !uses(session) {
+			idle[session] = o.used[session]
+		}
+	}
+	return idle, err
+}
+
+// Forget forgets those of the idle sessions that are not there, unless one was used
+// since: it may have been made after exists looked.
+func (o *Owners) Forget(idle map[string]int, exists func(session string) bool) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := len(o.names)
+	for session, used := range idle {
+		if o.using[session] == 0 && o.used[session] == used && !exists(session) {
+			delete(o.names, session)
+			delete(o.used, session)
+		}
+	}
+	if len(o.names) == before {
+		return nil
+	}
+	return o.save()
+}
+
+// save replaces the file: a crash leaves the old one or the new one. mu is held.
+func (o *Owners) save() error {
+	text, err := json.Marshal(o.names)
+	if err == nil {
+		err = os.WriteFile(o.file()+".new", text, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(o.file()+".new", o.file())
+	}
+	if err != nil {
+		return fmt.Errorf("recording the owners of sessions: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package executions
+
+import "testing"
+
+// A session's owner is forgotten once the session is gone, but not while a request is about
+// it, or if one was since someone looked.
+func TestOwnersAreKept(t *testing.T) {
+	unused := func(string) bool { return false }
+	for name, c := range map[string]struct {
+		before, since func(o *Owners)
+		kept          bool
+	}{
+		"gone":       {},
+		"in use":     {before: func(o *Owners) { o.Use("dev") }, kept: true},
+		"used since": {since: func(o *Owners) { o.Use("dev")() }, kept: true},
+		"use begins": {since: func(o *Owners) { o.Use("dev") }, kept: true},
+		"was used":   {before: func(o *Owners) { o.Use("dev")() }},
+	} {
+		o := &Owners{Dir: t.TempDir()}
+		if owner, err := o.Claim("dev", "ann"); owner != "ann" || err != nil {
+			t.Fatal(owner, err)
+		}
+		if c.before != nil {
+			c.before(o)
+		}
+		idle, err := o.Idle(unused)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.since != nil {
+			c.since(o)
+		}
+		if err := o.Forget(idle, unused); err != nil {
+			t.Fatal(err)
+		}
+		if owner, err := (&Owners{Dir: o.Dir}).Of("dev"); err != nil || (owner == "ann") != c.kept {
+			t.Errorf("%s: %q, %v", name, owner, err)
+		}
+	}
+	o := &Owners{Dir: t.TempDir()}
+	for range 3 {
+		o.Use("invented")()
+	}
+	if len(o.using)+len(o.used) != 0 {
+		t.Errorf("%v, %v", o.using, o.used)
+	}
+}
