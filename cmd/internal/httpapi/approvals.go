@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/problem"
+	"belljar/sandbox"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Approvals are the questions that wait for an answer. It is the sandbox.Approver of a
+// server. The zero Approvals is ready.
+type Approvals struct {
+	mu      sync.Mutex
+	waiting map[string]*waiting // by the question's ID
+}
+
+type waiting struct {
+	sandbox.Question
+	answer chan sandbox.Approval // has room for the one answer
+}
+
+// Approve implements sandbox.Approver: it waits for an answer.
+func (a *Approvals) Approve(ctx context.Context, q sandbox.Question) (sandbox.Approval, error) {
+	w := &waiting{Question: q, answer: make(chan sandbox.Approval, 1)}
+	a.mu.Lock()
+	if a.waiting == nil {
+		a.waiting = map[string]*waiting{}
+	}
+	if a.waiting[q.ID] != nil { // an answer is for one command
+		a.mu.Unlock()
+		return sandbox.Approval{}, fmt.Errorf("asking about %s: another question with this ID waits", q.ID)
+	}
+	a.waiting[q.ID] = w
+	a.mu.Unlock()
+	select {
+	case answer := <-w.answer:
+		return answer, nil
+	case <-ctx.Done():
+		a.take(q.ID)
+		return sandbox.Approval{}, ctx.Err()
+	}
+}
+
+// take removes a question: it is answered once.
+func (a *Approvals) take(id string) *waiting {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.waiting[id]
+	delete(a.waiting, id)
+	return w
+}
+
+// Waiting are the questions, the oldest deadline first.
+func (a *Approvals) Waiting() (list []sandbox.Question) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.waiting {
+		list = append(list, w.Question)
+	}
+	slices.SortFunc(list, func(a, b sandbox.Question) int { return a.Deadline.Compare(b.Deadline) })
+	return list
+}
+
+// question is what a person reads before the answer. All of it may be hostile.
+type question struct {
+	ID          string          `json:"id" doc:"The execution's."`
+	Command     string          `json:"command"`
+	Shell       string          `json:"shell"`
+	Dir         string          `json:"dir"`
+	Env         []string        `json:"env,omitempty" doc:"What the caller set, or takes from its environment."`
+	Stdin       bool            `json:"stdin" doc:"The command reads input that is not shown here."`
+	Files       []string        `json:"files,omitempty" doc:"PATH:SIZE of the files that the command finds. What is in them is not shown here."`
+	Description string          `json:"description,omitempty" doc:"In the caller's words."`
+	Image       string          `json:"image"`
+	User        string          `json:"user"`
+	Network     string          `json:"network"`
+	Mounts      []mount         `json:"mounts,omitempty"`
+	Profile     string          `json:"profile"`
+	Session     string          `json:"session,omitempty"`
+	Verdict     sandbox.Verdict `json:"verdict"`
+	Always      bool            `json:"always" doc:"The answer always is possible."`
+	Deadline    time.Time       `json:"deadline"`
+}
+
+func asked(q sandbox.Question) question {
+	mounts := []mount{}
+	for _, m := range q.Mounts {
+		mounts = append(mounts, mount{m.Source, m.Target, m.Writable})
+	}
+	return question{ID: q.ID, Command: q.Script, Shell: q.Shell, Dir: q.Dir, Env: q.Env, Stdin: q.Stdin, Files: q.Files, Description: q.Description, Image: q.Image, User: q.User.String(),
+		Network: q.Network, Mounts: mounts, Profile: q.Profile, Session: q.Session, Verdict: q.Verdict, Always: q.Always, Deadline: q.Deadline}
+}
+
+type approvalsOutput struct {
+	Body struct {
+		Approvals []question `json:"approvals"`
+	}
+}
+
+func (s *Server) registerApprovals(api huma.API) {
+	huma.Register(api, huma.Operation{OperationID: "list-approvals", Method: http.MethodGet, Path: "/v1/approvals", Summary: "List the commands that wait for an approval"}, s.listApprovals)
+	huma.Register(api, huma.Operation{OperationID: "answer-approval", Method: http.MethodPost, Path: "/v1/approvals/{id}", Summary: "Approve a command, or deny it", Errors: []int{404}}, s.answer)
+}
+
+func (s *Server) listApprovals(ctx context.Context, _ *struct{}) (*approvalsOutput, error) {
+	if _, err := need(ctx, access.Approve); err != nil {
+		return nil, err
+	}
+	out := &approvalsOutput{}
+	out.Body.Approvals = []question{}
+	for _, q := range s.Approvals.Waiting() {
+		out.Body.Approvals = append(out.Body.Approvals, asked(q))
+	}
+	return out, nil
+}
+
+type answerInput struct {
+	OfExecution
+	Body struct {
+		Answer sandbox.Answer `json:"answer" enum:"once,always,deny"`
+	}
+}
+
+func (s *Server) answer(ctx context.Context, in *answerInput) (*struct{}, error) {
+	who, err := need(ctx, access.Approve)
+	if err != nil {
+		return nil, err
+	}
+	w := s.Approvals.take(in.ID)
+	if w == nil {
+		return nil, problem.New(problem.NotFound, fmt.Sprintf("no question %.80q waits for an answer", in.ID), "it was answered, or its time is over: GET /v1/approvals")
+	}
+	w.answer <- sandbox.Approval{Answer: in.Body.Answer, By: who.Name}
+	return nil, nil
+}

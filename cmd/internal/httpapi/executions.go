@@ -1,0 +1,289 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/executions"
+	"belljar/cmd/internal/problem"
+	"belljar/sandbox"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// runInput is POST /v1/executions.
+type runInput struct {
+	Key    string `header:"Idempotency-Key" maxLength:"255" pattern:"^[\\x21-\\x7e]*$" doc:"The same key with the same body is the same execution."`
+	Accept string `header:"Accept" doc:"application/x-ndjson or text/event-stream: the events as they come, instead of the result."`
+	Wait   string `query:"wait" enum:"0,1" doc:"0: answer as soon as the execution is accepted."`
+	Hold   string `query:"hold" enum:"0,1" doc:"1: check the command and have it approved, and begin with POST /v1/executions/{id}/start. The answer is its events, and an execution whose connection closes before that is forgotten."`
+	Body   RunRequest
+}
+
+func (s *Server) registerExecutions(api huma.API) {
+	events := content(api, "events", map[string]string{"application/json": "Result", mediaNDJSON: "Event", mediaSSE: "Event", mediaFrames: "Event"})
+	events.Description = "The result, or the events as they come."
+	huma.Register(api, huma.Operation{
+		OperationID: "run", Method: http.MethodPost, Path: "/v1/executions", Summary: "Run a command", MaxBodyBytes: s.MaxBody, BodyReadTimeout: -1,
+		Responses: map[string]*huma.Response{"200": events, "202": acceptedResponse(api)}, Errors: []int{403, 409, 413, 422, 429, 502, 503},
+	}, s.run)
+	huma.Register(api, huma.Operation{OperationID: "start-execution", Method: http.MethodPost, Path: "/v1/executions/{id}/start", Summary: "Begin an execution that is held", Errors: []int{404, 429}}, s.startHeld)
+	huma.Register(api, huma.Operation{OperationID: "list-executions", Method: http.MethodGet, Path: "/v1/executions", Summary: "List executions, the newest first"}, s.list)
+	huma.Register(api, huma.Operation{
+		OperationID: "get-execution", Method: http.MethodGet, Path: "/v1/executions/{id}", Summary: "See how far an execution is, and its result",
+		Errors: []int{404}, Responses: map[string]*huma.Response{"200": content(api, "execution", map[string]string{"application/json": "Execution"})},
+	}, s.get)
+	huma.Register(api, huma.Operation{
+		OperationID: "cancel-execution", Method: http.MethodDelete, Path: "/v1/executions/{id}", Summary: "Cancel an execution",
+		Description:   "Its processes are listed and killed, after stop_grace if it has one. A second request kills them at once. One that has ended does not change.",
+		DefaultStatus: http.StatusAccepted, Errors: []int{404},
+	}, s.cancel)
+}
+
+func (s *Server) run(ctx context.Context, in *runInput) (*huma.StreamResponse, error) {
+	who, err := need(ctx, access.Run)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Owners.Use(in.Body.Session)()
+	c, r, err := s.request(ctx, who, in)
+	endTurn(ctx)
+	if err != nil {
+		return nil, problem.Of(err)
+	}
+	if in.Hold == "1" {
+		return s.hold(ctx, c, r)
+	}
+	x, err := s.Book.Start(ctx, c, r)
+	if err != nil {
+		return nil, problem.Of(err)
+	}
+	in.Body = RunRequest{CancelOnDisconnect: in.Body.CancelOnDisconnect} // the rest may be large, and the command may take long
+	return &huma.StreamResponse{Body: func(h huma.Context) {
+		r, w := humago.Unwrap(h)
+		w.Header().Set("Location", "/v1/executions/"+x.ID)
+		if in.Wait == "0" {
+			writeJSON(w, http.StatusAccepted, accepted{x.ID})
+			return
+		}
+		if in.Body.CancelOnDisconnect {
+			defer cancelWith(r.Context(), x)()
+		}
+		if media := streamType(in.Accept); media != "" {
+			s.stream(w, r, x, media, 0, true)
+			return
+		}
+		result, err := x.Result(r.Context())
+		if err != nil {
+			panic(http.ErrAbortHandler) // the caller left
+		}
+		writeResult(w, result)
+	}}, nil
+}
+
+var errDisconnected = &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled: the caller disconnected"}
+
+// cancelWith cancels the execution once the caller is gone: when ctx ends, or when the answer
+// does before the execution, because it cannot be sent.
+func cancelWith(ctx context.Context, x *executions.Execution) (left func()) {
+	left = sync.OnceFunc(func() {
+		select {
+		case <-x.Done():
+		default:
+			x.Cancel(errDisconnected, false)
+		}
+	})
+	context.AfterFunc(ctx, left)
+	return left
+}
+
+// start begins the execution, or finds that of the same request.
+func (s *Server) start(ctx context.Context, who access.Identity, in *runInput) (*executions.Execution, error) {
+	c, r, err := s.request(ctx, who, in)
+	if err != nil {
+		return nil, err
+	}
+	return s.Book.Start(ctx, c, r)
+}
+
+// request is what the book takes of it.
+func (s *Server) request(ctx context.Context, who access.Identity, in *runInput) (c sandbox.Command, r executions.Request, err error) {
+	if c, err = in.Body.command(who); err != nil {
+		return c, r, err
+	}
+	if !who.MayUse(c.Profile) {
+		return c, r, problem.New(problem.Forbidden, "the token may not use this profile", "use one of the token's profiles: serve.token_file")
+	}
+	if err := s.claimSession(ctx, who, c.Session); err != nil {
+		return c, r, err
+	}
+	r = executions.Request{
+		Owner: who.Name, Key: in.Key, Body: bodySum(ctx),
+		CancelWithCaller: in.Body.CancelOnDisconnect && in.Wait != "0", CancelWithTerminal: in.Body.CancelOnDisconnect,
+	}
+	first, err := in.Body.stdin()
+	switch {
+	case err != nil:
+	case in.Body.StdinOpen:
+		r.Input, err = executions.NewInput(first)
+	case len(first) > 0:
+		c.Stdin = bytes.NewReader(first)
+	}
+	return c, r, err
+}
+
+// Summary is an execution in a list.
+type Summary struct {
+	ID          string           `json:"id"`
+	State       executions.State `json:"state" enum:"queued,running,ended"`
+	Owner       string           `json:"owner"`
+	Started     time.Time        `json:"started"`
+	Profile     string           `json:"profile"`
+	Session     string           `json:"session,omitempty"`
+	Command     string           `json:"command,omitempty" doc:"Its beginning."`
+	Description string           `json:"description,omitempty"`
+	Status      sandbox.Status   `json:"status,omitempty" doc:"Once it has ended, as cause and exit_code."`
+	Cause       sandbox.Cause    `json:"cause,omitempty"`
+	ExitCode    *int             `json:"exit_code,omitempty"`
+
+	Ended   *time.Time         `json:"ended,omitempty"`
+	Expires *time.Time         `json:"expires,omitempty" doc:"When its output and result may be removed."`
+	Keep    int64              `json:"keep_seconds,omitempty" doc:"How long these are kept after its end."`
+	Stdout  *sandbox.LogStream `json:"stdout,omitempty"`
+	Stderr  *sandbox.LogStream `json:"stderr,omitempty"`
+}
+
+type listInput struct {
+	State string `query:"state" enum:"queued,running,ended"`
+	Limit int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
+}
+
+type listOutput struct {
+	Body struct {
+		Executions []Summary `json:"executions"`
+	}
+}
+
+func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
+	who, err := need(ctx, access.Read)
+	if err != nil {
+		return nil, err
+	}
+	found := s.Book.List(func(x *executions.Execution) bool {
+		return may(who, x.Owner) && (in.State == "" || string(x.State()) == in.State)
+	})
+	out := &listOutput{}
+	out.Body.Executions = []Summary{}
+	for _, x := range found[:min(len(found), in.Limit)] {
+		out.Body.Executions = append(out.Body.Executions, s.summary(ctx, x))
+	}
+	return out, nil
+}
+
+func (s *Server) summary(ctx context.Context, x *executions.Execution) Summary {
+	sum := Summary{ID: x.ID, State: x.State(), Owner: x.Owner, Started: x.Started, Profile: x.Profile, Session: x.Session}
+	if info, err := s.Book.Logs.LogInfo(ctx, x.ID); err == nil {
+		sum.Profile, sum.Command, sum.Description = info.Profile, info.Command, info.Description
+		if sum.Keep = info.Keep; !info.Running {
+			sum.Ended, sum.Expires = &info.Ended, &info.Expires
+		}
+		if end := info.LogEnd; end != nil {
+			sum.Status, sum.Cause, sum.ExitCode, sum.Stdout, sum.Stderr = end.Status, end.Cause, &end.ExitCode, &end.Stdout, &end.Stderr
+		}
+	}
+	return sum
+}
+
+// may reports whether what belongs to owner is the caller's to see.
+func may(who access.Identity, owner string) bool { return who.Name == owner || who.Can(access.Admin) }
+
+// OfExecution is the path of what is about one execution.
+type OfExecution struct {
+	ID string `path:"id" maxLength:"64"`
+}
+
+// find is the caller's execution.
+func (s *Server) find(ctx context.Context, scope access.Scope, id string) (*executions.Execution, error) {
+	who, err := need(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	x, err := s.Book.Find(id)
+	if err == nil && !may(who, x.Owner) {
+		return nil, executions.NotFound(id)
+	}
+	return x, err
+}
+
+type getInput struct {
+	OfExecution
+	Wait   float64 `query:"wait" minimum:"0" maximum:"3600" doc:"Wait for the end, for so many seconds at most."`
+	Result string  `query:"result" enum:"0,1" doc:"0: without the result, which can be large."`
+}
+
+func (s *Server) get(ctx context.Context, in *getInput) (*huma.StreamResponse, error) {
+	x, err := s.find(ctx, access.Read, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(h huma.Context) {
+		r, w := humago.Unwrap(h)
+		s.writeExecution(r.Context(), w, x, time.Duration(in.Wait*float64(time.Second)), in.Result != "0")
+	}}, nil
+}
+
+func (s *Server) writeExecution(ctx context.Context, w http.ResponseWriter, x *executions.Execution, wait time.Duration, whole bool) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	select {
+	case <-x.Done():
+	case <-ctx.Done():
+	}
+	full := struct {
+		Summary
+		Notices []string        `json:"notices,omitempty"`
+		Result  *sandbox.Result `json:"result,omitempty"`
+	}{Summary: s.summary(ctx, x)}
+	if full.State == executions.Ended && whole {
+		result, notices, err := x.Ending(context.WithoutCancel(ctx))
+		if err != nil {
+			problem.Of(err).Write(w)
+			return
+		}
+		full.Result, full.Notices = &result, notices
+	}
+	writeJSON(w, http.StatusOK, full)
+}
+
+type cancelInput struct {
+	OfExecution
+	Kill bool `query:"kill" doc:"At once, without a list of what runs."`
+}
+
+type cancelOutput struct {
+	Body struct {
+		ID    string           `json:"id"`
+		State executions.State `json:"state" enum:"queued,running,ended"`
+	}
+}
+
+func (s *Server) cancel(ctx context.Context, in *cancelInput) (*cancelOutput, error) {
+	out := &cancelOutput{}
+	out.Body.ID, out.Body.State = in.ID, executions.Queued
+	x, err := s.find(ctx, access.Run, in.ID)
+	if err != nil {
+		who := access.FromContext(ctx)
+		if who.Can(access.Run) && s.Book.GiveUp(in.ID, func(owner string) bool { return may(who, owner) }) {
+			return out, nil
+		}
+		return nil, err
+	}
+	x.Cancel(nil, in.Kill)
+	out.Body.State = x.State()
+	return out, nil
+}

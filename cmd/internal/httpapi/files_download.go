@@ -1,0 +1,83 @@
+package httpapi
+
+import (
+	"fmt"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"belljar/internal/filemode"
+	"belljar/sandbox"
+)
+
+// entry is a file as lists have it.
+type entry struct {
+	Name     string    `json:"name"`
+	Type     string    `json:"type" enum:"file,directory,link,fifo,socket,device"`
+	Size     int64     `json:"size"`
+	Mode     string    `json:"mode" doc:"In octal, as chmod(1) has it."`
+	Modified time.Time `json:"modified"`
+}
+
+// entries are those of a directory.
+type entries struct {
+	Entries []entry `json:"entries"`
+}
+
+func entryOf(f fs.FileInfo) entry {
+	return entry{f.Name(), filemode.Type(f.Mode()), f.Size(), octal(f.Mode()), f.ModTime()}
+}
+
+func octal(mode fs.FileMode) string { return fmt.Sprintf("%04o", filemode.Bits(mode)) }
+
+// download is a body that begins with its first byte: until then, a problem can be
+// answered instead.
+type download struct {
+	patientWriter
+	media string
+	begun bool
+}
+
+func newDownload(w http.ResponseWriter) *download {
+	return &download{patientWriter: patientWriter{w: w, rc: http.NewResponseController(w)}}
+}
+
+func (d *download) begin() {
+	if !d.begun {
+		d.begun = true
+		head(d.w, d.media)
+		d.w.WriteHeader(http.StatusOK)
+	}
+}
+
+func (d *download) Write(p []byte) (int, error) {
+	d.begin()
+	return d.patientWriter.Write(p)
+}
+
+// end completes a body, which may be empty.
+func (d *download) end() error {
+	d.begin()
+	return nil
+}
+
+// done takes back the deadline, which is the connection's.
+func (d *download) done() { d.rc.SetWriteDeadline(time.Time{}) }
+
+// json sends a value as a line.
+func (d *download) json(v any) error {
+	text, err := sandbox.JSON(v)
+	if err == nil {
+		_, err = d.Write(append(text, '\n'))
+	}
+	return err
+}
+
+func (d *download) entries(list []fs.FileInfo) error {
+	all := entries{[]entry{}}
+	for _, f := range list {
+		all.Entries = append(all.Entries, entryOf(f))
+	}
+	d.media = "application/json"
+	return d.json(all)
+}

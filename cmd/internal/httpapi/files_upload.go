@@ -1,0 +1,133 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/problem"
+	"belljar/internal/archive"
+	"belljar/sandbox"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+type putFileInput struct {
+	FilePath
+	Tar  bool   `query:"tar" doc:"The body is a tar archive, to be unpacked into the directory of that path."`
+	Mode string `query:"mode" pattern:"^0?[0-7]{3}$" doc:"The file's permissions in octal; by default 0644."`
+}
+
+// maxArchive is more than the largest archive has: package archive counts what is in it.
+const maxArchive = 2 * archive.MaxBytes
+
+func (s *Server) putFile(ctx context.Context, in *putFileInput) (*huma.StreamResponse, error) {
+	done := s.Owners.Use(in.Name)
+	at, err := s.at(ctx, access.Run, in.FilePath)
+	if err != nil {
+		done()
+		return nil, problem.Of(err)
+	}
+	return &huma.StreamResponse{Body: func(h huma.Context) {
+		defer done()
+		r, w := humago.Unwrap(h)
+		body := &upload{rc: http.NewResponseController(w)}
+		defer body.done()
+		if err := s.receive(w, r, at, in, body); err != nil {
+			s.uploadProblem(r.Context(), in.Name, body, err).Write(w)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}}, nil
+}
+
+// receive writes the body into the session.
+func (s *Server) receive(w http.ResponseWriter, r *http.Request, at sandbox.SessionPath, in *putFileInput, body *upload) error {
+	mode, err := parseMode(in.Mode)
+	switch encoding := r.Header.Get("Content-Encoding"); {
+	case err != nil:
+		return err
+	case encoding != "" && encoding != "identity":
+		return problem.New(problem.UnsupportedMediaType, "the body is compressed", "send it without Content-Encoding")
+	case in.Tar:
+		access.LimitBody(w, r, maxArchive)
+	case r.ContentLength < 0:
+		return problem.New(problem.LengthRequired, "the file's size is not known", "send Content-Length, or a tar archive: ?tar=1")
+	default:
+		access.LimitBody(w, r, archive.MaxBytes)
+	}
+	if body.from = r.Body; in.Tar {
+		return s.Files.WriteTar(r.Context(), at, body)
+	}
+	if r.ContentLength > archive.MaxBytes {
+		return &http.MaxBytesError{Limit: archive.MaxBytes}
+	}
+	if mode == 0 {
+		mode = 0o644
+	}
+	return s.Files.WriteFile(r.Context(), at, mode, r.ContentLength, body)
+}
+
+// uploadProblem is why an upload changed nothing. A body that is cut is the caller's doing.
+func (s *Server) uploadProblem(ctx context.Context, name string, body *upload, err error) *problem.Problem {
+	large, isLarge := errors.AsType[*http.MaxBytesError](errors.Join(body.failed, err))
+	switch {
+	case isLarge:
+		return problem.Of(large)
+	case errors.Is(body.failed, os.ErrDeadlineExceeded):
+		return problem.New(problem.Timeout, "the body did not arrive in time: nothing came for "+sandbox.FormatDuration(stallTime), "send it again")
+	case body.failed != nil:
+		return problem.Of(sandboxInvalid("send it again", "the body ended early"))
+	}
+	return s.fileProblem(ctx, name, err)
+}
+
+// upload is a body of which each read has stallTime.
+type upload struct {
+	from   io.Reader
+	rc     *http.ResponseController
+	mu     sync.Mutex
+	ended  bool  // no one reads it any more
+	failed error // before that
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	if !u.patient() {
+		return 0, os.ErrDeadlineExceeded
+	}
+	n, err := u.from.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if !u.ended {
+			u.failed = err
+		}
+	}
+	return n, err
+}
+
+// patient sets the deadline of a read, unless it is too late for one.
+func (u *upload) patient() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.ended {
+		u.rc.SetReadDeadline(time.Now().Add(stallTime))
+	}
+	return !u.ended
+}
+
+// SetReadDeadline ends the Read that no one waits for.
+func (u *upload) SetReadDeadline(t time.Time) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ended = u.ended || !t.IsZero()
+	return u.rc.SetReadDeadline(t)
+}
+
+func (u *upload) done() { u.rc.SetReadDeadline(time.Time{}) }

@@ -1,0 +1,170 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"time"
+
+	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/problem"
+	"belljar/sandbox"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// Image is one of the engine's.
+type Image struct {
+	Name    string    `json:"name"`
+	ID      string    `json:"id"`
+	Digest  string    `json:"digest,omitempty" doc:"The registry's."`
+	Size    int64     `json:"size_bytes"`
+	Created time.Time `json:"created"`
+}
+
+// AuditHead is the end of the audit log's chain.
+type AuditHead struct {
+	Records uint64 `json:"records"`
+	SHA256  string `json:"sha256" doc:"Of the last record: for belljar audit verify --head."`
+}
+
+func (s *Server) registerInfo(api huma.API) {
+	s.registerApprovals(api)
+	huma.Register(api, huma.Operation{OperationID: "check-policy", Method: http.MethodPost, Path: "/v1/policy/check", Summary: "Ask what the policy says about a command, without running it", Errors: []int{403, 422}}, s.check)
+	huma.Register(api, huma.Operation{OperationID: "list-profiles", Method: http.MethodGet, Path: "/v1/profiles", Summary: "List the profiles that the caller may use"}, s.profiles)
+	huma.Register(api, huma.Operation{OperationID: "list-pools", Method: http.MethodGet, Path: "/v1/pools", Summary: "See the containers that are kept warm"}, s.pools)
+	huma.Register(api, huma.Operation{OperationID: "list-images", Method: http.MethodGet, Path: "/v1/images", Summary: "List the engine's images"}, s.images)
+	huma.Register(api, huma.Operation{OperationID: "get-audit-head", Method: http.MethodGet, Path: "/v1/audit/head", Summary: "Get the end of the audit log's chain, to keep it elsewhere", Errors: []int{404}}, s.auditHead)
+}
+
+type checkInput struct {
+	Body struct {
+		Command string `json:"command"`
+		Profile string `json:"profile,omitempty"`
+		Dir     string `json:"dir,omitempty"`
+		Shell   string `json:"shell,omitempty" enum:"sh,bash"`
+	}
+}
+
+type verdictOutput struct {
+	Body sandbox.Verdict
+}
+
+func (s *Server) check(ctx context.Context, in *checkInput) (*verdictOutput, error) {
+	who, err := need(ctx, access.Run)
+	if err != nil {
+		return nil, err
+	}
+	b := in.Body
+	if b.Profile == "" {
+		b.Profile = sandbox.DefaultProfile
+	}
+	p, known := s.Profiles()[b.Profile]
+	switch {
+	case !who.MayUse(b.Profile):
+		return nil, problem.New(problem.Forbidden, "the token may not use this profile", "use one of the token's profiles: serve.token_file")
+	case !known:
+		return nil, sandboxInvalid("see GET /v1/profiles", "no profile %.80q", b.Profile)
+	case len(b.Command) > sandbox.MaxScript:
+		return nil, sandboxInvalid("pass a script as a file", "command has %d bytes, over %d", len(b.Command), sandbox.MaxScript)
+	case p.Policy == nil:
+		return &verdictOutput{sandbox.Verdict{Decision: sandbox.Allow, Reason: "the profile has no policy"}}, nil
+	}
+	if !path.IsAbs(b.Dir) {
+		b.Dir = path.Join(p.Workdir, b.Dir)
+	}
+	if b.Shell == "" {
+		b.Shell = sandbox.ShellSh
+	}
+	return &verdictOutput{p.Policy.JudgeScript(b.Command, b.Dir, b.Shell)}, nil
+}
+
+// profileInfo is a profile, as far as callers need it.
+type profileInfo struct {
+	Name        string  `json:"name"`
+	Image       string  `json:"image"`
+	Workdir     string  `json:"workdir"`
+	User        string  `json:"user"`
+	Network     string  `json:"network"`
+	Runtime     string  `json:"runtime,omitempty"`
+	Timeout     float64 `json:"timeout_seconds"`
+	IdleTimeout float64 `json:"idle_timeout_seconds" doc:"0: none."`
+	MaxTimeout  float64 `json:"max_timeout_seconds"`
+	Limits      limits  `json:"limits"`
+}
+
+type profilesOutput struct {
+	Body struct {
+		Profiles []profileInfo `json:"profiles"`
+	}
+}
+
+func (s *Server) profiles(ctx context.Context, _ *struct{}) (*profilesOutput, error) {
+	who, err := need(ctx, access.Read)
+	if err != nil {
+		return nil, err
+	}
+	out := &profilesOutput{}
+	out.Body.Profiles = []profileInfo{}
+	all := s.Profiles()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if p := all[name]; who.MayUse(name) {
+			out.Body.Profiles = append(out.Body.Profiles, profileInfo{Name: name, Image: p.Image, Workdir: p.Workdir, User: p.User.String(), Network: p.Network, Runtime: p.Runtime,
+				Timeout: p.Timeout.Seconds(), IdleTimeout: max(p.IdleTimeout, 0).Seconds(), MaxTimeout: p.MaxTimeout.Seconds(), Limits: limits(p.Limits)})
+		}
+	}
+	return out, nil
+}
+
+type poolsOutput struct {
+	Body struct {
+		Pools []sandbox.PoolStatus `json:"pools"`
+	}
+}
+
+func (s *Server) pools(ctx context.Context, _ *struct{}) (*poolsOutput, error) {
+	if _, err := need(ctx, access.Admin); err != nil {
+		return nil, err
+	}
+	list, err := s.Pools.Pools(ctx)
+	out := &poolsOutput{}
+	out.Body.Pools = append([]sandbox.PoolStatus{}, list...)
+	return out, orNil(err)
+}
+
+type imagesOutput struct {
+	Body struct {
+		Images []Image `json:"images"`
+	}
+}
+
+func (s *Server) images(ctx context.Context, _ *struct{}) (*imagesOutput, error) {
+	if _, err := need(ctx, access.Admin); err != nil {
+		return nil, err
+	}
+	list, err := s.Images(ctx)
+	out := &imagesOutput{}
+	out.Body.Images = append([]Image{}, list...)
+	return out, orNil(err)
+}
+
+type auditHeadOutput struct {
+	Body AuditHead
+}
+
+func (s *Server) auditHead(ctx context.Context, _ *struct{}) (*auditHeadOutput, error) {
+	if _, err := need(ctx, access.Admin); err != nil {
+		return nil, err
+	}
+	if s.AuditHead == nil {
+		return nil, problem.New(problem.NotFound, "the audit log is turned off", "set audit.enabled in sandbox.yaml")
+	}
+	head, err := s.AuditHead()
+	if err != nil {
+		return nil, problem.Of(fmt.Errorf("reading the audit log: %w", err))
+	}
+	return &auditHeadOutput{head}, nil
+}
