@@ -1,0 +1,114 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"belljar/internal/names"
+	"belljar/sandbox"
+)
+
+// state is how far an execution is.
+type state string
+
+const stateEnded state = "ended"
+
+// record is an execution as the API describes it.
+type record struct {
+	sandbox.LogInfo
+	State   state           `json:"state"`
+	Notices []string        `json:"notices"`
+	Result  *sandbox.Result `json:"result"`
+}
+
+// waitPart is how long one request waits for an end.
+const waitPart = time.Minute
+
+func checkID(id string) error {
+	if id == "" || names.CheckID(id) != nil {
+		return sandbox.Invalid("see: belljar logs", "there is no command %.80q", id)
+	}
+	return nil
+}
+
+// maxListed is how many executions are listed: the newest.
+const maxListed = 1000
+
+// Logs implements sandbox.Logs: of the executions that the caller may see, the oldest first.
+func (c *Client) Logs(ctx context.Context) ([]sandbox.LogInfo, error) {
+	var all struct {
+		Executions []record `json:"executions"`
+	}
+	query := url.Values{"limit": {strconv.Itoa(maxListed)}}
+	if err := c.get(ctx, request{path: "/v1/executions", query: query}, &all); err != nil {
+		return nil, err
+	}
+	list := make([]sandbox.LogInfo, len(all.Executions))
+	for i, r := range all.Executions {
+		list[len(list)-1-i] = r.info()
+	}
+	return list, nil
+}
+
+// LogInfo implements sandbox.Logs.
+func (c *Client) LogInfo(ctx context.Context, id string) (sandbox.LogInfo, error) {
+	r, err := c.record(ctx, id, url.Values{"result": {"0"}})
+	return r.info(), err
+}
+
+func (r record) info() sandbox.LogInfo {
+	r.Running = r.ID != "" && r.State != stateEnded
+	return r.LogInfo
+}
+
+func (c *Client) record(ctx context.Context, id string, query url.Values) (r record, err error) {
+	if err = checkID(id); err == nil {
+		err = c.get(ctx, request{path: execution(id), query: query}, &r)
+	}
+	return r, err
+}
+
+// ReadLog implements sandbox.Logs.
+func (c *Client) ReadLog(ctx context.Context, id string, which sandbox.Stream, offset int64) (sandbox.Reader, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	return c.open(ctx, id, which, offset)
+}
+
+// Await waits until a command ended, and returns its result and its notices. An error
+// means that nothing is kept of it, or that ctx was canceled.
+func (c *Client) Await(ctx context.Context, id string) (sandbox.Result, []string, error) {
+	query := url.Values{"wait": {strconv.Itoa(int(waitPart / time.Second))}}
+	for {
+		r, err := c.record(ctx, id, query)
+		switch {
+		case err != nil:
+			return sandbox.Result{}, nil, err
+		case r.Result != nil:
+			return *r.Result, r.Notices, nil
+		case r.State == stateEnded:
+			return sandbox.Result{}, nil, c.garbage("an execution that ended without a result")
+		}
+	}
+}
+
+// End ends a command or, if signal is not "", sends that to it. The first time it is canceled, a
+// second time killed at once. It does not wait for the end: see Await.
+func (c *Client) End(ctx context.Context, id string, signal sandbox.Signal) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	if signal != "" {
+		return c.signal(ctx, id, signal)
+	}
+	var r record
+	err := c.told(ctx, c.call(ctx, request{method: http.MethodDelete, path: execution(id)}, &r))
+	if err == nil && r.State == stateEnded {
+		return sandbox.Invalid("see how it ended: belljar wait "+id, "command %s has ended", id)
+	}
+	return err
+}
