@@ -30,6 +30,12 @@ all of them, which takes a few minutes.
                 docker: as many loops of docker run --rm; "throughput" is all four
   sustained_4   4 callers without a pause on the pool, and a new container for each
                 command; docker: 4 loops of docker run --rm; n x 1.5 s for each side
+  http          a command over HTTP, from the call to its result, with the pool at
+                rest; its peer is the library on the same pool
+  http_4        4 callers over HTTP without a pause; the library with 4 callers
+  cli_via_sidecar belljar run --host, with the sidecar's pool at rest; docker:
+                docker run --rm; both as whole processes
+  stream        256 MiB through belljar run --host; belljar run without a sidecar; 3 times
 
 Docker's side is always the whole docker command, as scripts use it. A ratio is
 belljar's figure divided by docker's: less is better for milliseconds, more is better
@@ -62,6 +68,10 @@ var benchTests = []benchTest{
 	{"throughput_4", benchThroughput(4)},
 	{"throughput_8", benchThroughput(8)},
 	{"sustained_4", benchSustained(4)},
+	{"http", benchHTTP},
+	{"http_4", benchHTTPLoad(4)},
+	{"cli_via_sidecar", benchCLI},
+	{"stream", benchStream},
 }
 
 // benchFlags are bench's flags.

@@ -35,7 +35,7 @@ type benchHost struct {
 	Image       string `json:"image"`
 }
 
-// benchRow compares two sides. PerSecond counts commands, of "output" bytes; a
+// benchRow compares two sides. PerSecond counts commands, of "output" and "stream" bytes; a
 // ratio is ours divided by the peer's.
 type benchRow struct {
 	Name          string  `json:"name"`
@@ -127,7 +127,7 @@ func (b benchReport) table(w io.Writer) error {
 
 // rate is a number per second for people.
 func (r benchRow) rate(perSecond float64) string {
-	if r.Name == "output" {
+	if r.Name == "output" || r.Name == "stream" {
 		return fmt.Sprintf("%.0f MiB", perSecond/(1<<20))
 	}
 	return fmt.Sprintf("%.1f", perSecond)

@@ -97,6 +97,9 @@ func completeFlag(cmd *cobra.Command, flag string, g *globals, list listing) {
 		return
 	}
 	cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if g.sidecar() != "" && flag != "session" {
+			return nil, cobra.ShellCompDirectiveNoFileComp // the sidecar's engine is another
+		}
 		return list.names(cmd, g), cobra.ShellCompDirectiveNoFileComp
 	})
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"belljar/internal/lazyregexp"
 	"cmp"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 )
@@ -35,7 +35,7 @@ type release struct{ major, minor, patch, candidate int }
 const final = math.MaxInt
 
 // versionPattern ignores what distributions append, as in 1.2.5-0ubuntu1.
-var versionPattern = regexp.MustCompile(`^v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-~](alpha|beta|rc)\.?(\d*))?`)
+var versionPattern = lazyregexp.New(`^v?(\d+)\.(\d+)(?:\.(\d+))?(?:[-~](alpha|beta|rc)\.?(\d*))?`)
 
 func parseVersion(text string) (release, bool) {
 	m := versionPattern.FindStringSubmatch(text)

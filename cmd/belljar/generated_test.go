@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"belljar/cmd/internal/httpapi"
 	"belljar/config"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +19,12 @@ var update = flag.Bool("update", false, "write the generated files")
 
 // TestGenerated holds the files that are made from the code to the code.
 func TestGenerated(t *testing.T) {
+	api, err := httpapi.Document("1")
+	if err != nil {
+		t.Fatal(err)
+	}
 	files := map[string][]byte{
+		"../../docs/openapi.yaml":        api,
 		"../../docs/cli.md":              cliDocs(t),
 		"../../docs/sandbox.schema.json": config.Schema(),
 	}

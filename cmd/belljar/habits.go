@@ -1,8 +1,8 @@
 package main
 
 import (
+	"belljar/internal/lazyregexp"
 	"errors"
-	"regexp"
 	"slices"
 
 	"belljar/sandbox"
@@ -71,7 +71,7 @@ func flagError(c *cobra.Command, err error) error {
 // imageNames are images that many docker run commands name.
 var imageNames = []string{"alpine", "archlinux", "bash", "busybox", "centos", "debian", "fedora", "golang", "gcc", "node", "openjdk", "perl", "php", "python", "ruby", "rust", "ubuntu"}
 
-var tagged = regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]*(:[A-Za-z0-9_.-]+|@sha256:[0-9a-f]+)$`)
+var tagged = lazyregexp.New(`^[a-z0-9][a-z0-9._/-]*(:[A-Za-z0-9_.-]+|@sha256:[0-9a-f]+)$`)
 
 // meantImage is a hint for a command that was not found and whose first word looks
 // like an image: docker run takes it before the command.

@@ -34,11 +34,12 @@ const killExamples = `  belljar kill 01KAJ2M4T5R7ZQ
 func killCmd(g *globals) *cobra.Command {
 	var signal string
 	cmd := &cobra.Command{
-		Use:     "kill [-s SIGNAL] ID...",
-		Short:   "End commands that are running, or send them a signal",
-		Long:    killHelp + shortIDs,
-		Example: killExamples,
-		Args:    needIDs,
+		Use:         "kill [-s SIGNAL] ID...",
+		Short:       "End commands that are running, or send them a signal",
+		Long:        killHelp + shortIDs,
+		Example:     killExamples,
+		Annotations: map[string]string{takesHost: ""},
+		Args:        needIDs,
 		RunE: stoppable(func(cmd *cobra.Command, ids []string) error {
 			s, err := parseSignal(cmd, signal)
 			if err != nil {

@@ -41,11 +41,12 @@ type logsFlags struct {
 func logsCmd(g *globals) *cobra.Command {
 	f := &logsFlags{}
 	cmd := &cobra.Command{
-		Use:     "logs [ID]",
-		Short:   "Print a command's output, or list the commands whose output is kept",
-		Long:    logsHelp + shortIDs,
-		Example: logsExamples,
-		Args:    cobra.MaximumNArgs(1),
+		Use:         "logs [ID]",
+		Short:       "Print a command's output, or list the commands whose output is kept",
+		Long:        logsHelp + shortIDs,
+		Example:     logsExamples,
+		Annotations: map[string]string{takesHost: ""},
+		Args:        cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			logs, err := newLogs(g)
 			if err != nil {
@@ -77,8 +78,20 @@ func logsCmd(g *globals) *cobra.Command {
 	return cmd
 }
 
-// newLogs needs no engine: outputs are on this host.
-func newLogs(g *globals) (*local.Local, error) {
+// records are the commands of a Runner, running and ended.
+type records interface {
+	sandbox.Logs
+	// Await waits for a command's end, and returns its result and its notices.
+	Await(ctx context.Context, id string) (sandbox.Result, []string, error)
+	// End cancels a command, kills it the second time, or sends it the signal.
+	End(ctx context.Context, id string, signal sandbox.Signal) error
+}
+
+// newLogs needs no engine: outputs are on this host, or the sidecar's.
+func newLogs(g *globals) (records, error) {
+	if g.sidecar() != "" {
+		return g.client()
+	}
 	c, err := g.loadConfig(nil)
 	if err != nil {
 		return nil, err

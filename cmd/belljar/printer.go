@@ -24,6 +24,7 @@ type printer struct {
 	terminal bool         // err is a terminal
 	viewed   bool         // in text, the result's views are shown instead of the output
 	file     *outputFile  // gets all output unchanged; nil for none
+	saveTo   string       // a directory for collected files; "" for none
 	result   *sandbox.Result
 	report   reporter
 	broken   error // the first failure to write
@@ -247,6 +248,12 @@ func (p *printer) written() error {
 	if err := p.file.close(); err != nil {
 		p.say("writing the output file: " + err.Error())
 		return exitError(exitFailed)
+	}
+	if p.saveTo != "" && p.result != nil {
+		if err := saveCollected(p.saveTo, p.result, p.say); err != nil {
+			p.say("writing the collected files: " + err.Error())
+			return exitError(exitFailed)
+		}
 	}
 	if p.broken != nil && !errors.Is(p.broken, syscall.EPIPE) {
 		p.say("writing the output: " + p.broken.Error())

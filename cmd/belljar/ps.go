@@ -39,7 +39,9 @@ Of the containers:
                   user; belljar runs nothing in it and does not remove it
   RUNS   the commands' processes; "-" means none, "?" means unknown
 
-A container is removed when its command ends, except those of sessions and pools.`
+A container is removed when its command ends, except those of sessions and pools.
+
+With -H it lists the commands of the sidecar that you may see, and no containers.`
 
 func psCmd(g *globals) *cobra.Command {
 	var format string
@@ -50,7 +52,8 @@ func psCmd(g *globals) *cobra.Command {
 		Example: `  belljar ps
   belljar ps --format json | jq -r '.commands[].id'
   belljar ps --format json | jq '.containers[].runs[].command'`,
-		Args: cobra.NoArgs,
+		Annotations: map[string]string{takesHost: ""},
+		Args:        cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := textOrJSON(format); err != nil {
 				return err
@@ -58,6 +61,9 @@ func psCmd(g *globals) *cobra.Command {
 			commands, err := runningCommands(cmd.Context(), g, time.Now())
 			if err != nil {
 				return err
+			}
+			if g.sidecar() != "" {
+				return writeThere(cmd.OutOrStdout(), format, commands)
 			}
 			if format == "text" { // also where no engine answers
 				if err := writeCommands(cmd.OutOrStdout(), commands); err != nil {

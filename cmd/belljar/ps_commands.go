@@ -20,9 +20,11 @@ type runningCommand struct {
 // runningCommands are this user's, the oldest first. Their belljars tell, not an engine.
 func runningCommands(ctx context.Context, g *globals, now time.Time) ([]runningCommand, error) {
 	list := []runningCommand{}
-	c, err := g.loadConfig(nil)
-	if err != nil || c.StateDir == "" {
-		return list, err
+	if g.sidecar() == "" {
+		c, err := g.loadConfig(nil)
+		if err != nil || c.StateDir == "" {
+			return list, err
+		}
 	}
 	logs, err := newLogs(g)
 	if err != nil {

@@ -147,6 +147,11 @@ func (p *page) surroundings(q sandbox.Question) {
 	p.fields("tmpfs", tmpfs)
 	p.field("runtime", q.Runtime)
 	p.fields("variables", variables(q.Env))
+	var files []string
+	for _, f := range q.Files {
+		files = append(files, view.SafeLine(f))
+	}
+	p.fields("files", files)
 	if q.Stdin {
 		p.field("stdin", "passed to the command")
 	}

@@ -33,16 +33,19 @@ Then:        belljar run 'echo hello'`,
 	}
 	cmd.PersistentFlags().StringVar(&g.configPath, "config", "", "configuration `FILE` (default: BELLJAR_CONFIG, ./sandbox.yaml, ~/.config/belljar/sandbox.yaml, /etc/belljar/sandbox.yaml)")
 	cmd.MarkPersistentFlagFilename("config", "yaml", "yml")
+	cmd.PersistentFlags().StringVarP(&g.host, "host", "H", "", "use the sidecar at `ADDRESS` (belljar serve): unix:///PATH, tcp://HOST:PORT or https://HOST:PORT (default: BELLJAR_HOST; without it, this host's engine)")
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return g.checkHost(cmd) }
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.Version = version
 	cmd.SetVersionTemplate(versionLine())
-	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), waitCmd(g), killCmd(g), superviseCmd(), policyCmd(g), auditCmd(g), versionCmd())
+	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), waitCmd(g), killCmd(g), superviseCmd(), serveCmd(g), healthCmd(g), volumeCmd(), policyCmd(g), auditCmd(g), versionCmd())
 	return cmd
 }
 
 // globals are the flags of every subcommand, and what is opened with them.
 type globals struct {
 	configPath string
+	host       string      // a sidecar's, by --host
 	supervisor *supervisor // of a command that is to run in the background, in its process
 }
 
@@ -101,6 +104,7 @@ type runner interface {
 	sandbox.Preparer
 	sandbox.Sessions
 	sandbox.Files
+	sandbox.Logs
 	Expire(ctx context.Context) error // removes expired sessions and outputs
 	Close() error                     // call it after the last command
 }

@@ -3,12 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"runtime/debug"
 
 	"belljar/sandbox"
-	"belljar/sandbox/docker"
 
 	"github.com/spf13/cobra"
 )
@@ -59,7 +55,17 @@ the next command, but not variables or the directory. Commands in a session run 
 at a time.
 Redirect the output of background processes: server >log 2>&1 &. A timeout or Ctrl-C
 ends the session's container, unless you add --on-timeout command. The next command
-reports that, and gets a new container.`
+reports that, and gets a new container.
+
+With -H ADDRESS, or BELLJAR_HOST, the command runs at a sidecar (belljar serve): with
+its configuration, policy, images and sessions, and with mounts of its host. Your
+sandbox.yaml and BELLJAR_* settings have no effect, and of your environment it gets
+only what -e names. If the connection breaks, the command runs on, and belljar
+continues with its output when the sidecar answers again; if it does not for 30s, the
+cause is engine_lost. If the policy says ask, those who may approve at the sidecar are
+asked. BELLJAR_TOKEN_FILE names a file with the token, if the sidecar needs one, or
+BELLJAR_TOKEN is the token; BELLJAR_TLS_CA, BELLJAR_TLS_CERT and BELLJAR_TLS_KEY name
+PEM files for https.`
 
 const runExamples = `  belljar run 'echo out; echo err >&2; exit 3'
   belljar run -- ls -la '/a b'
@@ -69,6 +75,7 @@ const runExamples = `  belljar run 'echo out; echo err >&2; exit 3'
   id=$(belljar run -d 'make test'); belljar wait "$id"
   belljar run --session dev 'python3 -m http.server >log 2>&1 &'
   belljar run --format json 'sleep 100 & echo started' | jq .lingering
+  belljar run -H unix:///run/belljar/belljar.sock 'make test'
   belljar run --template review.md --args 'main..topic' -v "$PWD:/work:ro"`
 
 func runCmd(g *globals) *cobra.Command {
@@ -105,7 +112,7 @@ func runRun(ctx context.Context, g *globals, f *runFlags, args []string) error {
 		return err
 	}
 	var command sandbox.Command
-	if f.detach && g.supervisor == nil {
+	if f.detach && g.supervisor == nil && g.sidecar() == "" {
 		if err = f.check(); err == nil {
 			err = startSupervisor(ctx, show)
 		}
@@ -141,43 +148,18 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 	}
 	defer terminal.close()
 	terminal.lend(command, show)
-	c, err := g.loadConfig(f.keys)
+	runner, err := f.open(ctx, g, command, show)
 	if err != nil {
 		return err
 	}
-	if os.Getenv("BELLJAR_HOST") != "" {
-		return errSidecar
-	}
-	if isReport(f.format) {
-		show.report.prepare(command, c, f.profile)
-	}
-	if p, ok := c.Profiles[f.profile]; ok && f.format == "text" && (!show.terminal || fill != nil) && !f.detach {
-		p.Summarize = sandbox.Summarize{} // no one would see the summary
-		c.Profiles[f.profile] = p
-	}
-	if f.detach {
-		if err := keepsResults(c); err != nil {
-			return err
-		}
-	}
-	limits := c.Profiles[f.profile].Limits
-	boundMemory(min(limits.Output, limits.Result))
-	if err := f.useProfile(command, c.Profiles[f.profile]); err != nil {
-		return err
-	}
-	engine, err := docker.Connect(ctx, c.Engine.Host)
-	if err != nil {
-		return err
-	}
-	defer engine.Close()
-	runner := newRunner(c, engine)
-	runner.Approver, runner.Control = f.approver(show), true
-	defer runner.Close()
-	defer sweep(ctx, engine, runner, show)()
+	defer runner.close()
 	if f.existing {
 		if err := haveSession(ctx, runner, f.session); err != nil {
 			return err
 		}
+	}
+	if f.detach && g.supervisor == nil {
+		return detachThere(ctx, runner, *command, show)
 	}
 	if err := f.output(ctx, show); err != nil {
 		return err
@@ -185,11 +167,7 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 	if fill != nil {
 		return fill.run(ctx, runner, *command, kill)
 	}
-	prepared, err := runner.Prepare(ctx, *command)
-	if err != nil {
-		return err
-	}
-	x, err := prepared.Start(ctx)
+	x, err := runner.Start(ctx, *command)
 	if err != nil {
 		return err
 	}
@@ -199,50 +177,13 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 		return g.supervisor.follow(ctx, x, runner, show, kill)
 	}
 	err = follow(x, show, terminal, kill)
-	if show.terminal && f.format == "text" {
-		isHere := func(image string) bool {
-			_, err := runner.Store.Resolve(ctx, image, sandbox.PullNever)
-			return err == nil
-		}
-		if hint := meantImage(args, show.result, isHere); hint != "" {
+	if show.terminal && f.format == "text" && runner.isHere != nil {
+		if hint := meantImage(args, show.result, runner.isHere); hint != "" {
 			show.say(hint)
 		}
 	}
 	return err
 }
-
-// sweep removes what crashes left, while the command runs; the function it returns
-// ends it.
-func sweep(ctx context.Context, engine *docker.Engine, runner runner, show *printer) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan int, 1)
-	go func() {
-		removed, _ := engine.Sweep(ctx) // doctor reports failures
-		runner.Expire(ctx)
-		done <- removed
-	}()
-	return func() {
-		cancel()
-		if removed := <-done; removed > 0 && show.terminal {
-			show.say(fmt.Sprintf("removed containers that an earlier belljar left behind: %d", removed))
-		}
-	}
-}
-
-// boundMemory limits our memory to about the output that a result holds, and
-// saves garbage collection below that: a flood of output makes garbage as fast as
-// it comes. GOMEMLIMIT has priority.
-func boundMemory(output int64) {
-	const rest = 16 << 20 // for events, and everything else
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(rest + output + output/4)
-		debug.SetGCPercent(400)
-	}
-}
-
-// errSidecar refuses to run here what is meant for another host.
-var errSidecar = &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "BELLJAR_HOST is set, and this version of belljar cannot use a sidecar",
-	Hint: "unset BELLJAR_HOST to run the command on this host's engine"}
 
 // follow shows the command's events until its result.
 func follow(x sandbox.Execution, show *printer, terminal *terminal, kill <-chan struct{}) error {

@@ -29,8 +29,8 @@ type runFlags struct {
 	format string
 	live   string
 	safe   bool
-	file   string
 	dir    string // in the workspace
+	moved
 
 	description string
 	yes         bool // approve everything
@@ -55,7 +55,7 @@ type attached struct {
 
 // add adds the flags of all subcommands that run a command.
 func (f *runFlags) add(cmd *cobra.Command) {
-	cmd.Annotations = map[string]string{tellsResult: ""}
+	cmd.Annotations = map[string]string{tellsResult: "", takesHost: ""}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows COMMAND belongs to it
 	for _, k := range []struct{ name, short, key, value, usage string }{
@@ -106,6 +106,9 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.live, "live", string(sandbox.LiveRaw), "`MODE` of the events of --format ndjson: raw (all output) or view (the end of it, from time to time)")
 	flags.BoolVar(&f.safe, "safe", false, "make control characters in the command's output visible")
 	flags.StringVar(&f.file, "output-file", "", "also write all output to `FILE`, unchanged")
+	flags.StringArrayVar(&f.files, "file", nil, "copy the local file SRC to PATH before the command starts, as `SRC[:PATH]`; PATH is relative to workdir, by default SRC's name")
+	flags.StringArrayVar(&f.collect, "collect", nil, "after the command, read the files that match `PATTERN`, such as 'out/**', relative to workdir")
+	flags.StringVar(&f.collectTo, "collect-to", "", "write collected files to the local directory `DIR`; with --format json they are in the result, too")
 	flags.StringVar(&f.description, "description", "", "`TEXT` that says what the command is for; shown in approvals and in the audit log")
 	flags.BoolVar(&f.yes, "yes", false, "approve everything that the policy asks about; belljar reports each approval")
 	addRules(flags, &f.rules)
@@ -205,6 +208,8 @@ func (f *runFlags) check() error {
 		return usagef("--tty-size is the size of a terminal: add -t")
 	case f.force && (!f.tty || !f.stdin):
 		return usagef("--force-tty types stdin into a terminal: add -i and -t")
+	case f.checkMoved() != nil:
+		return f.checkMoved()
 	case f.inText() && f.keys["encoding"] == "replace":
 		return usagef("--encoding replace is for JSON: add --format json or ndjson")
 	case f.inText() && f.keys["streams"] != "":
@@ -248,7 +253,7 @@ func (f *runFlags) approver(show *printer) sandbox.Approver {
 
 // output prepares where the command's output goes.
 func (f *runFlags) output(ctx context.Context, show *printer) error {
-	show.viewed = f.viewed()
+	show.viewed, show.saveTo = f.viewed(), f.collectTo
 	if !f.tty {
 		show.textOnly(f.safe)
 	}
@@ -280,6 +285,10 @@ func (f *runFlags) command(ctx context.Context, args []string) (sandbox.Command,
 	if c.Mounts, err = mounts(f.volumes, f.mounts); err != nil {
 		return c, err
 	}
+	if c.Files, err = readFiles(ctx, f.files); err != nil {
+		return c, err
+	}
+	c.Collect = f.collect
 	if f.stdin {
 		c.Stdin = io.Reader(os.Stdin)
 	}

@@ -47,7 +47,8 @@ func sessionListCmd(g *globals) *cobra.Command {
 A lost session shows why its container is gone. Its next command reports it, too.`,
 		Example: `  belljar session ls
   belljar session ls --format json | jq '.sessions[].runs'`,
-		Args: cobra.NoArgs,
+		Annotations: map[string]string{takesHost: ""},
+		Args:        cobra.NoArgs,
 		RunE: stoppable(func(cmd *cobra.Command, _ []string) error {
 			if err := textOrJSON(format); err != nil {
 				return err
@@ -72,6 +73,14 @@ A lost session shows why its container is gone. Its next command reports it, too
 }
 
 func withRunner[T any](ctx context.Context, g *globals, do func(runner) (T, error)) (T, error) {
+	if g.sidecar() != "" {
+		c, err := g.client()
+		if err != nil {
+			return *new(T), err
+		}
+		defer c.Close()
+		return do(thereRunner{c})
+	}
 	engine, c, err := g.connect(ctx)
 	if err != nil {
 		return *new(T), err
@@ -111,11 +120,12 @@ func needName(_ *cobra.Command, args []string) error {
 
 func sessionRemoveCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "rm NAME...",
-		Aliases: []string{"remove", "kill", "stop"},
-		Short:   "End sessions and everything that runs in them",
-		Example: "  belljar session rm dev",
-		Args:    needName,
+		Use:         "rm NAME...",
+		Aliases:     []string{"remove", "kill", "stop"},
+		Short:       "End sessions and everything that runs in them",
+		Example:     "  belljar session rm dev",
+		Annotations: map[string]string{takesHost: ""},
+		Args:        needName,
 		RunE: stoppable(func(cmd *cobra.Command, names []string) error {
 			_, err := withRunner(cmd.Context(), g, func(l runner) (any, error) {
 				for _, name := range names {

@@ -43,10 +43,11 @@ const copyExamples = `  belljar session cp main.c dev:
 
 func sessionCopyCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "cp SRC DEST",
-		Short:   "Copy files into a session, or out of one",
-		Long:    copyHelp,
-		Example: copyExamples,
+		Use:         "cp SRC DEST",
+		Short:       "Copy files into a session, or out of one",
+		Long:        copyHelp,
+		Example:     copyExamples,
+		Annotations: map[string]string{takesHost: ""},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return sandbox.Invalid("such as: belljar session cp dev:out.txt .", "session cp takes a source and a destination")

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"belljar/internal/filemode"
 	"belljar/sandbox"
 	"belljar/view"
 
@@ -28,6 +29,7 @@ Names with control characters are shown with escapes; --format json has them unc
 most 100,000 files are listed. The image needs stat.`,
 		Example: `  belljar session ls-files dev
   belljar session ls-files dev build --format json | jq -r '.files[] | select(.type == "file") | .name'`,
+		Annotations: map[string]string{takesHost: ""},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 2 {
 				return sandbox.Invalid("such as: belljar session ls-files dev src", "session ls-files takes a session and one path")
@@ -69,45 +71,18 @@ type fileJSON struct {
 func filesJSON(list []fs.FileInfo) any {
 	files := []fileJSON{}
 	for _, f := range list {
-		files = append(files, fileJSON{f.Name(), fileType(f.Mode()), fmt.Sprintf("%04o", unixMode(f.Mode())), f.Size(), f.ModTime()})
+		files = append(files, fileJSON{f.Name(), filemode.Type(f.Mode()), fmt.Sprintf("%04o", filemode.Bits(f.Mode())), f.Size(), f.ModTime()})
 	}
 	return struct {
 		Files []fileJSON `json:"files"`
 	}{files}
 }
 
-func fileType(mode fs.FileMode) string {
-	switch mode.Type() {
-	case 0:
-		return "file"
-	case fs.ModeDir:
-		return "directory"
-	case fs.ModeSymlink:
-		return "link"
-	case fs.ModeNamedPipe:
-		return "fifo"
-	case fs.ModeSocket:
-		return "socket"
-	}
-	return "device"
-}
-
-// unixMode has the bits as chmod(1) does.
-func unixMode(mode fs.FileMode) uint32 {
-	bits := uint32(mode.Perm())
-	for bit, is := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
-		if mode&is != 0 {
-			bits |= bit
-		}
-	}
-	return bits
-}
-
 func writeFiles(w io.Writer, list []fs.FileInfo) error {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "TYPE\tMODE\tSIZE\tMODIFIED\tNAME")
 	for _, f := range list {
-		fmt.Fprintf(table, "%s\t%04o\t%d\t%s\t%s\n", fileType(f.Mode()), unixMode(f.Mode()), f.Size(), f.ModTime().Format(time.RFC3339), view.SafeLine(f.Name()))
+		fmt.Fprintf(table, "%s\t%04o\t%d\t%s\t%s\n", filemode.Type(f.Mode()), filemode.Bits(f.Mode()), f.Size(), f.ModTime().Format(time.RFC3339), view.SafeLine(f.Name()))
 	}
 	return table.Flush()
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"belljar/sandbox"
-	"belljar/sandbox/local"
 
 	"github.com/spf13/cobra"
 )
@@ -36,7 +35,7 @@ func waitCmd(g *globals) *cobra.Command {
 		Short:       "Wait until commands have ended, and print their results",
 		Long:        waitHelp + shortIDs,
 		Example:     waitExamples,
-		Annotations: map[string]string{tellsResult: ""},
+		Annotations: map[string]string{tellsResult: "", takesHost: ""},
 		Args:        needIDs,
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			ctx, _, stop := interruptible(cmd.Context())
@@ -100,7 +99,7 @@ func waitAll(ctx context.Context, g *globals, format string, ids []string, stdou
 }
 
 // await waits for one, and shows it as belljar run would have.
-func await(ctx context.Context, logs *local.Local, given string, show *printer, stdout, stderr io.Writer) (r sandbox.Result, err error) {
+func await(ctx context.Context, logs records, given string, show *printer, stdout, stderr io.Writer) (r sandbox.Result, err error) {
 	id, err := wholeID(ctx, logs, given)
 	if err != nil {
 		return r, err

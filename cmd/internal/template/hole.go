@@ -1,7 +1,7 @@
 package template
 
 import (
-	"regexp"
+	"belljar/internal/lazyregexp"
 	"slices"
 	"strings"
 
@@ -13,10 +13,10 @@ import (
 // command in it. So the command must be known, and known not to do that.
 
 // plain is a command's name that every shell reads as it is written.
-var plain = regexp.MustCompile(`^(\[|:|[A-Za-z0-9_./@+-]+)$`)
+var plain = lazyregexp.New(`^(\[|:|[A-Za-z0-9_./@+-]+)$`)
 
 // format is the beginning of a word that is no option whatever follows.
-var format = regexp.MustCompile(`^('[^'-]|"([^"\\$` + "`" + `-]|\\[^\n])|[A-Za-z0-9%])`)
+var format = lazyregexp.New(`^('[^'-]|"([^"\\$` + "`" + `-]|\\[^\n])|[A-Za-z0-9%])`)
 
 const (
 	unplain   = "the program's name here is not plain, so sh may evaluate the arguments: write the name without quotes, backslashes and $"

@@ -24,9 +24,9 @@
 package template
 
 import (
+	"belljar/internal/lazyregexp"
 	"cmp"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -50,8 +50,8 @@ const (
 // blanked is syntax of other templates. It is refused
 // rather than left as it is.
 var (
-	blanked     = regexp.MustCompile(`\{\{([ \t]+args[ \t]*|args[ \t]+)\}\}`)
-	blankedHere = regexp.MustCompile(`^` + blanked.String())
+	blanked     = lazyregexp.New(`\{\{([ \t]+args[ \t]*|args[ \t]+)\}\}`)
+	blankedHere = lazyregexp.New(`^` + blanked.String())
 )
 
 // Template is a prompt file.
@@ -99,7 +99,7 @@ func Parse(text string) (*Template, error) {
 			return nil, locate(text, i).errorf("this is not UTF-8 text: save it as UTF-8, without NUL bytes")
 		}
 	}
-	for _, i := range blanked.FindAllStringIndex(text, -1) {
+	for _, i := range blanked.Get().FindAllStringIndex(text, -1) {
 		if !strings.HasSuffix(text[:i[0]], escape) {
 			return nil, locate(text, i[0]).errorf("%s contains blanks: write {{args}} (or \\%[1]s if that is text)", text[i[0]:i[1]])
 		}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"belljar"
+	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/executions"
+	"belljar/cmd/internal/httpapi"
+	"belljar/cmd/internal/listen"
+	"belljar/cmd/internal/metrics"
+	"belljar/cmd/internal/tracing"
+	"belljar/config"
+	"belljar/sandbox"
+	"belljar/sandbox/docker"
+
+	"github.com/spf13/cobra"
+)
+
+const serveHelp = `Run commands for clients that ask over HTTP: an isolation sidecar for a service.
+belljar run -H, belljar/sandbox/client and any HTTP client can use it.
+
+It listens on a unix socket that only this user can open (serve.listen in
+sandbox.yaml), and keeps containers ready for the next commands. docs/sidecar.md
+shows the first requests, and /openapi.json describes all of them.
+
+The configuration is that of this machine and user: a sandbox.yaml in the working
+directory is not read unless --config names it.
+
+SIGTERM or Ctrl-C: it takes no more commands, waits until all have ended, at most
+serve.drain_timeout, and then cancels the rest; their results say so. A second signal
+cancels them at once. SIGHUP reads the profiles and the tokens again.`
+
+const serveExamples = `  belljar serve
+  curl --unix-socket /run/belljar/belljar.sock http://localhost/v1/executions \
+    -H 'Content-Type: application/json' -d '{"command": "echo hello"}'`
+
+func serveCmd(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use: "serve", Short: "Run commands for clients over HTTP", Long: serveHelp, Example: serveExamples, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s := &sidecar{load: func() (*config.Config, error) { return g.loadOwnConfig() }, log: slog.New(slog.NewJSONHandler(os.Stderr, nil))}
+			return s.run(cmd.Context())
+		},
+	}
+}
+
+// loadOwnConfig is the configuration without the working directory's.
+func (g *globals) loadOwnConfig() (*config.Config, error) {
+	c, err := config.Load(config.Options{Path: g.configPath, Env: os.Environ(), NoWorkdir: true})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return c, nil
+}
+
+// sidecar is a server and what it serves.
+type sidecar struct {
+	load    func() (*config.Config, error)
+	log     *slog.Logger
+	config  *config.Config
+	runner  *belljar.Runner
+	book    *executions.Book
+	metrics *metrics.Metrics
+	spans   *tracing.Tracing
+	tokens  access.Tokens
+	api     *httpapi.Server
+}
+
+func (s *sidecar) run(ctx context.Context) error {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	var err error
+	if s.config, err = s.load(); err != nil {
+		return err
+	}
+	if err := servable(s.config); err != nil {
+		return err
+	}
+	if s.spans, err = tracing.Setup(ctx, version, s.log); err != nil {
+		return err
+	}
+	defer s.spans.Shutdown(context.WithoutCancel(ctx))
+	engine, err := docker.Connect(ctx, s.config.Engine.Host)
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	if err := s.open(engine); err != nil {
+		return err
+	}
+	defer s.runner.Close()
+	if s.config.Serve.TokenFile != "" {
+		err = s.tokens.Load(s.config.Serve.TokenFile)
+	}
+	var listener *listen.Listener
+	if err == nil {
+		listener, err = s.listen(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, s.book.Close())
+	}
+	defer listener.Close()
+	s.runner.Warm()
+	return s.serve(ctx, listener, signals)
+}
+
+// listen opens the sockets.
+func (s *sidecar) listen(ctx context.Context) (*listen.Listener, error) {
+	c := s.config.Serve
+	return listen.Open(ctx, listen.Config{
+		Address: c.Listen, Cert: c.TLSCert, Key: c.TLSKey, ClientCA: c.ClientCA,
+		Tokens: c.TokenFile != "", Insecure: c.Insecure, Connections: c.MaxConnections, Log: s.log,
+	})
+}
+
+// servable refuses a configuration with which results would be forgotten.
+func servable(c *config.Config) error {
+	switch {
+	case c.StateDir == "":
+		return sandbox.Invalid("set HOME or XDG_STATE_HOME", "belljar serve needs a state directory, which keeps output and results")
+	case c.Spool.Age == 0:
+		return sandbox.Invalid("set it to a time such as 1h", "belljar serve keeps nothing of a command after its end, because spool.age is 0")
+	}
+	return nil
+}
+
+// open puts together what answers requests.
+func (s *sidecar) open(engine *docker.Engine) (err error) {
+	approvals := &httpapi.Approvals{}
+	s.runner = belljar.New(engine, s.config)
+	s.runner.Approver, s.runner.Control, s.runner.Log = approvals, true, s.log
+	s.metrics = metrics.New(version, metrics.Sources{Pools: s.runner, Sessions: s.runner, Load: s.runner})
+	s.metrics.SetProfiles(profileNames(s.config))
+	s.book, err = executions.Open(executions.Config{
+		Runner: s.runner, Logs: s.runner, Dir: filepath.Join(s.config.StateDir, "executions"), Log: s.log,
+		Ended:   s.metrics.Ended,
+		Refused: func(c sandbox.Command, err error) { s.metrics.Refused(c.Profile, err) },
+	})
+	if err != nil {
+		return err
+	}
+	s.api = &httpapi.Server{
+		Book: s.book, Owners: &executions.Owners{Dir: s.book.Dir}, Sessions: s.runner, Files: s.runner, Pools: s.runner,
+		Profiles: s.runner.CurrentProfiles, Approvals: approvals, Images: s.images, Ready: s.ready,
+		Metrics: s.metrics.Handler(), Version: version, Log: s.log, MaxBody: s.config.Serve.MaxBody,
+	}
+	if log := belljar.AuditLog(s.config); log != nil {
+		s.api.AuditHead = func() (httpapi.AuditHead, error) {
+			records, sum, err := log.Head()
+			return httpapi.AuditHead{Records: records, SHA256: sum}, err
+		}
+	}
+	return nil
+}
+
+func profileNames(c *config.Config) (names []string) {
+	for name := range c.Profiles {
+		names = append(names, name)
+	}
+	return names
+}
+
+func (s *sidecar) images(ctx context.Context) (list []httpapi.Image, err error) {
+	all, err := s.runner.Store.List(ctx)
+	for _, i := range all {
+		list = append(list, httpapi.Image(i))
+	}
+	return list, err
+}
+
+// ready says why commands cannot run now.
+func (s *sidecar) ready(ctx context.Context) error {
+	if s.book.Draining() {
+		return errors.New("the sidecar is shutting down")
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if _, err := s.runner.Docker.Client().Ping(ctx); err != nil {
+		return fmt.Errorf("the engine does not answer: %w", err)
+	}
+	pools, err := s.runner.Pools(ctx)
+	for _, p := range pools {
+		if p.Ready == 0 && p.Error != "" {
+			return fmt.Errorf("the pool of profile %q is empty: %s", p.Profile, p.Error)
+		}
+	}
+	return err
+}

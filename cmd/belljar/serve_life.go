@@ -1,0 +1,116 @@
+package main
+
+import (
+	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/listen"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+)
+
+const (
+	// upkeepPause is between two looks for what can be forgotten.
+	upkeepPause = 5 * time.Minute
+
+	// answerTime is how long the last answers may take, once all commands have ended.
+	answerTime = 2 * time.Second
+)
+
+// serve answers requests until a signal asks for the end.
+func (s *sidecar) serve(ctx context.Context, l *listen.Listener, signals <-chan os.Signal) error {
+	server := l.Server(s.handler())
+	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
+	server.BaseContext = func(net.Listener) context.Context { return requests }
+	defer s.api.Close() // before the runner's end
+	defer cut()
+	served := make(chan error, 1)
+	go func() { served <- l.Serve(server) }()
+	s.notify(listen.Ready())
+	s.log.Info("serving", "addresses", fmt.Sprint(l.Addrs()), "version", version)
+	tick := time.NewTicker(upkeepPause)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-served:
+			return errors.Join(err, s.book.Close())
+		case <-tick.C:
+			s.book.Sweep()
+		case sig := <-signals:
+			if sig == syscall.SIGHUP {
+				s.reload()
+				continue
+			}
+			s.drain(signals)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+			defer cancel()
+			defer context.AfterFunc(ctx, cut)()
+			if server.Shutdown(ctx) != nil {
+				server.Close()
+			}
+			<-served
+			s.api.Close()
+			return s.book.Close()
+		}
+	}
+}
+
+// handler is the API behind all that every request passes.
+func (s *sidecar) handler() http.Handler {
+	api, routes := s.api.Handler()
+	c := s.config.Serve
+	guard := &access.Guard{Tokens: &s.tokens, Hosts: c.Hosts, Origins: c.Origins, Log: s.log}
+	bounds := access.Bounds{Requests: c.MaxRequests, Body: c.MaxBody}
+	return s.metrics.Requests(routes, guard.Wrap(bounds.Wrap(s.spans.Requests(routes, api))))
+}
+
+// notify logs that the service manager could not be told.
+func (s *sidecar) notify(err error) {
+	if err != nil {
+		s.log.Warn("telling the service manager failed", "error", err)
+	}
+}
+
+// reload takes the profiles and tokens that were changed, all of them or none.
+func (s *sidecar) reload() {
+	s.notify(listen.Reloading())
+	defer func() { s.notify(listen.Ready()) }()
+	c, err := s.load()
+	if err == nil && s.config.Serve.TokenFile != "" {
+		err = s.tokens.Load(s.config.Serve.TokenFile)
+	}
+	if err != nil {
+		s.log.Error("nothing is reloaded: fix the configuration, and send SIGHUP again", "error", err)
+		return
+	}
+	s.runner.Reload(c.Profiles)
+	s.metrics.SetProfiles(profileNames(c))
+	s.log.Info("reloaded profiles and tokens")
+}
+
+// drain waits for running commands, until its time is over or another signal comes.
+func (s *sidecar) drain(signals <-chan os.Signal) {
+	s.notify(listen.Stopping())
+	s.log.Info("shutting down: waiting for the commands that are running")
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Serve.DrainTimeout)
+	defer cancel()
+	drained := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case sig := <-signals:
+				if sig != syscall.SIGHUP {
+					cancel()
+				}
+			case <-drained:
+				return
+			}
+		}
+	}()
+	s.book.Drain(ctx)
+	close(drained)
+}
