@@ -41,7 +41,7 @@ bench: build ## Measure against docker in the same run, and the parts
 fuzz: setup ## Run each fuzz target for FUZZTIME
 	scripts/fuzz $(FUZZTIME)
 
-generate: setup ## Update the generated files: docs/cli.md, docs/sandbox.schema.json
+generate: setup ## Update the generated files: docs/cli.md, docs/openapi.yaml, docs/sandbox.schema.json
 	go test ./cmd/belljar -run TestGenerated -update
 
 clean: ## Remove what was built, and the containers that belljar left, if any
