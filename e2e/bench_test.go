@@ -60,7 +60,7 @@ func checkBenchLeftNothing(t *testing.T, pid int, temp string) {
 // TestBench runs the real benchmark with few commands. Its figures mean nothing.
 func TestBench(t *testing.T) {
 	t.Parallel()
-	cmd, temp := benchCommand(t, "session", "session_burst", "kill", "warm", "cold", "throughput_2", "sustained_4", "-n", "2", "--format", "json")
+	cmd, temp := benchCommand(t, "session", "session_burst", "kill", "warm", "cold", "throughput_2", "sustained_4", "http", "cli_via_sidecar", "-n", "1", "--format", "json")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -75,13 +75,15 @@ func TestBench(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &stdout)
 	}
 	want := []benchRow{
-		{Name: "cold", N: 2, Peer: "docker run"},
-		{Name: "warm", N: 2, Peer: "docker run"},
-		{Name: "session", N: 2, Peer: "docker exec"},
+		{Name: "cold", N: 1, Peer: "docker run"},
+		{Name: "warm", N: 1, Peer: "docker run"},
+		{Name: "session", N: 1, Peer: "docker exec"},
 		{Name: "session_burst", N: 4, Peer: "docker exec"},
 		{Name: "kill", N: 5, Peer: "docker kill"},
 		{Name: "throughput_2", N: 24, Peer: "docker run"},
 		{Name: "sustained_4", N: -1, Peer: "docker run"}, // as many as it could
+		{Name: "http", N: 1, Peer: "library"},
+		{Name: "cli_via_sidecar", N: 1, Peer: "docker run"},
 	}
 	for i, row := range report.Rows {
 		if i >= len(want) || row.Name != want[i].Name || row.N != want[i].N && (want[i].N >= 0 || row.N < 4) || row.Peer != want[i].Peer {

@@ -28,11 +28,12 @@ import (
 	"belljar/config"
 	"belljar/images"
 	"belljar/sandbox"
+	"belljar/sandbox/client"
 	"belljar/sandbox/docker"
 	"belljar/sandbox/local"
 )
 
-var _ = []any{context.Background, errors.New, fmt.Println, os.Exit, time.Now, belljar.Open, config.Load, images.Base, sandbox.Run, docker.Connect, local.New}
+var _ = []any{context.Background, errors.New, fmt.Println, os.Exit, time.Now, belljar.Open, config.Load, images.Base, sandbox.Run, client.New, docker.Connect, local.New}
 
 func main() {}
 `

@@ -189,7 +189,7 @@ mkdir fifo hard; mkfifo fifo/f; echo x >hard/a; ln hard/a hard/b; mkdir sparse; 
 // gnu is an image with dash and GNU's programs, but for those that are scripts.
 func gnu(t *testing.T, scripts ...string) string {
 	tree, programs := newTree(), map[string]string{"/bin/dash": "bin/sh", "/bin/busybox": "bin/busybox"}
-	for _, name := range strings.Fields("tar stat cat mkdir mv rm wc chmod find ps grep ls id yes sleep ln") {
+	for _, name := range strings.Fields("tar stat head cat mkdir mv rm wc chmod find ps grep ls id yes sleep ln") {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			t.Fatal(err)

@@ -153,9 +153,20 @@ func eventually(t *testing.T, what string, is func() bool) {
 func TestScripts(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
-	testscript.Run(t, testscript.Params{
+	testscript.Run(t, scripts())
+}
+
+// scripts are those of testdata. The condition sidecar is true where they run at one.
+func scripts() testscript.Params {
+	return testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
+		Condition: func(name string) (bool, error) {
+			if name != "sidecar" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return false, nil
+		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(watched)+":"+env.Getenv("PATH"))
 			for _, name := range []string{"DOCKER_HOST", "CI", "XDG_STATE_HOME"} {
@@ -171,7 +182,7 @@ func TestScripts(t *testing.T) {
 			"status":  status,
 			"nothing": nothing,
 		},
-	})
+	}
 }
 
 // removeSession removes what is left of one, by its label.
