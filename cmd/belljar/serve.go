@@ -13,6 +13,7 @@ import (
 
 	"belljar"
 	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/approvals"
 	"belljar/cmd/internal/executions"
 	"belljar/cmd/internal/httpapi"
 	"belljar/cmd/internal/listen"
@@ -136,9 +137,9 @@ func servable(c *config.Config) error {
 
 // open puts together what answers requests.
 func (s *sidecar) open(engine *docker.Engine) (err error) {
-	approvals := &httpapi.Approvals{}
+	asked := &approvals.Approvals{}
 	s.runner = belljar.New(engine, s.config)
-	s.runner.Approver, s.runner.Control, s.runner.Log = approvals, true, s.log
+	s.runner.Approver, s.runner.Control, s.runner.Log = asked, true, s.log
 	s.metrics = metrics.New(version, metrics.Sources{Pools: s.runner, Sessions: s.runner, Load: s.runner})
 	s.metrics.SetProfiles(profileNames(s.config))
 	s.book, err = executions.Open(executions.Config{
@@ -151,7 +152,7 @@ func (s *sidecar) open(engine *docker.Engine) (err error) {
 	}
 	s.api = &httpapi.Server{
 		Book: s.book, Owners: &executions.Owners{Dir: s.book.Dir}, Sessions: s.runner, Files: s.runner, Pools: s.runner,
-		Profiles: s.runner.CurrentProfiles, Approvals: approvals, Images: s.images, Ready: s.ready,
+		Profiles: s.runner.CurrentProfiles, Approvals: asked, Images: s.images, Ready: s.ready,
 		Metrics: s.metrics.Handler(), Version: version, Log: s.log, MaxBody: s.config.Serve.MaxBody,
 	}
 	if log := belljar.AuditLog(s.config); log != nil {

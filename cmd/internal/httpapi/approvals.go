@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
 
 	"belljar/cmd/internal/access"
@@ -14,60 +12,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 )
-
-// Approvals are the questions that wait for an answer. It is the sandbox.Approver of a
-// server. The zero Approvals is ready.
-type Approvals struct {
-	mu      sync.Mutex
-	waiting map[string]*waiting // by the question's ID
-}
-
-type waiting struct {
-	sandbox.Question
-	answer chan sandbox.Approval // has room for the one answer
-}
-
-// Approve implements sandbox.Approver: it waits for an answer.
-func (a *Approvals) Approve(ctx context.Context, q sandbox.Question) (sandbox.Approval, error) {
-	w := &waiting{Question: q, answer: make(chan sandbox.Approval, 1)}
-	a.mu.Lock()
-	if a.waiting == nil {
-		a.waiting = map[string]*waiting{}
-	}
-	if a.waiting[q.ID] != nil { // an answer is for one command
-		a.mu.Unlock()
-		return sandbox.Approval{}, fmt.Errorf("asking about %s: another question with this ID waits", q.ID)
-	}
-	a.waiting[q.ID] = w
-	a.mu.Unlock()
-	select {
-	case answer := <-w.answer:
-		return answer, nil
-	case <-ctx.Done():
-		a.take(q.ID)
-		return sandbox.Approval{}, ctx.Err()
-	}
-}
-
-// take removes a question: it is answered once.
-func (a *Approvals) take(id string) *waiting {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	w := a.waiting[id]
-	delete(a.waiting, id)
-	return w
-}
-
-// Waiting are the questions, the oldest deadline first.
-func (a *Approvals) Waiting() (list []sandbox.Question) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, w := range a.waiting {
-		list = append(list, w.Question)
-	}
-	slices.SortFunc(list, func(a, b sandbox.Question) int { return a.Deadline.Compare(b.Deadline) })
-	return list
-}
 
 // question is what a person reads before the answer. All of it may be hostile.
 type question struct {
@@ -134,10 +78,8 @@ func (s *Server) answer(ctx context.Context, in *answerInput) (*struct{}, error)
 	if err != nil {
 		return nil, err
 	}
-	w := s.Approvals.take(in.ID)
-	if w == nil {
+	if !s.Approvals.Answer(in.ID, sandbox.Approval{Answer: in.Body.Answer, By: who.Name}) {
 		return nil, problem.New(problem.NotFound, fmt.Sprintf("no question %.80q waits for an answer", in.ID), "it was answered, or its time is over: GET /v1/approvals")
 	}
-	w.answer <- sandbox.Approval{Answer: in.Body.Answer, By: who.Name}
 	return nil, nil
 }

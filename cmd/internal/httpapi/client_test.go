@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/approvals"
 	"belljar/cmd/internal/executions"
 	"belljar/cmd/internal/httpapi"
 	"belljar/sandbox"
@@ -47,7 +48,7 @@ func serve(t *testing.T, b sandboxtest.Behind) *serving {
 	}
 	api := &httpapi.Server{
 		Book: s.book, Owners: &executions.Owners{Dir: s.book.Dir}, Sessions: s.local, Pools: s.local, Profiles: b.Profiles,
-		Approvals: &httpapi.Approvals{}, Version: "test", Log: log, MaxBody: 64 << 20,
+		Approvals: &approvals.Approvals{}, Version: "test", Log: log, MaxBody: 64 << 20,
 	}
 	handler, _ := api.Handler()
 	path := filepath.Join(t.TempDir(), "s")

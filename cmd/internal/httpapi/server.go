@@ -9,6 +9,7 @@ import (
 	"reflect"
 
 	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/approvals"
 	"belljar/cmd/internal/executions"
 	"belljar/cmd/internal/problem"
 	"belljar/sandbox"
@@ -25,7 +26,7 @@ type Server struct {
 	Files     sandbox.Files
 	Pools     sandbox.Pools
 	Profiles  func() map[string]sandbox.Profile
-	Approvals *Approvals
+	Approvals *approvals.Approvals
 	Images    func(ctx context.Context) ([]Image, error)
 	AuditHead func() (AuditHead, error)
 	Ready     func(ctx context.Context) error // why commands cannot run now

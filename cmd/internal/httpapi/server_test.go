@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/approvals"
 	"belljar/cmd/internal/executions"
 	"belljar/cmd/internal/httpapi"
 	"belljar/sandbox"
@@ -59,19 +60,19 @@ func newSidecar(t testing.TB, play func(*sandboxtest.Proc) int) *sidecar {
 // newAPI is a sidecar that no one can connect to.
 func newAPI(t testing.TB, play func(*sandboxtest.Proc) int) *sidecar {
 	t.Helper()
-	approvals := &httpapi.Approvals{}
+	asked := &approvals.Approvals{}
 	p := sandbox.Defaults().Profile
 	p.Pool = sandbox.PoolSize{Max: sandbox.NoPool}
 	p.Policy = sandboxtest.Judge{}
 	l := local.New(&sandboxtest.Engine{Script: play}, &sandboxtest.Images{})
 	l.Profiles = map[string]sandbox.Profile{sandbox.DefaultProfile: p, "other": p}
-	l.StateDir, l.Viewer, l.Approver = t.TempDir(), view.Viewer{}, approvals
+	l.StateDir, l.Viewer, l.Approver = t.TempDir(), view.Viewer{}, asked
 	book, err := executions.Open(executions.Config{Runner: l, Logs: l, Dir: filepath.Join(l.StateDir, "executions"), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &sidecar{book: book, l: l, api: &httpapi.Server{
-		Book: book, Owners: &executions.Owners{Dir: book.Dir}, Sessions: l, Files: l, Pools: l, Profiles: l.CurrentProfiles, Approvals: approvals, Version: "1",
+		Book: book, Owners: &executions.Owners{Dir: book.Dir}, Sessions: l, Files: l, Pools: l, Profiles: l.CurrentProfiles, Approvals: asked, Version: "1",
 		Log: slog.New(slog.DiscardHandler), MaxBody: 1 << 20,
 		Images: func(context.Context) ([]httpapi.Image, error) { return nil, nil },
 		Ready:  func(context.Context) error { return nil },

@@ -1,0 +1,116 @@
+// Package approvals is where commands that need a person's approval wait for it, so that
+// several front ends of one server can ask and answer.
+//
+// The one rule: a question is answered once, by the first who does.
+//
+//	var waiting approvals.Approvals // the Runner's Approver
+//	for _, q := range waiting.Waiting() {
+//		…
+//	}
+//	answered := waiting.Answer(q.ID, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "ann"})
+package approvals
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"belljar/sandbox"
+)
+
+// Approvals are the questions that wait for an answer. It is the sandbox.Approver of a
+// server. The zero Approvals is ready.
+type Approvals struct {
+	mu       sync.Mutex
+	waiting  map[string]*waiting              // by the question's ID, which is the execution's
+	watching map[string]chan sandbox.Question // by the ID of a question that may come
+}
+
+type waiting struct {
+	sandbox.Question
+	answer chan sandbox.Approval // has room for the one answer
+}
+
+// Approve implements sandbox.Approver: it waits for an answer.
+func (a *Approvals) Approve(ctx context.Context, q sandbox.Question) (sandbox.Approval, error) {
+	w, err := a.ask(q)
+	if err != nil {
+		return sandbox.Approval{}, err
+	}
+	select {
+	case answer := <-w.answer:
+		return answer, nil
+	case <-ctx.Done():
+		a.take(q.ID)
+		return sandbox.Approval{}, ctx.Err()
+	}
+}
+
+func (a *Approvals) ask(q sandbox.Question) (*waiting, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.waiting[q.ID] != nil { // an answer is for one command
+		return nil, fmt.Errorf("asking about %s: another question with this ID waits", q.ID)
+	}
+	if a.waiting == nil {
+		a.waiting = map[string]*waiting{}
+	}
+	w := &waiting{Question: q, answer: make(chan sandbox.Approval, 1)}
+	a.waiting[q.ID] = w
+	if watcher := a.watching[q.ID]; watcher != nil {
+		watcher <- q
+		delete(a.watching, q.ID)
+	}
+	return w, nil
+}
+
+// take removes a question: it is answered once.
+func (a *Approvals) take(id string) *waiting {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.waiting[id]
+	delete(a.waiting, id)
+	return w
+}
+
+// Answer answers a question. It is false if none with that ID waits: it was answered, or its
+// time is over.
+func (a *Approvals) Answer(id string, answer sandbox.Approval) bool {
+	w := a.take(id)
+	if w != nil {
+		w.answer <- answer
+	}
+	return w != nil
+}
+
+// Waiting are the questions, the oldest deadline first.
+func (a *Approvals) Waiting() (list []sandbox.Question) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, w := range a.waiting {
+		list = append(list, w.Question)
+	}
+	slices.SortFunc(list, func(a, b sandbox.Question) int { return a.Deadline.Compare(b.Deadline) })
+	return list
+}
+
+// Watch sends the question about the execution with that ID, if there comes one before stop.
+// It is for the front end that chose the ID and is about to start the execution. One watches
+// at a time.
+func (a *Approvals) Watch(id string) (question <-chan sandbox.Question, stop func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.watching == nil {
+		a.watching = map[string]chan sandbox.Question{}
+	}
+	watcher := make(chan sandbox.Question, 1)
+	a.watching[id] = watcher
+	return watcher, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.watching[id] == watcher {
+			delete(a.watching, id)
+		}
+	}
+}

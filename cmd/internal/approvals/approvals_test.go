@@ -1,0 +1,83 @@
+package approvals
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"belljar/sandbox"
+)
+
+func TestAnsweredOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a Approvals
+		got := make(chan sandbox.Approval, 1)
+		go func() {
+			answer, err := a.Approve(t.Context(), sandbox.Question{ID: "one"})
+			if err != nil {
+				t.Error(err)
+			}
+			got <- answer
+		}()
+		synctest.Wait()
+		if _, err := a.Approve(t.Context(), sandbox.Question{ID: "one"}); err == nil {
+			t.Error("a second question with the ID of the first")
+		}
+		var answered atomic.Int64
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if a.Answer("one", sandbox.Approval{Answer: sandbox.AnswerOnce, By: "ann"}) {
+					answered.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if answer := <-got; answered.Load() != 1 || answer.By != "ann" || len(a.Waiting()) != 0 {
+			t.Errorf("answered %d times, got %+v, %v wait", answered.Load(), answer, a.Waiting())
+		}
+	})
+}
+
+// A question whose time is over is not answered.
+func TestGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a Approvals
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := a.Approve(ctx, sandbox.Question{ID: "one"})
+		if !errors.Is(err, context.DeadlineExceeded) || a.Answer("one", sandbox.Approval{Answer: sandbox.AnswerOnce}) {
+			t.Errorf("%v, or an answer after that", err)
+		}
+	})
+}
+
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a Approvals
+		question, stop := a.Watch("one")
+		never, stopNever := a.Watch("two")
+		stopNever()
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, id := range []string{"one", "two", "three"} {
+			go a.Approve(ctx, sandbox.Question{ID: id, Script: id})
+		}
+		if q := <-question; q.Script != "one" {
+			t.Errorf("%+v", q)
+		}
+		synctest.Wait()
+		if len(never) != 0 || len(a.Waiting()) != 3 || len(a.watching) != 0 {
+			t.Errorf("%d for who stopped, %d wait, %d watch", len(never), len(a.Waiting()), len(a.watching))
+		}
+		stop()
+		cancel()
+		synctest.Wait()
+		if len(a.Waiting()) != 0 {
+			t.Error(a.Waiting())
+		}
+	})
+}
