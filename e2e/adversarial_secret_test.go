@@ -155,7 +155,7 @@ func grantedSecretStaysInside(t *testing.T) {
 	const script = `for v in "$API_KEY" "$FILED" "$TOLD"; do printf %s "$v" | sha256sum; done
 echo "$API_KEY" "$FILED" "$TOLD"; echo "$API_KEY" >&2; printf %s "user:$API_KEY$FILED$TOLD" | base64
 cat /proc/self/environ /proc/1/environ /proc/*/cmdline 2>/dev/null | tr '\000' '\n'
-sh -c 'sleep 100; :' "$API_KEY" & echo rea""dy; sleep 100`
+sh -c 'echo rea""dy; sleep 100; :' "$API_KEY" & wait`
 	session := fmt.Sprintf("e2e-%d", time.Now().UnixNano())
 	t.Cleanup(func() { removeSession(session) }) // its cancellation did
 	for name, more := range map[string][]string{"alone": nil, "session": {"--session", session}} {
@@ -211,7 +211,7 @@ sh -c 'sleep 100; :' "$API_KEY" & echo rea""dy; sleep 100`
 					t.Errorf("the command did not have the secret with sum %s", sum)
 				}
 			}
-			if !strings.Contains(shown, `"masked":`) || !strings.Contains(shown, "sh -c sleep 100; : ***") || !strings.Contains(said(), "POST") {
+			if !strings.Contains(shown, `"masked":`) || !strings.Contains(shown, `sh -c echo rea\"\"dy; sleep 100; : ***`) || !strings.Contains(said(), "POST") {
 				t.Errorf("told %s", shown)
 			}
 			leaks(t, "ndjson", shown)

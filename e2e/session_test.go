@@ -83,7 +83,7 @@ func TestSessionSurvivesBelljar(t *testing.T) {
 	t.Parallel()
 	name, use := newSession(t)
 	asks(t, use, "--session", name, "echo kept >/work/file").ended(t, 0, "")
-	cmd := exec.Command(binary, "run", "--session", name, "--format", "ndjson", "sleep 1001 >/dev/null 2>&1 & echo started; sleep 1002")
+	cmd := exec.Command(binary, "run", "--session", name, "--format", "ndjson", "sleep 1001 >/dev/null 2>&1 & until grep -q ^sleep /proc/$!/cmdline; do :; done; sleep 1002 & until grep -q ^sleep /proc/$!/cmdline; do :; done; echo started; wait")
 	use(cmd)
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -47,15 +47,21 @@ func startSidecar(t *testing.T, program, settings string) string {
 			t.Errorf("belljar serve: %v\n%s", err, log.String())
 		}
 	})
+	listens(t, strings.TrimPrefix(address, "unix://"))
+	return address
+}
+
+// listens waits until a server answers at the unix socket.
+func listens(t *testing.T, socket string) {
+	t.Helper()
 	eventually(t, "the sidecar listens", func() bool {
-		c, err := net.Dial("unix", strings.TrimPrefix(address, "unix://"))
+		c, err := net.Dial("unix", socket)
 		if err != nil {
 			return false
 		}
 		c.Close()
 		return true
 	})
-	return address
 }
 
 // The same scripts pass at a sidecar: the same output, the same exit statuses.

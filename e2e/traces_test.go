@@ -60,10 +60,7 @@ func TestTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { serve.Process.Kill() }) // where it did not end by itself
-	eventually(t, "the sidecar listens", func() bool {
-		_, err := os.Stat(socket)
-		return err == nil
-	})
+	listens(t, socket)
 	post(t, socket, `{"command": "echo a-secret"}`, "Traceparent", "00-"+trace+"-b7ad6b7169203331-01")
 	serve.Process.Signal(syscall.SIGTERM)
 	if err := serve.Wait(); err != nil {

@@ -147,7 +147,7 @@ func TestListByEngine(t *testing.T) {
 	if list, err := docker.ListByEngine(t.Context(), c.box); len(list) > 0 || err != nil {
 		t.Errorf("in an empty container: %+v, %v", list, err)
 	}
-	c.run(t, `sleep 1000 >/dev/null 2>&1 & setsid sleep 1001 >/dev/null 2>&1 &`)
+	c.run(t, "sleep 1000 >/dev/null 2>&1 & "+sleeps+"; setsid sleep 1001 >/dev/null 2>&1 & "+sleeps)
 	list, err := docker.ListByEngine(t.Context(), c.box)
 	if err != nil || len(list) != 2 || list[0].State != "S" || !strings.HasPrefix(list[0].Command, "sleep 100") {
 		t.Errorf("%+v, %v", list, err)

@@ -34,6 +34,10 @@ func sessionOf(t *testing.T, engine *docker.Engine, deadline time.Duration) (san
 	return box, spec
 }
 
+// sleeps is a script that waits until what it last put into the background is sleep: a
+// shell's child is a copy of the shell at first.
+const sleeps = "until grep -q ^sleep /proc/$!/cmdline; do :; done"
+
 // there reports whether a container is there, in any state.
 func there(t *testing.T, engine *docker.Engine, id string) bool {
 	t.Helper()
@@ -89,7 +93,7 @@ func TestMakeSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := box.Exec(t.Context(), sandbox.Exec{Script: "echo kept >/work/file; sleep 1234 >/dev/null 2>&1 &", Dir: "/work", User: spec.User, Stdout: io.Discard, Stderr: io.Discard})
+	p, err := box.Exec(t.Context(), sandbox.Exec{Script: "echo kept >/work/file; sleep 1234 >/dev/null 2>&1 & " + sleeps, Dir: "/work", User: spec.User, Stdout: io.Discard, Stderr: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +250,7 @@ func TestKillFromInside(t *testing.T) {
 	engine := connect(t)
 	box, spec := sessionOf(t, engine, time.Hour)
 	c := &inside{engine, box, spec}
-	c.run(t, "sleep 1001 >/dev/null 2>&1 & sleep 1002 >/dev/null 2>&1 &")
+	c.run(t, "sleep 1001 >/dev/null 2>&1 & "+sleeps+"; sleep 1002 >/dev/null 2>&1 & "+sleeps)
 	list, err := docker.ListInside(t.Context(), box)
 	if err != nil {
 		t.Fatal(err)

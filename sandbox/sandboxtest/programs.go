@@ -19,8 +19,8 @@ const (
 	scriptCat        = `cat`
 	scriptEnv        = `printf '%s\000' "$QUOTES" "$NEWLINES" "$UNICODE" "$EMPTY" "${EMPTY+set}" "${UNSET-unset}"`
 	scriptWhere      = `pwd; id -u; id -g`
-	scriptBackground = `sleep 1001 & echo ready; wait; exit 1`
-	scriptHolder     = `sleep 1003 & echo done; exit 4`
+	scriptBackground = `sleep 1001 & until grep -q ^sleep /proc/$!/cmdline; do :; done; echo ready; wait; exit 1`
+	scriptHolder     = `sleep 1003 & until grep -q ^sleep /proc/$!/cmdline; do :; done; echo done; exit 4`
 	scriptStubborn   = `trap '' TERM INT HUP; echo ready; while :; do sleep 1; done`
 	scriptFlood      = `head -c 8388608 /dev/zero`
 	scriptSave       = `echo kept > /tmp/file`

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -17,8 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPath is the longest path of a unix socket (unix(7)).
-const maxPath = 107
+// A socket has another name until it listens, so that who sees its own can connect to it.
+// A server killed in between leaves that name to the next one, which removes it.
+const early = "~"
+
+// maxPath is the longest path of a unix socket (unix(7)), with room for early.
+const maxPath = 107 - len(early)
 
 // openUnix listens on a socket that only this user can connect to. Anyone who can replace
 // it would get the commands of callers, so no one else may write its directory.
@@ -42,17 +47,35 @@ func openUnix(ctx context.Context, name string) (net.Listener, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return nil, fmt.Errorf("locking %q: %w", dir, err)
 	}
-	if err := removeStale(ctx, name); err != nil {
+	if err := errors.Join(removeStale(ctx, name), removeStale(ctx, name+early)); err != nil {
 		return nil, err
 	}
-	socket, err := private.Listen(ctx, "unix", name)
+	opened, err := private.Listen(ctx, "unix", name+early)
 	if err != nil {
 		return nil, fmt.Errorf("serve.listen: %w", err)
 	}
-	if err := os.Chmod(name, 0o600); err != nil {
-		return nil, errors.Join(err, socket.Close())
+	if err := errors.Join(os.Chmod(name+early, 0o600), os.Rename(name+early, name)); err != nil {
+		return nil, errors.Join(err, opened.Close())
 	}
-	return socket, nil
+	listener := opened.(*net.UnixListener)
+	listener.SetUnlinkOnClose(false) // it knows the other name
+	return &socket{UnixListener: listener, name: name}, nil
+}
+
+// socket is a listener that was renamed.
+type socket struct {
+	*net.UnixListener
+	name   string
+	remove sync.Once
+}
+
+// Addr implements net.Listener.
+func (s *socket) Addr() net.Addr { return &net.UnixAddr{Name: s.name, Net: "unix"} }
+
+// Close implements net.Listener. The name goes first: what has it answers.
+func (s *socket) Close() error {
+	s.remove.Do(func() { _ = os.Remove(s.name) }) // someone may have removed it
+	return s.UnixListener.Close()
 }
 
 // private gives the socket its mode before it has a name, so that no one else can connect

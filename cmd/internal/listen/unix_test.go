@@ -3,6 +3,7 @@ package listen
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -107,6 +108,7 @@ func TestStaleSocket(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "s")
 	stale(t, name)
+	stale(t, name+early)
 	var all sync.WaitGroup
 	var opened atomic.Pointer[Listener]
 	for range 8 {
@@ -124,6 +126,36 @@ func TestStaleSocket(t *testing.T) {
 	start(t, opened.Load(), hello)
 	if text, err := get(t, over("unix", name), "http://localhost/"); text != "hello" || err != nil {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// Who waits for the socket's file does not need to wait for the server, too.
+func TestSocketThatIsThereAnswers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for i := range 200 {
+		name := filepath.Join(dir, fmt.Sprint(i))
+		var opening sync.WaitGroup
+		opening.Go(func() {
+			l, err := Open(t.Context(), unixConfig(name))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { l.Close() })
+		})
+		conn, err := net.Dial("unix", name)
+		for errors.Is(err, fs.ErrNotExist) && !t.Failed() {
+			conn, err = net.Dial("unix", name)
+		}
+		opening.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+	if files, err := filepath.Glob(dir + "/*" + early); err != nil || len(files) > 0 {
+		t.Errorf("%v, %v", files, err)
 	}
 }
 
@@ -149,7 +181,7 @@ func TestUnixRefuses(t *testing.T) {
 		filepath.Join(file, "s"):                    "is a link or a file",
 		file:                                        "exists and is not a socket",
 		filepath.Join(dir, "a", "b", "s"):           "making the socket's directory",
-		filepath.Join(dir, strings.Repeat("x", 99)): "over 107",
+		filepath.Join(dir, strings.Repeat("x", 99)): "over 106",
 	}
 	if me == 0 {
 		cases[make("foreign", 0o755, 12345, -1)] = "belongs to another user"
