@@ -227,6 +227,7 @@ type Profile struct {
 	Workdir       string
 	Shell         string
 	Tmpfs         []string // directories in memory, in addition to /tmp and /work
+	Mounts        []Mount  // of every command, before its own
 	User          User
 	Env           []string // "NAME=value", set for every command; empty, not nil, is none
 	Secrets       []Secret // that rules can grant, with different names

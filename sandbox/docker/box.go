@@ -88,6 +88,9 @@ func (b *box) Lost() <-chan struct{} { return b.watch.lost }
 // Close implements sandbox.Container. A Wait for one of its processes then asks
 // the engine for the exit status.
 func (b *box) Close() error {
+	if b.stdin.Conn != nil { // of a session that ends with this process, not with this box
+		b.engine.keepers.Store(b.id, b.stdin)
+	}
 	b.inspector.close()
 	b.engine.events.remove(b.id, b.watch)
 	b.watch.markMissed()
@@ -121,10 +124,13 @@ func (b *box) started() []*running {
 }
 
 func (b *box) remove(ctx context.Context) error {
+	if kept, ok := b.engine.keepers.LoadAndDelete(b.id); ok {
+		b.stdin = kept.(types.HijackedResponse)
+	}
 	if b.stdin.Conn != nil {
 		b.stdin.Close()
 	}
-	if b.spec.Session == "" && b.wait(ctx, killAfter) {
+	if b.stdin.Conn != nil && b.wait(ctx, killAfter) {
 		return nil
 	}
 	// A session's keeper has no such stdin, or the keeper did not see its stdin

@@ -84,9 +84,9 @@ func (e *Engine) createContainer(ctx, patient context.Context, spec sandbox.Spec
 	var asked atomic.Bool
 	patient = httptrace.WithClientTrace(patient, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { asked.Store(true) }})
 	name := "belljar-" + strings.ToLower(spec.Command)
-	labels := e.owner.labels(spec)
+	labels := e.labels(spec)
 	labels[labelSeal] = e.seals().seal(name, labels)
-	config := containerConfig(spec, labels)
+	config := containerConfig(spec, labels, e.endsWithUs(spec))
 	undo := e.withoutNetwork(spec, config, host)
 	e.guardNew(labels[labelSeal], name)
 	unguard = func() { e.unguard(labels[labelSeal]) }

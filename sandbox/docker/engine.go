@@ -26,6 +26,10 @@ type Engine struct {
 	// other adopts or sweeps them. It is set before anything is made or listed.
 	Dir string
 
+	// OwnSessions: sessions end with this process, also if it is killed, and no other
+	// process sees them, so they have names of their own. It is set like Dir.
+	OwnSessions bool
+
 	client *client.Client
 	host   string
 	ssh    *sshDialer // nil: not over SSH
@@ -40,6 +44,7 @@ type Engine struct {
 	hostUsers   atomic.Pointer[bool] // see HostUsers
 	noHosts     atomic.Bool          // the engine does not see that file
 	soundImages sync.Map             // IDs of images whose user files passed the check
+	keepers     sync.Map             // the stdin of sessions' keepers that no box has open, by container: see OwnSessions
 }
 
 // Connect finds the engine at host, or, where host is empty, where the docker
@@ -101,6 +106,11 @@ func (e *Engine) Host() string { return e.host }
 // Close ends the engine's connections. Containers go before it.
 func (e *Engine) Close() error {
 	e.guard.close()
+	e.keepers.Range(func(_, stdin any) bool {
+		conn := stdin.(types.HijackedResponse)
+		conn.Close()
+		return true
+	})
 	e.events.close()
 	if err := e.closeClient(); err != nil {
 		return fmt.Errorf("closing the connection to the engine: %w", err)

@@ -111,11 +111,11 @@ func MakeAs(ctx context.Context, e *Engine, process string, spec sandbox.Spec) (
 	if err != nil {
 		return "", err
 	}
-	o := thisProcess()
-	o.process = process
-	name, labels := "belljar-"+strings.ToLower(spec.Command), o.labels(spec)
+	as := &Engine{owner: thisProcess(), OwnSessions: e.OwnSessions}
+	as.owner.process = process
+	name, labels := "belljar-"+strings.ToLower(spec.Command), as.labels(spec)
 	labels[labelSeal] = e.seals().seal(name, labels)
-	made, err := e.client.ContainerCreate(ctx, containerConfig(spec, labels), host, nil, nil, name)
+	made, err := e.client.ContainerCreate(ctx, containerConfig(spec, labels, as.endsWithUs(spec)), host, nil, nil, name)
 	return made.ID, err
 }
 

@@ -35,7 +35,8 @@ var sealed = []string{
 	labelDigest, labelPool, labelSession, labelOwner, labelPrint, labelUser,
 }
 
-func (o owner) labels(spec sandbox.Spec) map[string]string {
+func (e *Engine) labels(spec sandbox.Spec) map[string]string {
+	o := e.owner
 	return map[string]string{
 		labelManaged:  "true",
 		labelCommand:  spec.Command,
@@ -46,7 +47,7 @@ func (o owner) labels(spec sandbox.Spec) map[string]string {
 		labelDigest:   spec.Image.Digest,
 		labelPool:     spec.Pool,
 		labelSession:  spec.Session,
-		labelOwner:    o.name,
+		labelOwner:    e.sessionOwner(),
 		labelPrint:    spec.Print(),
 		labelUser:     userLabel(spec.User),
 	}

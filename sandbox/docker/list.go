@@ -51,8 +51,8 @@ func (e *Engine) List(ctx context.Context) ([]Managed, error) {
 			User: user.Numbers(), UserName: user.Name,
 			ID: c.ID, Command: c.Labels[labelCommand], Pool: c.Labels[labelPool], Session: c.Labels[labelSession], Image: c.Labels[labelImage], State: c.State,
 			Created: time.Unix(c.Created, 0), Deadline: deadline, Owner: c.Labels[labelProcess],
-			// A session outlives the process that made it, once it runs.
-			Orphaned: (c.Labels[labelSession] == "" || c.State == "created") && e.owner.gone(c.Labels[labelHost], c.Labels[labelProcess]),
+			// A session outlives the process that made it, once it runs, unless only that one sees it.
+			Orphaned: (c.Labels[labelSession] == "" || c.State == "created" || strings.HasSuffix(c.Labels[labelOwner], "/"+c.Labels[labelProcess])) && e.owner.gone(c.Labels[labelHost], c.Labels[labelProcess]),
 		})
 	}
 	return list, nil

@@ -57,7 +57,7 @@ var seccompProfile = sync.OnceValues(func() (string, error) {
 })
 
 // containerConfig overrides all that an image could set.
-func containerConfig(spec sandbox.Spec, labels map[string]string) *container.Config {
+func containerConfig(spec sandbox.Spec, labels map[string]string, endsWithUs bool) *container.Config {
 	config := &container.Config{
 		Image:       spec.Image.ID,
 		User:        fmt.Sprintf("%d:%[1]d", keeperFor(spec.User)),
@@ -72,7 +72,7 @@ func containerConfig(spec sandbox.Spec, labels map[string]string) *container.Con
 		StopSignal:  "SIGKILL",
 		Labels:      labels,
 	}
-	if spec.Session != "" {
+	if !endsWithUs {
 		config.Entrypoint, config.OpenStdin, config.StdinOnce, config.AttachStdin = sessionKeeper(spec.Deadline), false, false, false
 	}
 	return config

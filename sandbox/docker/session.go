@@ -11,11 +11,23 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
+// sessionOwner is who has the names of sessions.
+func (e *Engine) sessionOwner() string {
+	if e.OwnSessions {
+		return e.owner.name + "/" + e.owner.process
+	}
+	return e.owner.name
+}
+
+// endsWithUs reports whether a container ends with this process: its keeper reads a stdin
+// that closes then.
+func (e *Engine) endsWithUs(spec sandbox.Spec) bool { return spec.Session == "" || e.OwnSessions }
+
 // Sessions implements sandbox.Engine.
 func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	filter := managed(labelOwner + "=" + e.owner.name)
+	filter := managed(labelOwner + "=" + e.sessionOwner())
 	if name != "" {
 		filter.Add("label", labelSession+"="+name)
 	}

@@ -86,7 +86,7 @@ func TestMakeSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine.Dir = os.Getenv(makerEnv + "_DIR")
+	engine.Dir, engine.OwnSessions = os.Getenv(makerEnv+"_DIR"), os.Getenv(makerEnv+"_OWN") != ""
 	spec := specOf(baseImage(t, engine))
 	spec.Session, spec.Deadline = name, time.Now().Add(time.Hour)
 	box, err := engine.Create(t.Context(), spec)
@@ -108,20 +108,7 @@ func TestSessionSurvivesItsMaker(t *testing.T) {
 	name := fmt.Sprintf("maker-%d", time.Now().UnixNano())
 	maker := exec.Command(os.Args[0], "-test.run=^TestMakeSession$")
 	maker.Env = append(os.Environ(), makerEnv+"="+name, makerEnv+"_DIR="+engine.Dir)
-	out, err := maker.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := maker.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var said bytes.Buffer
-	for b := make([]byte, 4096); !bytes.Contains(said.Bytes(), []byte("\nmade ")); {
-		n, err := out.Read(b)
-		if said.Write(b[:n]); err != nil {
-			t.Fatalf("the maker said %s: %v", &said, err)
-		}
-	}
+	madeBy(t, maker)
 	maker.Process.Kill()
 	maker.Wait()
 

@@ -37,7 +37,7 @@ func (b *box) start(ctx context.Context) error {
 	if err := b.checkUserFiles(ctx); err != nil {
 		return err
 	}
-	if b.spec.Session == "" {
+	if b.engine.endsWithUs(b.spec) {
 		if err := b.attachKeeper(ctx); err != nil {
 			return err
 		}

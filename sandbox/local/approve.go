@@ -84,12 +84,12 @@ func (l *Local) ask(ctx context.Context, prepared *prepared, v sandbox.Verdict, 
 		Image: c.Image, User: c.User, Network: c.Network, Mounts: c.Mounts, Tmpfs: c.Tmpfs, Runtime: c.Runtime, Profile: c.Profile, Session: c.Session,
 		Verdict: v, Always: always, Deadline: time.Now().Add(wait),
 	}
-	if l.questions.Add(1) > maxQuestions {
-		l.questions.Add(-1)
+	if l.approvals.questions.Add(1) > maxQuestions {
+		l.approvals.questions.Add(-1)
 		return nobody, &sandbox.Error{Cause: sandbox.CauseBusy, Message: fmt.Sprintf("busy: %d commands already wait for approval", maxQuestions),
 			Hint: "answer them, or retry after 1m", RetryAfter: time.Minute}
 	}
-	defer l.questions.Add(-1)
+	defer l.approvals.questions.Add(-1)
 	waiting, cancel := context.WithDeadline(ctx, q.Deadline)
 	defer cancel()
 	a, err := l.Approver.Approve(waiting, q)

@@ -3,6 +3,7 @@ package local
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/record"
@@ -18,6 +19,8 @@ type approvals struct {
 	mu    sync.Mutex
 	given map[sandbox.Caller][]record.Approved
 	count int
+
+	questions atomic.Int32 // how many wait for an answer
 }
 
 func (a *approvals) of(who sandbox.Caller) []record.Approved {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"belljar/internal/names"
@@ -24,6 +23,7 @@ type Local struct {
 	Profiles  map[string]sandbox.Profile // without a DefaultProfile, that of sandbox.Defaults is used
 	Admission sandbox.Admission
 	StateDir  string           // where sessions are recorded and outputs kept; "" turns both off
+	OwnDir    string           // where sessions are recorded that other processes do not see; "" is in StateDir
 	Spool     sandbox.Spooling // bounds those outputs; Total 0 is that of sandbox.Defaults
 	Viewer    sandbox.Viewer   // nil: no command may have a view, or a screen
 	Approver  sandbox.Approver // nil: what needs an approval is denied
@@ -36,7 +36,6 @@ type Local struct {
 	once      sync.Once
 	upkeep    *upkeep
 	admission admission
-	questions atomic.Int32 // number of questions that wait for an answer
 	approvals approvals
 	sessions  sessions
 
@@ -96,6 +95,11 @@ func (l *Local) pool(name string) *pool {
 		return nil
 	}
 	if l.pools[name] == nil {
+		mounts, err := resolveMounts(p.Mounts, p.Policy)
+		if err != nil {
+			return nil // each command is refused with that error
+		}
+		p.Mounts = mounts
 		l.pools[name] = l.upkeep.startPool(l.upkeep.ctx, name, p)
 	}
 	return l.pools[name]
@@ -206,6 +210,7 @@ func commandDefaults(c sandbox.Command, p sandbox.Profile) sandbox.Command {
 	if c.Tmpfs == nil {
 		c.Tmpfs = p.Tmpfs
 	}
+	c.Mounts = slices.Concat(p.Mounts, c.Mounts)
 	setDefault(&c.Runtime, p.Runtime)
 	setDefault(&c.Timeout, p.Timeout)
 	setDefault(&c.IdleTimeout, p.IdleTimeout)
@@ -261,7 +266,7 @@ func specOf(c sandbox.Command, image sandbox.Image) sandbox.Spec {
 
 // poolSpec is a container for commands that override nothing of their profile.
 func poolSpec(p sandbox.Profile, image sandbox.Image) sandbox.Spec {
-	return sandbox.Spec{Image: image, User: p.User, Workdir: p.Workdir, Tmpfs: p.Tmpfs, Limits: p.Limits, Network: p.Network, Runtime: p.Runtime}
+	return sandbox.Spec{Image: image, User: p.User, Workdir: p.Workdir, Mounts: p.Mounts, Tmpfs: p.Tmpfs, Limits: p.Limits, Network: p.Network, Runtime: p.Runtime}
 }
 
 // sameContainer reports whether a container that was made for other also suits p.

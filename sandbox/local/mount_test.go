@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"belljar/sandbox"
+	"belljar/sandbox/local"
 	"belljar/sandbox/sandboxtest"
 
 	"github.com/google/go-cmp/cmp"
@@ -141,5 +143,46 @@ func TestMountPaths(t *testing.T) {
 		if _, err := mount(t, policy{}, sandbox.Mount{Source: device, Target: "/x"}); sandbox.CauseOf(err) != sandbox.CauseDenied || !strings.Contains(err.Error(), "is a device") {
 			t.Errorf("%s: %v", device, err)
 		}
+	}
+}
+
+// The mounts of a profile are every command's, also in the pool.
+func TestProfileMounts(t *testing.T) {
+	root := tree(t, []string{"project/", "other/"}, map[string]string{"link": "project"})
+	own := sandbox.Mount{Source: root + "/other", Target: "/other", Steady: true}
+	want := sandbox.Mount{Source: root + "/project", Target: "/work", Steady: true}
+	synctest.Test(t, func(t *testing.T) {
+		engine := playing(func(*sandboxtest.Proc) int { return 0 })
+		l := warm(t, engine, size(1, 1), func(l *local.Local) {
+			p := l.Profiles["default"]
+			p.Policy, p.Mounts = policy{}, []sandbox.Mount{{Source: root + "/link", Target: "/work/"}}
+			l.Profiles["default"] = p
+		})
+		wantRun(t, l, command(), true)
+		c := command()
+		c.Mounts = []sandbox.Mount{own}
+		wantRun(t, l, c, false)
+		for _, spec := range engine.Specs() {
+			mounts := []sandbox.Mount{want}
+			if spec.Pool == "" {
+				mounts = append(mounts, own)
+			}
+			if diff := cmp.Diff(mounts, spec.Mounts); diff != "" {
+				t.Errorf("pool %q: %s", spec.Pool, diff)
+			}
+		}
+	})
+	// Where the policy refuses them, no command runs without them.
+	engine := playing(func(*sandboxtest.Proc) int { return 0 })
+	l, p := newLocal(engine), profile()
+	p.Mounts, p.Pool = []sandbox.Mount{want}, size(1, 1)
+	l.Profiles["default"] = p
+	l.Warm()
+	defer l.Close()
+	if _, err := sandbox.Run(t.Context(), l, command()); sandbox.CauseOf(err) != sandbox.CauseDenied {
+		t.Errorf("error %v, want a denial", err)
+	}
+	if specs := engine.Specs(); len(specs) > 0 {
+		t.Errorf("made %+v", specs)
 	}
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -10,7 +11,12 @@ import (
 	"belljar/sandbox/internal/record"
 )
 
-func (l *Local) sessionDir() string { return l.stateDir("sessions") }
+func (l *Local) sessionDir() string {
+	if l.OwnDir != "" {
+		return filepath.Join(l.OwnDir, "sessions")
+	}
+	return l.stateDir("sessions")
+}
 
 // Sessions lists this user's sessions and what runs in them, by name.
 func (l *Local) Sessions(ctx context.Context) ([]sandbox.SessionInfo, error) {
