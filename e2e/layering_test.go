@@ -77,6 +77,7 @@ var dependencies = map[string][]string{
 	"config":                   {"internal/lazyregexp", "sandbox", "internal/limits", "policy", "images", "view", "internal/sniff", "internal/target", "internal/names"},
 	"cmd/internal/template":    {"internal/lazyregexp", "sandbox"},
 	"cmd/internal/executions":  {"sandbox", "cmd/internal/problem", "internal/names", "internal/ownfile", "internal/sniff"},
+	"cmd/internal/mcpapi":      {"internal/limits", "internal/sniff", "internal/target", "policy", "sandbox", "view"},
 	"cmd/internal/listen":      {"sandbox", "internal/ownfile", "cmd/internal/problem"},
 	"cmd/internal/httpapi":     {"internal/filemode", "internal/lazyregexp", "internal/archive", "sandbox", "cmd/internal/access", "cmd/internal/approvals", "cmd/internal/executions", "cmd/internal/problem", "internal/names", "internal/ownfile", "internal/sniff"},
 	"cmd/internal/approvals":   {"sandbox"},

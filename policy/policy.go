@@ -34,6 +34,14 @@ type Rules struct {
 	Commands *CommandPolicy // judges scripts; nil judges none, so all may run
 }
 
+// Scripts are the rules that judge scripts. Without any, all may run.
+func (r Rules) Scripts() (rules CommandRules, judged bool) {
+	if r.Commands == nil {
+		return CommandRules{}, false
+	}
+	return r.Commands.rules, true
+}
+
 // MountRule allows mounts of Source, or of what is below it, onto Target, or
 // below it.
 type MountRule struct {
