@@ -21,8 +21,10 @@ package access
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
+	"belljar/cmd/internal/problem"
 	"belljar/sandbox"
 )
 
@@ -66,6 +68,18 @@ func (i Identity) MayUse(profile string) bool {
 		profile = sandbox.DefaultProfile
 	}
 	return slices.Contains(i.Profiles, profile) || slices.Contains(i.Profiles, anyProfile)
+}
+
+// Owns reports whether what belongs to owner is the identity's to see.
+func (i Identity) Owns(owner string) bool { return i.Name == owner || i.Can(Admin) }
+
+// Need is the identity of the request with that context. It refuses one without the scope.
+func Need(ctx context.Context, scope Scope) (Identity, error) {
+	who := FromContext(ctx)
+	if !who.Can(scope) {
+		return who, problem.New(problem.Forbidden, fmt.Sprintf("this needs the scope %q", scope), "use a token with that scope: serve.token_file")
+	}
+	return who, nil
 }
 
 type identityKey struct{}

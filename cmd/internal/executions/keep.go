@@ -146,7 +146,7 @@ func (b *Book) Find(id string) (*Execution, error) {
 
 // NotFound is the refusal of an ID that is unknown, or another's.
 func NotFound(id string) error {
-	return problem.New(problem.NotFound, fmt.Sprintf("no execution %.80q", id), "list them: GET /v1/executions; results expire (spool.age, spool.total)")
+	return problem.New(problem.NotFound, fmt.Sprintf("no execution %.80q", id), "ask for one of your own; results expire (spool.age, spool.total)")
 }
 
 // List is those that fit, the newest first.

@@ -55,7 +55,7 @@ func (s *Server) registerApprovals(api huma.API) {
 }
 
 func (s *Server) listApprovals(ctx context.Context, _ *struct{}) (*approvalsOutput, error) {
-	if _, err := need(ctx, access.Approve); err != nil {
+	if _, err := access.Need(ctx, access.Approve); err != nil {
 		return nil, err
 	}
 	out := &approvalsOutput{}
@@ -74,7 +74,7 @@ type answerInput struct {
 }
 
 func (s *Server) answer(ctx context.Context, in *answerInput) (*struct{}, error) {
-	who, err := need(ctx, access.Approve)
+	who, err := access.Need(ctx, access.Approve)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (s *Server) registerExecutions(api huma.API) {
 }
 
 func (s *Server) run(ctx context.Context, in *runInput) (*huma.StreamResponse, error) {
-	who, err := need(ctx, access.Run)
+	who, err := access.Need(ctx, access.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -102,24 +102,12 @@ func cancelWith(ctx context.Context, x *executions.Execution) (left func()) {
 	return left
 }
 
-// start begins the execution, or finds that of the same request.
-func (s *Server) start(ctx context.Context, who access.Identity, in *runInput) (*executions.Execution, error) {
-	c, r, err := s.request(ctx, who, in)
-	if err != nil {
-		return nil, err
-	}
-	return s.Book.Start(ctx, c, r)
-}
-
 // request is what the book takes of it.
 func (s *Server) request(ctx context.Context, who access.Identity, in *runInput) (c sandbox.Command, r executions.Request, err error) {
 	if c, err = in.Body.command(who); err != nil {
 		return c, r, err
 	}
-	if !who.MayUse(c.Profile) {
-		return c, r, problem.New(problem.Forbidden, "the token may not use this profile", "use one of the token's profiles: serve.token_file")
-	}
-	if err := s.claimSession(ctx, who, c.Session); err != nil {
+	if err := s.own().Admit(ctx, who, c); err != nil {
 		return c, r, err
 	}
 	r = executions.Request{
@@ -170,12 +158,12 @@ type listOutput struct {
 }
 
 func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	who, err := need(ctx, access.Read)
+	who, err := access.Need(ctx, access.Read)
 	if err != nil {
 		return nil, err
 	}
 	found := s.Book.List(func(x *executions.Execution) bool {
-		return may(who, x.Owner) && (in.State == "" || string(x.State()) == in.State)
+		return who.Owns(x.Owner) && (in.State == "" || string(x.State()) == in.State)
 	})
 	out := &listOutput{}
 	out.Body.Executions = []Summary{}
@@ -199,9 +187,6 @@ func (s *Server) summary(ctx context.Context, x *executions.Execution) Summary {
 	return sum
 }
 
-// may reports whether what belongs to owner is the caller's to see.
-func may(who access.Identity, owner string) bool { return who.Name == owner || who.Can(access.Admin) }
-
 // OfExecution is the path of what is about one execution.
 type OfExecution struct {
 	ID string `path:"id" maxLength:"64"`
@@ -209,15 +194,7 @@ type OfExecution struct {
 
 // find is the caller's execution.
 func (s *Server) find(ctx context.Context, scope access.Scope, id string) (*executions.Execution, error) {
-	who, err := need(ctx, scope)
-	if err != nil {
-		return nil, err
-	}
-	x, err := s.Book.Find(id)
-	if err == nil && !may(who, x.Owner) {
-		return nil, executions.NotFound(id)
-	}
-	return x, err
+	return s.own().Execution(ctx, scope, id)
 }
 
 type getInput struct {
@@ -278,7 +255,7 @@ func (s *Server) cancel(ctx context.Context, in *cancelInput) (*cancelOutput, er
 	x, err := s.find(ctx, access.Run, in.ID)
 	if err != nil {
 		who := access.FromContext(ctx)
-		if who.Can(access.Run) && s.Book.GiveUp(in.ID, func(owner string) bool { return may(who, owner) }) {
+		if who.Can(access.Run) && s.Book.GiveUp(in.ID, who.Owns) {
 			return out, nil
 		}
 		return nil, err

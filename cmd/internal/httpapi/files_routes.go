@@ -2,8 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"net/http"
 	"path"
 
@@ -56,35 +54,6 @@ func (p *FilePath) Resolve(h huma.Context) []error {
 	return nil
 }
 
-// at is the path of a session that is the caller's, for as long as Owners.Use says.
-func (s *Server) at(ctx context.Context, scope access.Scope, in FilePath) (sandbox.SessionPath, error) {
-	who, err := need(ctx, scope)
-	if err != nil {
-		return sandbox.SessionPath{}, err
-	}
-	owner, err := s.Owners.Of(in.Name)
-	if err == nil && !may(who, owner) {
-		err = noSession(in.Name)
-	}
-	return sandbox.SessionPath{Session: in.Name, Path: in.path, Caller: sandbox.Caller{FrontEnd: "http", Token: who.Name}}, err
-}
-
-// fileProblem is why nothing was done. A session that is gone, or a file that does not exist,
-// is not found.
-func (s *Server) fileProblem(ctx context.Context, name string, err error) *problem.Problem {
-	p := problem.Of(err)
-	if errors.Is(err, fs.ErrNotExist) {
-		return problem.New(problem.NotFound, p.Detail, "list what is there: GET /v1/sessions/{name}/files/")
-	}
-	if p.Status != http.StatusUnprocessableEntity {
-		return p
-	}
-	if list, failed := s.Sessions.Sessions(ctx); failed == nil && !hasSession(list, name) {
-		return noSession(name)
-	}
-	return p
-}
-
 type getFileInput struct {
 	FilePath
 	List  bool `query:"list" doc:"The entry of a file, instead of its content."`
@@ -94,7 +63,7 @@ type getFileInput struct {
 
 func (s *Server) getFile(ctx context.Context, in *getFileInput) (*huma.StreamResponse, error) {
 	done := s.Owners.Use(in.Name)
-	at, err := s.at(ctx, access.Read, in.FilePath)
+	at, err := s.own().At(ctx, access.Read, in.Name, in.path)
 	if err != nil {
 		done()
 		return nil, problem.Of(err)
@@ -117,7 +86,7 @@ func (s *Server) getFile(ctx context.Context, in *getFileInput) (*huma.StreamRes
 			if out.begun {
 				panic(http.ErrAbortHandler) // no one may take a part for the whole
 			}
-			s.fileProblem(r.Context(), in.Name, err).Write(w)
+			s.own().FileProblem(r.Context(), in.Name, err).Write(w)
 		}
 	}}, nil
 }
@@ -170,12 +139,12 @@ type removeFileInput struct{ FilePath }
 
 func (s *Server) removeFile(ctx context.Context, in *removeFileInput) (*huma.StreamResponse, error) {
 	defer s.Owners.Use(in.Name)()
-	at, err := s.at(ctx, access.Run, in.FilePath)
+	at, err := s.own().At(ctx, access.Run, in.Name, in.path)
 	if err == nil {
 		err = s.Files.RemoveFile(ctx, at)
 	}
 	if err != nil {
-		return nil, s.fileProblem(ctx, in.Name, err)
+		return nil, s.own().FileProblem(ctx, in.Name, err)
 	}
 	return noContent(), nil
 }

@@ -29,7 +29,7 @@ const maxArchive = 2 * archive.MaxBytes
 
 func (s *Server) putFile(ctx context.Context, in *putFileInput) (*huma.StreamResponse, error) {
 	done := s.Owners.Use(in.Name)
-	at, err := s.at(ctx, access.Run, in.FilePath)
+	at, err := s.own().At(ctx, access.Run, in.Name, in.path)
 	if err != nil {
 		done()
 		return nil, problem.Of(err)
@@ -85,7 +85,7 @@ func (s *Server) uploadProblem(ctx context.Context, name string, body *upload, e
 	case body.failed != nil:
 		return problem.Of(sandboxInvalid("send it again", "the body ended early"))
 	}
-	return s.fileProblem(ctx, name, err)
+	return s.own().FileProblem(ctx, name, err)
 }
 
 // upload is a body of which each read has stallTime.

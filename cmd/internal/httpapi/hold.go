@@ -41,9 +41,9 @@ func (s *Server) hold(ctx context.Context, c sandbox.Command, r executions.Reque
 }
 
 func (s *Server) startHeld(ctx context.Context, in *OfExecution) (*struct{}, error) {
-	who, err := need(ctx, access.Run)
+	who, err := access.Need(ctx, access.Run)
 	if err != nil {
 		return nil, err
 	}
-	return nil, orNil(s.Book.StartHeld(ctx, in.ID, func(owner string) bool { return may(who, owner) }))
+	return nil, orNil(s.Book.StartHeld(ctx, in.ID, who.Owns))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"path"
 	"slices"
 	"time"
 
@@ -54,32 +53,12 @@ type verdictOutput struct {
 }
 
 func (s *Server) check(ctx context.Context, in *checkInput) (*verdictOutput, error) {
-	who, err := need(ctx, access.Run)
-	if err != nil {
-		return nil, err
-	}
 	b := in.Body
-	if b.Profile == "" {
-		b.Profile = sandbox.DefaultProfile
+	v, err := s.own().Judge(ctx, b.Profile, b.Command, b.Dir, b.Shell)
+	if err != nil {
+		return nil, problem.Of(err)
 	}
-	p, known := s.Profiles()[b.Profile]
-	switch {
-	case !who.MayUse(b.Profile):
-		return nil, problem.New(problem.Forbidden, "the token may not use this profile", "use one of the token's profiles: serve.token_file")
-	case !known:
-		return nil, sandboxInvalid("see GET /v1/profiles", "no profile %.80q", b.Profile)
-	case len(b.Command) > sandbox.MaxScript:
-		return nil, sandboxInvalid("pass a script as a file", "command has %d bytes, over %d", len(b.Command), sandbox.MaxScript)
-	case p.Policy == nil:
-		return &verdictOutput{sandbox.Verdict{Decision: sandbox.Allow, Reason: "the profile has no policy"}}, nil
-	}
-	if !path.IsAbs(b.Dir) {
-		b.Dir = path.Join(p.Workdir, b.Dir)
-	}
-	if b.Shell == "" {
-		b.Shell = sandbox.ShellSh
-	}
-	return &verdictOutput{p.Policy.JudgeScript(b.Command, b.Dir, b.Shell)}, nil
+	return &verdictOutput{v}, nil
 }
 
 // profileInfo is a profile, as far as callers need it.
@@ -103,7 +82,7 @@ type profilesOutput struct {
 }
 
 func (s *Server) profiles(ctx context.Context, _ *struct{}) (*profilesOutput, error) {
-	who, err := need(ctx, access.Read)
+	who, err := access.Need(ctx, access.Read)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +105,7 @@ type poolsOutput struct {
 }
 
 func (s *Server) pools(ctx context.Context, _ *struct{}) (*poolsOutput, error) {
-	if _, err := need(ctx, access.Admin); err != nil {
+	if _, err := access.Need(ctx, access.Admin); err != nil {
 		return nil, err
 	}
 	list, err := s.Pools.Pools(ctx)
@@ -142,7 +121,7 @@ type imagesOutput struct {
 }
 
 func (s *Server) images(ctx context.Context, _ *struct{}) (*imagesOutput, error) {
-	if _, err := need(ctx, access.Admin); err != nil {
+	if _, err := access.Need(ctx, access.Admin); err != nil {
 		return nil, err
 	}
 	list, err := s.Images(ctx)
@@ -156,7 +135,7 @@ type auditHeadOutput struct {
 }
 
 func (s *Server) auditHead(ctx context.Context, _ *struct{}) (*auditHeadOutput, error) {
-	if _, err := need(ctx, access.Admin); err != nil {
+	if _, err := access.Need(ctx, access.Admin); err != nil {
 		return nil, err
 	}
 	if s.AuditHead == nil {

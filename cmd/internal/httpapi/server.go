@@ -11,6 +11,7 @@ import (
 	"belljar/cmd/internal/access"
 	"belljar/cmd/internal/approvals"
 	"belljar/cmd/internal/executions"
+	"belljar/cmd/internal/owned"
 	"belljar/cmd/internal/problem"
 	"belljar/sandbox"
 
@@ -161,19 +162,15 @@ func (w *statusOnly) Header() http.Header         { return w.header }
 func (w *statusOnly) Write(p []byte) (int, error) { return len(p), nil }
 func (w *statusOnly) WriteHeader(status int)      { w.status = status }
 
-// need refuses a caller without a scope.
-func need(ctx context.Context, scope access.Scope) (access.Identity, error) {
-	who := access.FromContext(ctx)
-	if !who.Can(scope) {
-		return who, problem.New(problem.Forbidden, fmt.Sprintf("this needs the scope %q", scope), "use a token with that scope: serve.token_file")
-	}
-	return who, nil
+// own is what callers may use.
+func (s *Server) own() owned.Things {
+	return owned.Things{Book: s.Book, Owners: s.Owners, Sessions: s.Sessions, Files: s.Files, Profiles: s.Profiles, FrontEnd: "http"}
 }
 
-// only is need for plain handlers.
+// only is access.Need for plain handlers.
 func (s *Server) only(scope access.Scope, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := need(r.Context(), scope); err != nil {
+		if _, err := access.Need(r.Context(), scope); err != nil {
 			problem.Of(err).Write(w)
 			return
 		}

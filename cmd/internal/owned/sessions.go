@@ -1,0 +1,192 @@
+package owned
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+
+	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/executions"
+	"belljar/cmd/internal/problem"
+	"belljar/sandbox"
+)
+
+// maxOwned is how many sessions have an owner before those that are gone are forgotten. A
+// caller may name as many as it likes.
+const maxOwned = 2000
+
+// claim makes the caller the owner of a session that no one has.
+func (t Things) claim(ctx context.Context, who access.Identity, name string) error {
+	if name == "" {
+		return nil
+	}
+	owner, err := t.Owners.Of(name)
+	if err != nil {
+		return err
+	}
+	if owner != "" && !who.Owns(owner) || owner == "" && t.Owners.Count() >= maxOwned {
+		if err := t.ForgetSessions(ctx); err != nil {
+			return err
+		}
+		if owner, err = t.Owners.Of(name); err != nil {
+			return err
+		}
+	}
+	if owner == "" {
+		if err := t.unclaimed(ctx, who, name); err != nil {
+			return err
+		}
+	}
+	if owner, err = t.Owners.Claim(name, who.Name); err == nil && !who.Owns(owner) {
+		err = notYours(name)
+	}
+	return err
+}
+
+// unclaimed refuses a session that exists and has no owner, as one that was made on the
+// command line, and one more than can be recorded.
+func (t Things) unclaimed(ctx context.Context, who access.Identity, name string) error {
+	if t.Owners.Count() >= maxOwned {
+		return &sandbox.Error{Cause: sandbox.CauseBusy, Message: "there are too many sessions", Hint: "remove some"}
+	}
+	if who.Can(access.Admin) {
+		return nil
+	}
+	list, err := t.Sessions.Sessions(ctx)
+	if err == nil && has(list, name) {
+		err = notYours(name)
+	}
+	return err
+}
+
+func notYours(name string) error {
+	return problem.New(problem.Conflict, fmt.Sprintf("session %q is another's", name), "choose another name")
+}
+
+// ForgetSessions forgets whose those were that are gone.
+func (t Things) ForgetSessions(ctx context.Context) error {
+	idle, err := t.Owners.Idle(t.Book.Uses)
+	if err != nil {
+		return err
+	}
+	list, err := t.Sessions.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	return t.Owners.Forget(idle, func(name string) bool { return has(list, name) })
+}
+
+// Session is the caller's.
+func (t Things) Session(ctx context.Context, scope access.Scope, name string) (info sandbox.SessionInfo, err error) {
+	defer t.Owners.Use(name)()
+	list, err := t.List(ctx, scope)
+	if err != nil {
+		return info, err
+	}
+	i := slices.IndexFunc(list, func(i sandbox.SessionInfo) bool { return i.Name == name })
+	if i < 0 {
+		return info, noSession(name)
+	}
+	return list[i], nil
+}
+
+// List is the caller's sessions.
+func (t Things) List(ctx context.Context, scope access.Scope) (own []sandbox.SessionInfo, err error) {
+	who, err := access.Need(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	list, err := t.Sessions.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own = []sandbox.SessionInfo{}
+	for _, info := range list {
+		owner, err := t.Owners.Of(info.Name)
+		if err != nil {
+			return nil, err
+		}
+		if who.Owns(owner) {
+			own = append(own, info)
+		}
+	}
+	return own, nil
+}
+
+// OpenSession makes the command's session, if there is none, by running what does nothing in it:
+// the first command of a session makes it.
+func (t Things) OpenSession(ctx context.Context, who access.Identity, c sandbox.Command, r executions.Request) error {
+	defer t.Owners.Use(c.Session)()
+	if err := t.Admit(ctx, who, c); err != nil {
+		return err
+	}
+	c.Script = ":"
+	x, err := t.Book.Start(ctx, c, r)
+	if err != nil {
+		return err
+	}
+	result, err := x.Result(ctx)
+	switch {
+	case err != nil || result.Status == sandbox.StatusSuccess:
+		return err
+	case result.Error != nil:
+		return result.Error
+	}
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("the session cannot run commands: %s", result.Message), Hint: "see the result of execution " + x.ID}
+}
+
+// EndSession ends the caller's session, with all that runs in it.
+func (t Things) EndSession(ctx context.Context, name string) error {
+	if err := t.end(ctx, name); err != nil {
+		return err
+	}
+	return t.ForgetSessions(ctx)
+}
+
+func (t Things) end(ctx context.Context, name string) error {
+	defer t.Owners.Use(name)()
+	if _, err := t.Session(ctx, access.Run, name); err != nil {
+		return err
+	}
+	return t.Sessions.RemoveSession(ctx, name)
+}
+
+// At is a path of a session that is the caller's, for as long as Owners.Use says.
+func (t Things) At(ctx context.Context, scope access.Scope, name, path string) (sandbox.SessionPath, error) {
+	who, err := access.Need(ctx, scope)
+	if err != nil {
+		return sandbox.SessionPath{}, err
+	}
+	owner, err := t.Owners.Of(name)
+	if err == nil && !who.Owns(owner) {
+		err = noSession(name)
+	}
+	return sandbox.SessionPath{Session: name, Path: path, Caller: sandbox.Caller{FrontEnd: t.FrontEnd, Token: who.Name}}, err
+}
+
+// FileProblem is why nothing was done with a session's file. A session that is gone, or a file
+// that does not exist, is not found.
+func (t Things) FileProblem(ctx context.Context, name string, err error) *problem.Problem {
+	p := problem.Of(err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return problem.New(problem.NotFound, p.Detail, "list the files that are there")
+	}
+	if p.Status != http.StatusUnprocessableEntity {
+		return p
+	}
+	if list, failed := t.Sessions.Sessions(ctx); failed == nil && !has(list, name) {
+		return noSession(name)
+	}
+	return p
+}
+
+func noSession(name string) *problem.Problem {
+	return problem.New(problem.NotFound, fmt.Sprintf("no session %.80q", name), "list your sessions")
+}
+
+func has(list []sandbox.SessionInfo, name string) bool {
+	return slices.ContainsFunc(list, func(i sandbox.SessionInfo) bool { return i.Name == name })
+}
