@@ -18,8 +18,8 @@ every command that this user's belljar run started, detached or in another termi
 Without -s it does what Ctrl-C does in the terminal of belljar run: the command ends
 with the cause canceled, its partial output is kept, and its container is removed. In
 a session this ends the session's container, unless the command was started with
---on-timeout command. A second belljar kill ends the command at once, without waiting
-for anything. (docker kill sends SIGKILL instead: that is -s KILL.)
+--on-timeout command. With --force it ends at once, without waiting for anything, as
+with a second Ctrl-C. (docker kill sends SIGKILL instead: that is -s KILL.)
 
 With -s SIGNAL, all processes of the command get the signal, and it decides what
 to do. If it ends, the cause is exited or signaled, as its exit status says.
@@ -33,8 +33,9 @@ const killExamples = `  belljar kill 01KAJ2M4T5R7ZQ
 
 func killCmd(g *globals) *cobra.Command {
 	var signal string
+	var force bool
 	cmd := &cobra.Command{
-		Use:         "kill [-s SIGNAL] ID...",
+		Use:         "kill [-s SIGNAL | --force] ID...",
 		Short:       "End commands that are running, or send them a signal",
 		Long:        killHelp + shortIDs,
 		Example:     killExamples,
@@ -45,11 +46,18 @@ func killCmd(g *globals) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return killAll(cmd, g, s, ids)
+			return killAll(cmd, g, ids, func(ctx context.Context, r records, id string) error {
+				if force {
+					return r.Kill(ctx, id)
+				}
+				return r.End(ctx, id, s)
+			})
 		}),
 		ValidArgsFunction: completeIDs(g, math.MaxInt, func(l sandbox.LogInfo) bool { return l.Running }),
 	}
 	cmd.Flags().StringVarP(&signal, "signal", "s", "", "send `SIGNAL` instead, such as TERM, SIGINT or 9")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "end them at once, without stop_grace and without a list of what runs")
+	cmd.MarkFlagsMutuallyExclusive("signal", "force")
 	cmd.RegisterFlagCompletionFunc("signal", func(*cobra.Command, []string, string) (list []string, _ cobra.ShellCompDirective) {
 		for _, s := range signals.Signals() {
 			list = append(list, string(s)[len("SIG"):])
@@ -68,7 +76,7 @@ func parseSignal(cmd *cobra.Command, text string) (sandbox.Signal, error) {
 }
 
 // killAll reaches as many of them as it can.
-func killAll(cmd *cobra.Command, g *globals, s sandbox.Signal, ids []string) error {
+func killAll(cmd *cobra.Command, g *globals, ids []string, end func(context.Context, records, string) error) error {
 	logs, err := newLogs(g)
 	if err != nil {
 		return err
@@ -76,7 +84,7 @@ func killAll(cmd *cobra.Command, g *globals, s sandbox.Signal, ids []string) err
 	kill := func(ctx context.Context, given string) error {
 		id, err := wholeID(ctx, logs, given)
 		if err == nil {
-			err = logs.End(ctx, id, s)
+			err = end(ctx, logs, id)
 		}
 		if err != nil {
 			return err

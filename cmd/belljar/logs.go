@@ -83,8 +83,9 @@ type records interface {
 	sandbox.Logs
 	// Await waits for a command's end, and returns its result and its notices.
 	Await(ctx context.Context, id string) (sandbox.Result, []string, error)
-	// End cancels a command, kills it the second time, or sends it the signal.
+	// End cancels a command, or sends it the signal.
 	End(ctx context.Context, id string, signal sandbox.Signal) error
+	Kill(ctx context.Context, id string) error
 }
 
 // newLogs needs no engine: outputs are on this host, or the sidecar's.

@@ -139,17 +139,18 @@ func servable(c *config.Config) error {
 func (s *sidecar) open(engine *docker.Engine) (err error) {
 	asked := &approvals.Approvals{}
 	s.runner = belljar.New(engine, s.config)
-	s.runner.Approver, s.runner.Control, s.runner.Log = asked, true, s.log
+	s.runner.Control, s.runner.Log = true, s.log
 	s.metrics = metrics.New(version, metrics.Sources{Pools: s.runner, Sessions: s.runner, Load: s.runner})
 	s.metrics.SetProfiles(profileNames(s.config))
 	s.book, err = executions.Open(executions.Config{
-		Runner: s.runner, Logs: s.runner, Dir: filepath.Join(s.config.StateDir, "executions"), Log: s.log,
+		Runner: s.runner, Logs: s.runner, Dir: filepath.Join(s.config.StateDir, "executions"), Keep: s.config.Spool.Age, Log: s.log,
 		Ended:   s.metrics.Ended,
 		Refused: func(c sandbox.Command, err error) { s.metrics.Refused(c.Profile, err) },
 	})
 	if err != nil {
 		return err
 	}
+	s.runner.Approver = s.book.Approver(asked)
 	s.api = &httpapi.Server{
 		Book: s.book, Owners: &executions.Owners{Dir: s.book.Dir}, Sessions: s.runner, Files: s.runner, Pools: s.runner,
 		Profiles: s.runner.CurrentProfiles, Approvals: asked, Images: s.images, Ready: s.ready,

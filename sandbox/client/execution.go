@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,7 +116,7 @@ func (x *running) cancel() {
 func (x *running) Kill() {
 	x.killed.Do(func() {
 		x.ask(func(ctx context.Context) {
-			x.send(ctx, request{method: http.MethodDelete, path: execution(x.id), query: url.Values{"kill": {"1"}}})
+			x.send(ctx, request{method: http.MethodDelete, path: execution(x.id), query: killing})
 		})
 	})
 }

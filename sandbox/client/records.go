@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,7 +15,10 @@ import (
 // state is how far an execution is.
 type state string
 
-const stateEnded state = "ended"
+const (
+	stateEnded state = "ended"
+	stateHeld  state = "held" // it is prepared, and may never begin
+)
 
 // record is an execution as the API describes it.
 type record struct {
@@ -46,9 +50,11 @@ func (c *Client) Logs(ctx context.Context) ([]sandbox.LogInfo, error) {
 	if err := c.get(ctx, request{path: "/v1/executions", query: query}, &all); err != nil {
 		return nil, err
 	}
-	list := make([]sandbox.LogInfo, len(all.Executions))
-	for i, r := range all.Executions {
-		list[len(list)-1-i] = r.info()
+	list := make([]sandbox.LogInfo, 0, len(all.Executions))
+	for _, r := range slices.Backward(all.Executions) {
+		if r.State != stateHeld {
+			list = append(list, r.info())
+		}
 	}
 	return list, nil
 }
@@ -56,6 +62,9 @@ func (c *Client) Logs(ctx context.Context) ([]sandbox.LogInfo, error) {
 // LogInfo implements sandbox.Logs.
 func (c *Client) LogInfo(ctx context.Context, id string) (sandbox.LogInfo, error) {
 	r, err := c.record(ctx, id, url.Values{"result": {"0"}})
+	if err == nil && r.State == stateHeld {
+		err = sandbox.Invalid("begin it first", "command %s has not begun", id)
+	}
 	return r.info(), err
 }
 
@@ -96,8 +105,8 @@ func (c *Client) Await(ctx context.Context, id string) (sandbox.Result, []string
 	}
 }
 
-// End ends a command or, if signal is not "", sends that to it. The first time it is canceled, a
-// second time killed at once. It does not wait for the end: see Await.
+// End cancels a command or, if signal is not "", sends that to it. It does not wait for the
+// end: see Await.
 func (c *Client) End(ctx context.Context, id string, signal sandbox.Signal) error {
 	if err := checkID(id); err != nil {
 		return err
@@ -105,8 +114,23 @@ func (c *Client) End(ctx context.Context, id string, signal sandbox.Signal) erro
 	if signal != "" {
 		return c.signal(ctx, id, signal)
 	}
+	return c.endNow(ctx, id, nil)
+}
+
+// Kill ends a command at once, without waiting for anything.
+func (c *Client) Kill(ctx context.Context, id string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	return c.endNow(ctx, id, killing)
+}
+
+// killing is the query of a request to cancel that is forceful.
+var killing = url.Values{"kill": {"1"}}
+
+func (c *Client) endNow(ctx context.Context, id string, query url.Values) error {
 	var r record
-	err := c.told(ctx, c.call(ctx, request{method: http.MethodDelete, path: execution(id)}, &r))
+	err := c.get(ctx, request{method: http.MethodDelete, path: execution(id), query: query}, &r)
 	if err == nil && r.State == stateEnded {
 		return sandbox.Invalid("see how it ended: belljar wait "+id, "command %s has ended", id)
 	}

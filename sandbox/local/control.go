@@ -3,26 +3,24 @@ package local
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/control"
 )
 
 // control lets other processes end or signal the command, from its spool's directory; the
-// function it returns ends that. The first request for the end cancels the command, as its
-// caller could; a second one kills it.
+// function it returns ends that. A request for
+// the end cancels or kills the command, as its caller could.
 func (x *execution) control() (end func()) {
 	s := x.output.recorder.spool
 	if !x.local.Control || s.Dir == "" || s.Temporary {
 		return func() {}
 	}
-	var asked atomic.Bool
 	l, err := control.Listen(s.Dir, func(ctx context.Context, r control.Request) error {
 		switch {
 		case r.Signal != "":
 			return x.Signal(ctx, r.Signal)
-		case asked.Swap(true):
+		case r.Kill:
 			x.kill()
 		default:
 			x.cancel()
@@ -36,16 +34,24 @@ func (x *execution) control() (end func()) {
 	return l.Close
 }
 
-// End ends a command that runs in another process, or, if signal is not "", sends that to
-// it. The first time its caller seems to have canceled it, a second time it is killed at
-// once. It does not wait for the end: see Await.
+// End ends a command that runs in another process, as if its caller had canceled it, or, if
+// signal is not "", sends that to it. It may be called again. It does not wait for the end: see Await.
 func (l *Local) End(ctx context.Context, id string, signal sandbox.Signal) error {
+	return l.end(ctx, id, control.Request{Signal: signal})
+}
+
+// Kill is End at once, without waiting for anything.
+func (l *Local) Kill(ctx context.Context, id string) error {
+	return l.end(ctx, id, control.Request{Kill: true})
+}
+
+func (l *Local) end(ctx context.Context, id string, r control.Request) error {
 	info, err := l.LogInfo(ctx, id)
 	if err != nil {
 		return err
 	}
 	if info.Running {
-		err = control.Send(ctx, l.spools().Path(id), control.Request{Signal: signal})
+		err = control.Send(ctx, l.spools().Path(id), r)
 		if !errors.Is(err, control.ErrGone) {
 			return err
 		}

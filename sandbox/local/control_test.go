@@ -61,3 +61,46 @@ func TestEndFromOutside(t *testing.T) {
 	x.Kill()
 	x.Wait()
 }
+
+// A request to end a command can be repeated: only Kill cuts its grace short.
+func TestKillFromOutside(t *testing.T) {
+	termed := make(chan struct{})
+	l := keeping(t, playing(func(p *sandboxtest.Proc) int {
+		term := p.Trap("SIGTERM")
+		fmt.Fprint(p.Stdout, "ready")
+		<-term
+		close(termed)
+		<-p.Killed
+		return 137
+	}))
+	l.Control = true
+	c := command()
+	c.StopGrace = time.Minute
+	x, err := l.Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e := range x.Events() {
+		if e.Type == sandbox.EventStdout {
+			break
+		}
+	}
+	other := otherProcess(l)
+	for i := range 3 {
+		if err := other.End(t.Context(), x.ID(), ""); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			<-termed
+		}
+	}
+	if info, err := other.LogInfo(t.Context(), x.ID()); err != nil || !info.Running {
+		t.Errorf("repeated requests ended it: %+v, %v", info, err)
+	}
+	if err := other.Kill(t.Context(), x.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := x.Wait(); r.Cause != sandbox.CauseCanceled || r.Evidence.StoppedBy != "SIGKILL" {
+		t.Errorf("%s, %+v", r.Cause, r.Evidence)
+	}
+}

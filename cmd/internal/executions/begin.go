@@ -10,23 +10,24 @@ import (
 	"belljar/sandbox"
 )
 
-// claim takes a request's key and ID, and begins it in a goroutine. If the request was made
+// claim makes x known, with its key, and begins it in a goroutine. If the request was made
 // before, what it returns is the earlier one's, and first is false. The same key for another one is refused.
-func (b *Book) claim(r Record, begin func(*starting)) (s *starting, first bool, err error) {
+func (b *Book) claim(x *Execution, begin func(*starting)) (s *starting, first bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	r := x.Record
 	key := [2]string{r.Owner, r.Key}
 	if r.Key == "" {
 		key = [2]string{"", r.ID}
 	}
 	s = b.starting[key]
 	if s == nil && r.Key != "" {
-		if x := b.known[b.keys[key]]; x != nil {
-			s = &starting{request: x.Request, x: x, done: closed}
+		if old := b.known[b.keys[key]]; old != nil {
+			s = &starting{x: old, done: closed}
 		}
 	}
 	switch {
-	case s != nil && (r.Key == "" || s.request != r.Request):
+	case s != nil && (r.Key == "" || s.x.Request != r.Request):
 		return nil, false, conflict(r)
 	case s != nil:
 		return s, false, nil
@@ -35,24 +36,19 @@ func (b *Book) claim(r Record, begin func(*starting)) (s *starting, first bool, 
 	case b.has(r.ID):
 		return nil, false, conflict(Record{ID: r.ID})
 	}
-	s = &starting{key: key, request: r.Request, id: r.ID, owner: r.Owner, session: r.Session, done: make(chan struct{})}
-	s.ctx, s.cancel = context.WithCancelCause(b.ctx)
-	b.starting[key] = s
+	s = &starting{key: key, x: x, done: make(chan struct{})}
+	b.starting[key], b.known[x.ID], b.live[x.ID] = s, x, x
+	if r.Key != "" {
+		b.keys[key] = x.ID
+	}
 	b.all.Go(func() { begin(s) })
 	return s, true, nil
 }
 
 // has reports whether there is an execution with that ID, or will be. b.mu is held.
 func (b *Book) has(id string) bool {
-	if h := b.held[id]; b.known[id] != nil || h != nil && !h.taken {
-		return true
-	}
-	for _, s := range b.starting {
-		if s.id == id {
-			return true
-		}
-	}
-	return false
+	h := b.held[id]
+	return b.known[id] != nil || h != nil && !h.taken
 }
 
 func conflict(r Record) error {
@@ -65,38 +61,47 @@ func conflict(r Record) error {
 var errDraining = problem.New(problem.Unavailable, "the sidecar is shutting down", "send the request to another one, or again later")
 
 // begin writes the record and starts the command. ctx is the execution's.
-func (b *Book) begin(ctx context.Context, s *starting, c sandbox.Command, r Record, q Request) (x *Execution, err error) {
-	defer func() {
-		if err != nil {
-			s.cancel(err)
-			q.Input.Close()
-		}
-	}()
-	x = &Execution{Record: r, book: b, input: q.Input, resize: q.resize, withLast: q.CancelWithTerminal, cancel: s.cancel, ending: make(chan struct{}), done: make(chan struct{})}
-	x.state.Store(Queued)
-	c = x.connected(c)
-	file, err := b.create(r)
-	if err != nil {
-		return nil, err
+func (b *Book) begin(ctx context.Context, x *Execution, c sandbox.Command, held sandbox.Prepared) error {
+	file, err := b.create(x.Record)
+	var run sandbox.Execution
+	if err == nil {
+		x.file = file.Name()
+		x.log.open(file)
+		run, err = b.run(ctx, c, held)
 	}
-	x.log, x.file = newLog(file), file.Name()
-	if x.run, err = b.run(ctx, c, q.held); err != nil {
-		discard(file)
-		b.Log.Info("refused", "execution", r.ID, "owner", r.Owner, "cause", sandbox.CauseOf(err))
-		if b.Refused != nil {
-			b.Refused(c, err)
-		}
-		return nil, err
+	if err != nil {
+		b.refused(x, c, err)
+		return err
 	}
 	if b.Started != nil {
 		b.Started(c)
 	}
-	b.add(x)
+	x.begins(run)
 	b.all.Go(func() {
 		defer file.Close()
 		x.pump()
 	})
-	return x, nil
+	return nil
+}
+
+// refused ends an execution that does not begin. One that waited for an approval is
+// remembered: its callers may know of it.
+func (b *Book) refused(x *Execution, c sandbox.Command, err error) {
+	b.Log.Info("refused", "execution", x.ID, "owner", x.Owner, "cause", sandbox.CauseOf(err))
+	if b.Refused != nil {
+		b.Refused(c, err)
+	}
+	x.refuse(c, err)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.live, x.ID)
+	switch {
+	case !x.waited():
+		x.forget()
+	case x.log.isStored():
+		b.known[x.ID] = &Execution{Record: x.Record, book: b, file: x.file, refused: true}
+	}
+	x.log.close()
 }
 
 // connected is the command with the stdin and the terminal that clients have.
@@ -130,29 +135,6 @@ func (b *Book) create(r Record) (*os.File, error) {
 		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the execution cannot be recorded", Err: err, Hint: "free disk space, or make the state directory writable"}
 	}
 	return file, nil
-}
-
-func (b *Book) add(x *Execution) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.known[x.ID], b.live[x.ID] = x, x
-	if x.Key != "" {
-		b.keys[[2]string{x.Owner, x.Key}] = x.ID
-	}
-}
-
-// GiveUp cancels an execution that has not begun yet, as while it waits for an approval.
-// It is false if there is none with that ID.
-func (b *Book) GiveUp(id string, mine func(owner string) bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, s := range b.starting {
-		if s.id == id && mine(s.owner) {
-			s.cancel(nil)
-			return true
-		}
-	}
-	return false
 }
 
 // release lets the key go: by now the execution has it, or nothing began.

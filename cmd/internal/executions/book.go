@@ -3,8 +3,7 @@ package executions
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -30,7 +29,8 @@ type Logs interface {
 type Config struct {
 	Runner sandbox.Runner
 	Logs   Logs
-	Dir    string // for the journals; one server at a time has it
+	Dir    string        // for the journals; one server at a time has it
+	Keep   time.Duration // how long what has no output is remembered; outputs have their own time
 	Log    *slog.Logger
 
 	Started func(sandbox.Command)        // may be nil, as the others
@@ -59,16 +59,10 @@ type Book struct {
 
 // starting is a request with a key that is not decided yet.
 type starting struct {
-	key     [2]string
-	request string
-	id      string
-	owner   string
-	session string
-	ctx     context.Context // of the execution
-	cancel  context.CancelCauseFunc
-	done    chan struct{}
-	x       *Execution
-	err     error
+	key  [2]string
+	x    *Execution
+	done chan struct{}
+	err  error // why x did not begin
 }
 
 // Open reads what earlier servers left in the directory.
@@ -119,46 +113,65 @@ type Request struct {
 	Body  []byte // what was asked with that key, or a digest of it
 	Input *Input // the command's stdin, if clients send it later; Start closes it where it does not use it
 
+	Detached           bool // Start does not wait for an approval
 	CancelWithCaller   bool // cancel it if the caller leaves before it began
 	CancelWithTerminal bool // cancel it when the last terminal that callers have of it closes
 
-	held   sandbox.Prepared // instead of a command to start
-	resize chan sandbox.TerminalSize
+	held *Held // instead of a command to start
 }
 
 // Start begins an execution, or finds the one that the same request began. Cancelling ctx
 // gives up the wait for it only.
 func (b *Book) Start(ctx context.Context, c sandbox.Command, r Request) (*Execution, error) {
-	sum := sha256.Sum256(r.Body)
-	record := Record{ID: cmp.Or(c.ID, names.NewID()), Owner: r.Owner, Key: r.Key, Request: hex.EncodeToString(sum[:]), Started: time.Now(), Profile: c.Profile, Session: c.Session}
-	if err := names.CheckID(record.ID); err != nil {
-		r.Input.Close()
-		return nil, err
+	x, prepared := r.held.execution()
+	if x == nil {
+		c.ID = cmp.Or(c.ID, names.NewID())
+		if err := names.CheckID(c.ID); err != nil {
+			r.Input.Close()
+			return nil, err
+		}
+		x = b.newExecution(c, r)
+		c = x.connected(c)
 	}
-	c.ID = record.ID
-	s, first, err := b.claim(record, func(s *starting) {
+	s, first, err := b.claim(x, func(s *starting) {
 		defer close(s.done)
-		s.x, s.err = b.begin(trace.ContextWithSpan(s.ctx, trace.SpanFromContext(ctx)), s, c, record, r)
+		s.err = b.begin(trace.ContextWithSpan(x.ctx, trace.SpanFromContext(ctx)), x, c, prepared)
 		b.release(s)
 	})
 	if !first { // what is typed goes to the earlier one
-		r.Input.Close()
+		x.refuse(c, errRepeated)
 	}
 	if err != nil {
 		return nil, err
 	}
+	return s.wait(ctx, r)
+}
+
+// errRepeated ends what a request would have begun that was made before.
+var errRepeated = errors.New("the request was repeated")
+
+// wait waits until it is clear whether the execution begins.
+func (s *starting) wait(ctx context.Context, r Request) (*Execution, error) {
+	var waits chan struct{}
+	if r.Detached && s.x.early != nil {
+		waits = s.x.waits
+	}
 	select {
+	case <-waits:
+		return s.x, nil
 	case <-s.done:
-		return s.x, s.err
+		err := s.err
+		if err == nil && !r.Detached {
+			err = s.x.refusedWith()
+		}
+		if err != nil {
+			return nil, err
+		}
+		return s.x, nil
 	case <-ctx.Done():
 	}
 	if r.CancelWithCaller {
-		b.all.Go(func() {
-			<-s.done
-			if s.x != nil {
-				s.x.Cancel(nil, false)
-			}
-		})
+		s.x.Cancel(nil, false)
 	}
 	return nil, ctx.Err()
 }

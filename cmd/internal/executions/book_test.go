@@ -38,7 +38,7 @@ func runner(t *testing.T, dir string, play func(*sandboxtest.Proc) int) *local.L
 
 func openBook(t *testing.T, dir string, l *local.Local) *Book {
 	t.Helper()
-	b, err := Open(Config{Runner: l, Logs: l, Dir: filepath.Join(dir, "executions"), Log: slog.New(slog.DiscardHandler)})
+	b, err := Open(Config{Runner: l, Logs: l, Dir: filepath.Join(dir, "executions"), Keep: time.Hour, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

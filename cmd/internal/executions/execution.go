@@ -17,6 +17,8 @@ type State string
 // The states.
 const (
 	Queued  State = "queued"
+	Waiting State = "waiting" // for an approval
+	Holding State = "held"    // until its caller begins it
 	Running State = "running"
 	Ended   State = "ended"
 )
@@ -25,14 +27,16 @@ const (
 // else is read from the disk.
 type Execution struct {
 	Record
-	book *Book
-	file string // its journal
+	book    *Book
+	file    string // its journal
+	refused bool   // it never began, and its journal has its result
 
 	// While it runs, and for those who found it then:
-	run    sandbox.Execution
+	*early
 	log    *log
 	input  *Input
 	resize chan sandbox.TerminalSize
+	ctx    context.Context // until its end
 	cancel context.CancelCauseFunc
 	state  atomic.Value  // State
 	ending chan struct{} // closed when it is to end: its events wait for no one
@@ -68,6 +72,9 @@ var closed = func() chan struct{} {
 
 // Result waits for it. An execution whose server died has CauseEngineLost.
 func (x *Execution) Result(ctx context.Context) (sandbox.Result, error) {
+	if r := x.Refusal(); r != nil {
+		return *r, nil
+	}
 	if x.log == nil {
 		r, _, err := x.book.Logs.Await(ctx, x.ID)
 		return r, err
@@ -89,7 +96,7 @@ func (x *Execution) Ending(ctx context.Context) (sandbox.Result, []string, error
 	return r, nil, err
 }
 
-// Cancel ends it as if its caller had. A second time, or with kill, that is at once.
+// Cancel ends it as if its caller had, with kill at once. It may be called again.
 func (x *Execution) Cancel(cause error, kill bool) {
 	if x.log == nil {
 		return
@@ -97,11 +104,9 @@ func (x *Execution) Cancel(cause error, kill bool) {
 	if !x.asked.Swap(true) {
 		close(x.ending)
 		x.cancel(cause)
-	} else {
-		kill = true
 	}
 	if kill {
-		x.run.Kill()
+		x.kill()
 	}
 }
 
@@ -110,7 +115,11 @@ func (x *Execution) Signal(ctx context.Context, s sandbox.Signal) error {
 	if x.log == nil {
 		return x.hasEnded()
 	}
-	return x.run.Signal(ctx, s)
+	run := x.command()
+	if run == nil {
+		return sandbox.Invalid("wait until its state is running", "execution %s does not run yet", x.ID)
+	}
+	return run.Signal(ctx, s)
 }
 
 // Touch restarts its idle timer.
@@ -118,7 +127,9 @@ func (x *Execution) Touch() error {
 	if x.log == nil {
 		return x.hasEnded()
 	}
-	x.run.Touch()
+	if run := x.command(); run != nil {
+		run.Touch()
+	}
 	return nil
 }
 
@@ -186,23 +197,6 @@ func (x *Execution) Resize(size sandbox.TerminalSize) error {
 
 func (x *Execution) hasEnded() error {
 	return problem.New(problem.Conflict, "execution "+x.ID+" has ended", "read its result")
-}
-
-// Read reads what it wrote.
-func (x *Execution) Read(ctx context.Context, which sandbox.Stream, offset int64) (sandbox.Reader, error) {
-	if x.log == nil {
-		return x.book.Logs.ReadLog(ctx, x.ID, which, offset)
-	}
-	return x.run.Read(ctx, which, offset)
-}
-
-// ended is when it did.
-func (x *Execution) ended(ctx context.Context) time.Time {
-	info, err := x.book.Logs.LogInfo(ctx, x.ID)
-	if err != nil {
-		return x.Started
-	}
-	return info.Ended
 }
 
 // pump takes the execution's events until its end.
@@ -276,11 +270,16 @@ func take(events <-chan sandbox.Event, soon time.Duration, over <-chan time.Time
 
 // end is the execution's end.
 func (x *Execution) end(e sandbox.Event) {
+	x.finish(e, false)
+	x.book.ended(x) // who waited is told first
+}
+
+// finish tells everyone that it has ended.
+func (x *Execution) finish(e sandbox.Event, refused bool) {
 	x.result = *e.Result
 	x.input.Close()
 	x.cancel(errors.New("it ended"))
 	x.state.Store(Ended) // before done: who waited must see that it has ended
 	close(x.done)
-	x.log.end(e)
-	x.book.ended(x) // who waited is told first
+	x.log.end(e, refused)
 }

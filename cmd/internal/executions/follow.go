@@ -101,6 +101,12 @@ func (l *log) isOver(seq uint64) bool {
 
 // stored is the next event from the disk.
 func (f *Follower) stored(ctx context.Context) (e sandbox.Event, err error) {
+	if f.x.refused {
+		if f.next > 1 {
+			return e, io.EOF
+		}
+		return f.x.lastEvent()
+	}
 	if f.journal == nil {
 		if f.journal, err = openJournal(f.x.file); err != nil {
 			return e, err

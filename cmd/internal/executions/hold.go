@@ -17,10 +17,11 @@ type Held struct {
 	Owner string
 
 	book    *Book
-	session string
-	input   *Input
-	begin   func(ctx context.Context) (*Execution, error) // nil until it is approved
-	taken   bool                                          // it began, or is about to
+	x       *Execution
+	command sandbox.Command
+	ready   sandbox.Prepared // nil until it is approved
+	request Request
+	taken   bool // it began, or is about to
 	started chan *Execution
 
 	key    string
@@ -33,39 +34,53 @@ type Held struct {
 func (b *Book) Hold(ctx context.Context, c sandbox.Command, r Request) (*Held, error) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h := &Held{ID: cmp.Or(c.ID, names.NewID()), Owner: r.Owner, book: b, session: c.Session, input: r.Input, started: make(chan *Execution, 1), key: r.Key, cancel: cancel, gone: make(chan struct{})}
-	err := b.reserve(ctx, h)
-	if err != nil {
+	c.ID = cmp.Or(c.ID, names.NewID())
+	if err := names.CheckID(c.ID); err != nil {
 		r.Input.Close()
 		return nil, err
 	}
-	x := &Execution{Record: Record{ID: h.ID}, input: r.Input}
-	c.ID = h.ID
-	c = x.connected(c)
-	if r.held, err = b.prepare(asking, c); err != nil {
-		h.Close()
+	x := b.newExecution(c, r)
+	h := &Held{ID: x.ID, Owner: x.Owner, book: b, x: x, request: r, started: make(chan *Execution, 1), key: r.Key, cancel: cancel, gone: make(chan struct{})}
+	h.command = x.connected(c)
+	if err := b.reserve(ctx, h); err != nil {
+		x.cancel(nil)
+		r.Input.Close()
+		return nil, err
+	}
+	defer context.AfterFunc(x.ctx, cancel)()
+	ready, err := b.prepare(asking, h.command)
+	if err != nil {
+		h.close(err)
 		if b.Refused != nil && !errors.Is(err, asking.Err()) {
 			b.Refused(c, err)
 		}
 		return nil, err
 	}
-	r.resize = x.resize
-	if !h.ready(asking, func(ctx context.Context) (*Execution, error) { return b.Start(ctx, c, r) }) {
+	if !h.approved(asking, ready) {
 		h.Close()
 		return nil, asking.Err()
 	}
 	return h, nil
 }
 
-// ready lets begin start it, unless another one has taken its place.
-func (h *Held) ready(asking context.Context, begin func(ctx context.Context) (*Execution, error)) bool {
+// approved lets it start, unless another one has taken its place.
+func (h *Held) approved(asking context.Context, ready sandbox.Prepared) bool {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
 	if asking.Err() != nil {
 		return false
 	}
-	h.begin = begin
+	h.ready = ready
+	h.x.state.Store(Holding)
 	return true
+}
+
+// execution is what a held one begins; nil without one.
+func (h *Held) execution() (*Execution, sandbox.Prepared) {
+	if h == nil {
+		return nil, nil
+	}
+	return h.x, h.ready
 }
 
 // reserve takes the ID before anyone is asked about it: an answer is for one command. A request
@@ -108,7 +123,7 @@ func (b *Book) tryReserve(h *Held) (old *Held, err error) {
 func (h *Held) isReady() bool {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
-	return h.begin != nil
+	return h.ready != nil
 }
 
 func (b *Book) prepare(ctx context.Context, c sandbox.Command) (sandbox.Prepared, error) {
@@ -128,12 +143,14 @@ func (b *Book) StartHeld(ctx context.Context, id string, mine func(owner string)
 	case h == nil:
 		return problem.New(problem.NotFound, fmt.Sprintf("no execution %.80q is held", id), "ask for it again: POST /v1/executions")
 	}
-	x, err := h.begin(context.WithoutCancel(ctx))
+	r := h.request
+	r.held = h
+	x, err := b.Start(context.WithoutCancel(ctx), h.command, r)
+	h.started <- x // nil where it was refused
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	delete(b.held, id) // it uses its session until the execution does
 	close(h.gone)
-	b.mu.Unlock()
-	h.started <- x // nil where it was refused
 	return err
 }
 
@@ -142,31 +159,45 @@ func (b *Book) take(id string, mine func(owner string) bool) (*Held, *Execution)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h := b.held[id]
-	if h == nil || h.taken || h.begin == nil || !mine(h.Owner) {
+	if h == nil || h.taken || h.ready == nil || !mine(h.Owner) {
 		return nil, b.known[id]
 	}
 	h.taken = true
+	h.x.state.Store(Queued)
 	return h, nil
 }
 
-// Started waits for Start. It is nil where Start failed.
+// Started waits for Start. It is nil where Start failed, or the execution was canceled.
 func (h *Held) Started(ctx context.Context) (*Execution, error) {
 	select {
 	case x := <-h.started:
 		return x, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
+	case <-h.x.ending:
+	}
+	h.Close()
+	<-h.gone
+	select {
+	case x := <-h.started: // it began first
+		return x, nil
+	default:
+		return nil, nil
 	}
 }
 
 // Close forgets it, unless it began.
 func (h *Held) Close() {
+	h.close(&sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command started"})
+}
+
+func (h *Held) close(why error) {
 	h.book.mu.Lock()
 	defer h.book.mu.Unlock()
 	if h.book.held[h.ID] == h && !h.taken {
 		delete(h.book.held, h.ID)
 		close(h.gone)
-		h.input.Close()
+		h.x.refuse(h.command, why)
 	}
 }
 

@@ -27,8 +27,13 @@ type Record struct {
 	Session string    `json:"session,omitempty"`
 }
 
-// endLine is the journal's last: the result's event follows it.
-const endLine = "end\n"
+const (
+	// endLine is the journal's last: the result's event follows it, if it is not before it.
+	endLine = "end\n"
+
+	// waitsLine is in the journal of an execution that waited for an approval, before its events.
+	waitsLine = "waits\n"
+)
 
 // appendLine is an event as a line of the journal: events with output as
 // "stdout BYTES MICROSECONDS FLAGS", the others as their JSON. The flags are b for binary
@@ -80,6 +85,7 @@ type journal struct {
 	Record Record
 	next   uint64           // the number of the event that Next returns
 	ended  bool             // all were read
+	waited bool             // for an approval
 	at     map[string]int64 // where its data begins, by stream
 }
 
@@ -96,7 +102,11 @@ func openJournal(name string) (*journal, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading the journal %s: %w", name, err), file.Close())
 	}
-	return j, nil
+	if next, _ := j.lines.Peek(len(waitsLine)); string(next) == waitsLine {
+		_, err = j.lines.Discard(len(waitsLine))
+		j.waited = true
+	}
+	return j, err
 }
 
 // Next is the next event, and where its output begins in its stream. The error is io.EOF

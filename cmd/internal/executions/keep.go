@@ -39,6 +39,10 @@ func (b *Book) load() error {
 				b.Log.Warn("completing an execution's events failed", "execution", x.ID, "error", err)
 			}
 		}
+		if j.waited {
+			_, err := x.lastEvent()
+			x.refused = err == nil
+		}
 		b.known[x.ID] = x
 		if x.Key != "" {
 			b.keys[[2]string{x.Owner, x.Key}] = x.ID
@@ -74,6 +78,11 @@ func (x *Execution) complete() error {
 			return err
 		}
 	}
+	if _, err := x.book.Logs.LogInfo(context.Background(), x.ID); j.waited && sandbox.CauseOf(err) == sandbox.CauseInvalid {
+		if rest, err = x.lost(); err != nil {
+			return err
+		}
+	}
 	file, err := os.OpenFile(name, os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -85,6 +94,14 @@ func (x *Execution) complete() error {
 	_, err = file.WriteAt(append(rest, endLine...), int64(whole))
 	return err
 }
+
+// lost is the line of an execution that waited for an approval when its server died.
+func (x *Execution) lost() ([]byte, error) {
+	result := sandbox.Refused(sandbox.Command{ID: x.ID, Profile: x.Profile, Session: x.Session}, errLost)
+	return appendLine(nil, sandbox.Event{Type: sandbox.EventResult, Seq: 1, Time: time.Now(), Result: &result})
+}
+
+var errLost = &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "the sidecar ended while the command waited for an approval", Hint: "send it again"}
 
 // unsent appends the lines of a stream's output from an offset on.
 func (x *Execution) unsent(lines []byte, t sandbox.EventType, offset int64) ([]byte, error) {
@@ -111,14 +128,26 @@ func (x *Execution) unsent(lines []byte, t sandbox.EventType, offset int64) ([]b
 	}
 }
 
-// Sweep forgets the executions whose output and result are no longer kept.
+// maxInMemory is how many results are kept in memory that could not be written, as on a full disk.
+const maxInMemory = 100
+
+// Sweep forgets the executions whose output and result are no longer kept. What has none on
+// the disk is kept as long.
 func (b *Book) Sweep() {
+	ctx, inMemory := context.Background(), 0
 	for _, x := range b.List(func(x *Execution) bool { return x.State() == Ended }) {
-		if _, err := b.Logs.LogInfo(context.Background(), x.ID); sandbox.CauseOf(err) == sandbox.CauseInvalid {
-			b.mu.Lock()
-			x.forget()
-			b.mu.Unlock()
+		if _, err := b.Logs.LogInfo(ctx, x.ID); sandbox.CauseOf(err) != sandbox.CauseInvalid {
+			continue
 		}
+		if x.log != nil {
+			inMemory++
+		}
+		if (x.refused || x.log != nil && inMemory <= maxInMemory) && time.Since(x.ended(ctx)) < b.Keep {
+			continue
+		}
+		b.mu.Lock()
+		x.forget()
+		b.mu.Unlock()
 	}
 }
 
@@ -128,6 +157,9 @@ func (x *Execution) forget() {
 	delete(b.known, x.ID)
 	if key := [2]string{x.Owner, x.Key}; b.keys[key] == x.ID {
 		delete(b.keys, key)
+	}
+	if x.file == "" {
+		return
 	}
 	if err := os.Remove(x.file); err != nil {
 		b.Log.Warn("removing an execution's record failed", "execution", x.ID, "error", err)
@@ -140,6 +172,9 @@ func (b *Book) Find(id string) (*Execution, error) {
 	defer b.mu.Unlock()
 	if x := b.known[id]; x != nil {
 		return x, nil
+	}
+	if h := b.held[id]; h != nil {
+		return h.x, nil
 	}
 	return nil, NotFound(id)
 }
@@ -158,6 +193,11 @@ func (b *Book) List(fits func(*Execution) bool) (list []*Execution) {
 			list = append(list, x)
 		}
 	}
+	for id, h := range b.held {
+		if b.known[id] == nil && fits(h.x) {
+			list = append(list, h.x)
+		}
+	}
 	slices.SortFunc(list, func(a, b *Execution) int { return b.Started.Compare(a.Started) })
 	return list
 }
@@ -171,13 +211,8 @@ func (b *Book) Uses(session string) bool {
 			return true
 		}
 	}
-	for _, s := range b.starting {
-		if s.session == session {
-			return true
-		}
-	}
 	for _, h := range b.held {
-		if h.session == session {
+		if h.x.Session == session {
 			return true
 		}
 	}
@@ -196,7 +231,7 @@ func (b *Book) Drain(ctx context.Context) {
 		for _, x := range b.live {
 			x.Cancel(errShutdown, false)
 		}
-		b.stop(errShutdown) // of those that are starting
+		b.stop(errShutdown)
 	})()
 	b.all.Wait()
 }

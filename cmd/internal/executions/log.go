@@ -39,7 +39,7 @@ const StallTime = 30 * time.Second
 type log struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change
-	file    *os.File      // the journal; nil where it failed
+	file    *os.File      // the journal; nil before it is there
 	failed  error         // why
 	next    uint64        // the number of the next event
 	events  []sandbox.Event
@@ -49,8 +49,39 @@ type log struct {
 	enough  uint64                  // the command waits until a follower has what is before this event; 0: it does not wait
 }
 
-func newLog(file *os.File) *log {
-	return &log{file: file, next: 1, changed: make(chan struct{}), holding: map[*Follower]time.Time{}}
+func newLog() *log {
+	return &log{next: 1, changed: make(chan struct{}), holding: map[*Follower]time.Time{}}
+}
+
+// open gives it its journal.
+func (l *log) open(file *os.File) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.file = file
+}
+
+func (l *log) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil {
+		l.file.Close()
+	}
+}
+
+// waits notes that the execution waits for an approval: it is known also after a crash.
+func (l *log) waits() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil && l.failed == nil {
+		_, l.failed = io.WriteString(l.file, waitsLine)
+	}
+}
+
+// isStored reports whether the journal is whole.
+func (l *log) isStored() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.file != nil && l.failed == nil
 }
 
 // patience is how long output waits for more.
@@ -92,16 +123,23 @@ func (l *log) write(e sandbox.Event) {
 	l.failed = err
 }
 
-// end adds the result. Nothing follows it.
-func (l *log) end(e sandbox.Event) {
+// end adds the result. Nothing follows it. The journal has that of an execution that was
+// refused; all others are with their output.
+func (l *log) end(e sandbox.Event, refused bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.Seq = l.next
 	l.next++
 	l.result = &e
 	l.events = append(l.events, e)
-	if l.failed == nil {
-		_, l.failed = io.WriteString(l.file, endLine)
+	if l.file != nil && l.failed == nil {
+		var line []byte
+		if refused {
+			line, l.failed = appendLine(nil, e)
+		}
+		if l.failed == nil {
+			_, l.failed = l.file.Write(append(line, endLine...))
+		}
 	}
 	l.wake()
 }

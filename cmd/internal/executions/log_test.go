@@ -31,7 +31,8 @@ func TestLogIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		l := newLog(file)
+		l := newLog()
+		l.open(file)
 		for range 10_000 {
 			e := next()
 			e.Time = time.Unix(1, 0)

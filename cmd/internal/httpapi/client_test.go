@@ -36,7 +36,7 @@ func serve(t *testing.T, b sandboxtest.Behind) *serving {
 	s := &serving{engine: b.Engine()}
 	s.local = &local.Local{
 		Engine: s.engine, Images: b.Images(), Profiles: b.Profiles(), Admission: b.Admission,
-		StateDir: dir, Spool: b.Spooling(), Viewer: view.Viewer{}, Approver: b.Approver(),
+		StateDir: dir, Spool: b.Spooling(), Viewer: view.Viewer{},
 	}
 	if b.Profile.Pool.Max > 0 {
 		s.local.Warm()
@@ -46,6 +46,7 @@ func serve(t *testing.T, b sandboxtest.Behind) *serving {
 	if s.book, err = executions.Open(executions.Config{Runner: s.local, Logs: s.local, Dir: filepath.Join(dir, "executions"), Log: log}); err != nil {
 		t.Fatal(err)
 	}
+	s.local.Approver = s.book.Approver(b.Approver())
 	api := &httpapi.Server{
 		Book: s.book, Owners: &executions.Owners{Dir: s.book.Dir}, Sessions: s.local, Pools: s.local, Profiles: b.Profiles,
 		Approvals: &approvals.Approvals{}, Version: "test", Log: log, MaxBody: 64 << 20,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 type runInput struct {
 	Key    string `header:"Idempotency-Key" maxLength:"255" pattern:"^[\\x21-\\x7e]*$" doc:"The same key with the same body is the same execution."`
 	Accept string `header:"Accept" doc:"application/x-ndjson or text/event-stream: the events as they come, instead of the result."`
-	Wait   string `query:"wait" enum:"0,1" doc:"0: answer as soon as the execution is accepted."`
+	Wait   string `query:"wait" enum:"0,1" doc:"0: answer as soon as the execution is accepted, also where it waits for an approval then: if it is denied, its result says so."`
 	Hold   string `query:"hold" enum:"0,1" doc:"1: check the command and have it approved, and begin with POST /v1/executions/{id}/start. The answer is its events, and an execution whose connection closes before that is forgotten."`
 	Body   RunRequest
 }
@@ -40,7 +41,7 @@ func (s *Server) registerExecutions(api huma.API) {
 	}, s.get)
 	huma.Register(api, huma.Operation{
 		OperationID: "cancel-execution", Method: http.MethodDelete, Path: "/v1/executions/{id}", Summary: "Cancel an execution",
-		Description:   "Its processes are listed and killed, after stop_grace if it has one. A second request kills them at once. One that has ended does not change.",
+		Description:   "Its processes are listed and killed, after stop_grace if it has one. With kill they are killed at once. A request can be repeated: only kill makes it forceful. One that has ended does not change.",
 		DefaultStatus: http.StatusAccepted, Errors: []int{404},
 	}, s.cancel)
 }
@@ -111,7 +112,7 @@ func (s *Server) request(ctx context.Context, who access.Identity, in *runInput)
 		return c, r, err
 	}
 	r = executions.Request{
-		Owner: who.Name, Key: in.Key, Body: bodySum(ctx),
+		Owner: who.Name, Key: in.Key, Body: bodySum(ctx), Detached: in.Wait == "0",
 		CancelWithCaller: in.Body.CancelOnDisconnect && in.Wait != "0", CancelWithTerminal: in.Body.CancelOnDisconnect,
 	}
 	first, err := in.Body.stdin()
@@ -128,7 +129,7 @@ func (s *Server) request(ctx context.Context, who access.Identity, in *runInput)
 // Summary is an execution in a list.
 type Summary struct {
 	ID          string           `json:"id"`
-	State       executions.State `json:"state" enum:"queued,running,ended"`
+	State       executions.State `json:"state" enum:"queued,waiting,held,running,ended" doc:"waiting: for an approval. held: until its caller begins it."`
 	Owner       string           `json:"owner"`
 	Started     time.Time        `json:"started"`
 	Profile     string           `json:"profile"`
@@ -147,7 +148,7 @@ type Summary struct {
 }
 
 type listInput struct {
-	State string `query:"state" enum:"queued,running,ended"`
+	State string `query:"state" enum:"queued,waiting,held,running,ended"`
 	Limit int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
 }
 
@@ -175,17 +176,32 @@ func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
 
 func (s *Server) summary(ctx context.Context, x *executions.Execution) Summary {
 	sum := Summary{ID: x.ID, State: x.State(), Owner: x.Owner, Started: x.Started, Profile: x.Profile, Session: x.Session}
-	if info, err := s.Book.Logs.LogInfo(ctx, x.ID); err == nil {
-		sum.Profile, sum.Command, sum.Description = info.Profile, info.Command, info.Description
-		if sum.Keep = info.Keep; !info.Running {
-			sum.Ended, sum.Expires = &info.Ended, &info.Expires
-		}
-		if end := info.LogEnd; end != nil {
-			sum.Status, sum.Cause, sum.ExitCode, sum.Stdout, sum.Stderr = end.Status, end.Cause, &end.ExitCode, &end.Stdout, &end.Stderr
-		}
+	info, err := s.Book.Logs.LogInfo(ctx, x.ID)
+	if err != nil {
+		sum.withoutLog(x)
+		return sum
+	}
+	sum.Profile, sum.Command, sum.Description = info.Profile, info.Command, info.Description
+	if sum.Keep = info.Keep; !info.Running {
+		sum.Ended, sum.Expires = &info.Ended, &info.Expires
+	}
+	if end := info.LogEnd; end != nil {
+		sum.Status, sum.Cause, sum.ExitCode, sum.Stdout, sum.Stderr = end.Status, end.Cause, &end.ExitCode, &end.Stdout, &end.Stderr
 	}
 	return sum
 }
+
+// withoutLog is for an execution that has not begun, or never did.
+func (s *Summary) withoutLog(x *executions.Execution) {
+	if r := x.Refusal(); r != nil {
+		s.Command, s.Description, s.Status, s.Cause, s.ExitCode = beginning(r.Command), r.Description, r.Status, r.Cause, &r.ExitCode
+	} else if s.State != executions.Ended {
+		s.Command, s.Description = beginning(x.Script), x.Description
+	}
+}
+
+// beginning is that of a command which has no log yet.
+func beginning(script string) string { return strings.ToValidUTF8(script[:min(len(script), 512)], "") }
 
 // OfExecution is the path of what is about one execution.
 type OfExecution struct {
@@ -245,22 +261,17 @@ type cancelInput struct {
 type cancelOutput struct {
 	Body struct {
 		ID    string           `json:"id"`
-		State executions.State `json:"state" enum:"queued,running,ended"`
+		State executions.State `json:"state" enum:"queued,waiting,held,running,ended"`
 	}
 }
 
 func (s *Server) cancel(ctx context.Context, in *cancelInput) (*cancelOutput, error) {
-	out := &cancelOutput{}
-	out.Body.ID, out.Body.State = in.ID, executions.Queued
 	x, err := s.find(ctx, access.Run, in.ID)
 	if err != nil {
-		who := access.FromContext(ctx)
-		if who.Can(access.Run) && s.Book.GiveUp(in.ID, who.Owns) {
-			return out, nil
-		}
 		return nil, err
 	}
 	x.Cancel(nil, in.Kill)
-	out.Body.State = x.State()
+	out := &cancelOutput{}
+	out.Body.ID, out.Body.State = x.ID, x.State()
 	return out, nil
 }

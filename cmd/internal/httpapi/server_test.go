@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"belljar/cmd/internal/access"
 	"belljar/cmd/internal/approvals"
@@ -67,10 +68,11 @@ func newAPI(t testing.TB, play func(*sandboxtest.Proc) int) *sidecar {
 	l := local.New(&sandboxtest.Engine{Script: play}, &sandboxtest.Images{})
 	l.Profiles = map[string]sandbox.Profile{sandbox.DefaultProfile: p, "other": p}
 	l.StateDir, l.Viewer, l.Approver = t.TempDir(), view.Viewer{}, asked
-	book, err := executions.Open(executions.Config{Runner: l, Logs: l, Dir: filepath.Join(l.StateDir, "executions"), Log: slog.New(slog.DiscardHandler)})
+	book, err := executions.Open(executions.Config{Runner: l, Logs: l, Dir: filepath.Join(l.StateDir, "executions"), Keep: time.Hour, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.Approver = book.Approver(asked)
 	s := &sidecar{book: book, l: l, api: &httpapi.Server{
 		Book: book, Owners: &executions.Owners{Dir: book.Dir}, Sessions: l, Files: l, Pools: l, Profiles: l.CurrentProfiles, Approvals: asked, Version: "1",
 		Log: slog.New(slog.DiscardHandler), MaxBody: 1 << 20,

@@ -34,6 +34,7 @@ const (
 // Request asks to end a command or, if it has a signal, to send it.
 type Request struct {
 	Signal sandbox.Signal `json:"signal,omitempty"`
+	Kill   bool           `json:"kill,omitempty"` // ends it at once
 }
 
 type answer struct {

@@ -56,7 +56,7 @@ func TestSend(t *testing.T) {
 	for range 4 * atOnce {
 		all.Go(func() {
 			for _, signal := range []sandbox.Signal{"", "SIGTERM"} {
-				if err := Send(t.Context(), dir, Request{signal}); err != nil {
+				if err := Send(t.Context(), dir, Request{Signal: signal}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -66,7 +66,7 @@ func TestSend(t *testing.T) {
 	if asked[""] != 4*atOnce || asked["SIGTERM"] != 4*atOnce {
 		t.Errorf("%v", asked)
 	}
-	err := Send(t.Context(), dir, Request{"SIGNOPE"})
+	err := Send(t.Context(), dir, Request{Signal: "SIGNOPE"})
 	if sandbox.CauseOf(err) != sandbox.CauseInvalid || err.Error() != `no signal "SIGNOPE" (use another)` {
 		t.Errorf("%v", err)
 	}

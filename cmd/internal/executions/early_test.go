@@ -1,0 +1,105 @@
+package executions
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/local"
+	"belljar/sandbox/sandboxtest"
+)
+
+// nobody answers no question, and says when one is asked.
+type nobody chan struct{}
+
+func (n nobody) Approve(ctx context.Context, _ sandbox.Question) (sandbox.Approval, error) {
+	n <- struct{}{}
+	<-ctx.Done()
+	return sandbox.Approval{}, ctx.Err()
+}
+
+// asking is a Runner that asks about every command.
+func asking(t *testing.T, dir string) *local.Local {
+	l := runner(t, dir, func(*sandboxtest.Proc) int { return 0 })
+	p := l.Profiles[sandbox.DefaultProfile]
+	p.Policy = sandboxtest.Judge{}
+	l.Profiles[sandbox.DefaultProfile] = p
+	return l
+}
+
+// An execution that waits for an approval when its server dies is known to the next one.
+func TestCrashWhileItWaits(t *testing.T) {
+	dir, asked := t.TempDir(), make(nobody, 1)
+	l := asking(t, dir)
+	b := openBook(t, dir, l)
+	l.Approver = b.Approver(asked)
+	r := Request{Owner: "a", Key: "k", Body: []byte("body"), Detached: true}
+	x := start(t, b, sandbox.Command{Script: "echo asked"}, r)
+	<-asked
+	if x.State() != Waiting {
+		t.Errorf("it is %s", x.State())
+	}
+	text, err := os.ReadFile(x.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	for n := len(text) - len(waitsLine); n <= len(text); n += len(waitsLine) {
+		if err := os.WriteFile(x.file, text[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again := openBook(t, dir, l)
+		found, err := again.Find(x.ID)
+		if waited := n == len(text); waited != (err == nil) {
+			t.Fatalf("%d of %d bytes: %v", n, len(text), err)
+		}
+		if err == nil {
+			result, notices, err := found.Ending(t.Context())
+			if err != nil || len(notices) > 0 || result.Cause != sandbox.CauseEngineLost || result.ExitCode != sandbox.ExitNeverRan || !strings.Contains(result.Message, "waited for an approval") {
+				t.Errorf("%+v, %v", result, err)
+			}
+			if events := follow(t, found, 0, false); len(events) != 1 || events[0].Result == nil {
+				t.Errorf("%+v", events)
+			}
+			if same, err := again.Start(t.Context(), sandbox.Command{Script: "echo asked"}, r); err != nil || same.ID != x.ID {
+				t.Errorf("its key: %v, %v", same, err)
+			}
+		}
+		again.Close()
+	}
+}
+
+// Once a bug: a result that could not be written was forgotten within minutes.
+func TestSweepKeepsWhatIsInMemory(t *testing.T) {
+	dir := t.TempDir()
+	l := runner(t, dir, writing)
+	b := openBook(t, dir, l)
+	if err := os.WriteFile(filepath.Join(dir, "spool"), nil, 0o600); err != nil { // no directory
+		t.Fatal(err)
+	}
+	x := start(t, b, sandbox.Command{Script: "write"}, Request{Owner: "a", Key: "k"})
+	want := len(follow(t, x, 0, true))
+	for b.Uses(x.Session) { // "": until it is no longer live
+		time.Sleep(time.Millisecond)
+	}
+	b.Sweep()
+	found, err := b.Find(x.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, _, err := found.Ending(t.Context()); err != nil || r.ExitCode != 7 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if events := follow(t, found, 0, false); len(events) != want {
+		t.Errorf("%d events, want %d", len(events), want)
+	}
+	b.Keep = 0
+	b.Sweep()
+	if _, err := b.Find(x.ID); err == nil {
+		t.Error("it is never forgotten")
+	}
+}
