@@ -85,10 +85,10 @@ func TestApproveDenies(t *testing.T) {
 	})
 	t.Run("deadline", func(t *testing.T) {
 		t.Parallel()
-		a := sitDown(t, "run", "--config", asking(t, "1s"), "git push")
+		a := sitDown(t, "run", "--config", asking(t, "5s"), "git push")
 		a.sees(prompt)
 		a.types("y") // and no Enter
-		a.sees("\r\nbelljar: policy requires approval, but no one answered within 1s: rule \"push\"")
+		a.sees("\r\nbelljar: policy requires approval, but no one answered within 5s: rule \"push\"")
 		a.ends(exitDenied)
 		if err := syscall.SetNonblock(int(a.its.Fd()), true); err != nil {
 			t.Fatal(err)

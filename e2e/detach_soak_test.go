@@ -85,7 +85,11 @@ func TestDetachSoak(t *testing.T) {
 
 // soakDetached runs one, and kills its supervisor at a random moment or not at all.
 func soakDetached(t *testing.T, state string, use func(*exec.Cmd), i int) fate {
-	cmd := exec.Command(binary, "run", "-d", "--description", fmt.Sprint("soak ", i), fmt.Sprintf("echo %d; sleep 0.%d; exit %d", i, rand.IntN(10), i%100))
+	sleep := fmt.Sprintf("0.%d", rand.IntN(10))
+	if i%6 == 2 {
+		sleep = "1000" // which only the kill ends
+	}
+	cmd := exec.Command(binary, "run", "-d", "--description", fmt.Sprint("soak ", i), fmt.Sprintf("echo %d; sleep %s; exit %d", i, sleep, i%100))
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	use(cmd)

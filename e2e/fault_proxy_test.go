@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -12,9 +13,9 @@ import (
 	"testing"
 )
 
-// cut decides, once an exec's stream is open, when its connection breaks: it
-// gets what the engine sends, and what it returns false for is lost.
-type cut func(passed []byte) bool
+// cut is output that breaks the connection of an exec's stream: it is lost, with all that
+// comes after it.
+type cut []byte
 
 // proxied is the host's engine at another socket, in dir. Where broken is not
 // nil, it breaks the streams of execs.
@@ -124,10 +125,11 @@ func flow(to io.Writer, from io.Reader, broken cut) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		if n > 0 && (broken != nil && !broken(buffer[:n])) {
-			return
+		before, _, found := bytes.Cut(buffer[:n], broken)
+		if broken == nil {
+			before, found = buffer[:n], false
 		}
-		if _, werr := to.Write(buffer[:n]); err != nil || werr != nil {
+		if _, werr := to.Write(before); found || err != nil || werr != nil {
 			return
 		}
 	}

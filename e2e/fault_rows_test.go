@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"archive/tar"
-	"bytes"
 	"net"
 	"net/http"
 	"os"
@@ -54,7 +53,7 @@ func engineKilled(t *testing.T) {
 func engineStopped(t *testing.T) {
 	d := privateEngine(t)
 	dir, config := shared(t, "rw")
-	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "--idle-timeout", "3s", "echo partial; sleep 1; touch /work/ready; sleep 1000")
+	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "--idle-timeout", "6s", "echo partial; sleep 1; touch /work/ready; sleep 1000")
 	mark(t, "command started", dir+"/ready")
 	d.Signal(t, syscall.SIGSTOP)
 	unanswered := begun(t, d.Use, "true")
@@ -169,7 +168,7 @@ func streamCut(t *testing.T) {
 		"the command succeeds": {"echo first; sleep 1; echo lost; sleep 2", 0},
 		"in the midst of much": {"echo first; sleep 1; yes lost | head -c 50000000; sleep 2; exit 7", 7},
 	} {
-		socket := proxied(t, socketDir(t), func(passed []byte) bool { return !bytes.Contains(passed, []byte("lost\n")) })
+		socket := proxied(t, socketDir(t), cut("lost\n"))
 		a := askAs(t, atEngine(socket), test.script)
 		a.ended(t, test.code, "")
 		if a.Evidence.OutputError == "" || a.Stdout != "first\n" {

@@ -83,7 +83,7 @@ func TestFIFOsOfShells(t *testing.T) {
 	script := `set -e; cd "$1"; mkfifo f
 "$2" run --env-file <(printf 'A=b\nC=d\n') --output-file >(cat >copy) 'echo $A $C'
 "$2" run --output-file f 'echo late' & cat f; wait $!
-for i in $(seq 100); do [ -s copy ] || sleep 0.1; done; cat copy`
+for i in $(seq 1200); do [ -s copy ] || sleep 0.1; done; cat copy`
 	cmd := exec.Command("bash", "-c", script, "bash", t.TempDir(), binary)
 	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+t.TempDir())
 	var stderr bytes.Buffer

@@ -350,13 +350,12 @@ func TestFilesHTTPWatch(t *testing.T) {
 	s.sh(`rm old; echo abc >"n
 l"`)
 	var got bytes.Buffer
-	for strings.Count(got.String(), "\n") < 2 {
-		if _, err := io.CopyN(&got, answer.Body, 1); err != nil {
-			t.Fatal(err)
+	for _, want := range []string{`{"type":"removed","path":"old"`, `{"type":"created","path":"n\nl"`, `"path":"n\nl","size":4,`} { // which it has when written
+		for !strings.Contains(got.String(), want) {
+			if _, err := io.CopyN(&got, answer.Body, 1); err != nil {
+				t.Fatalf("%v, after %s", err, &got)
+			}
 		}
-	}
-	if text := got.String(); !strings.Contains(text, `{"type":"created","path":"n\nl","size":4,`) || !strings.Contains(text, `{"type":"removed","path":"old"`) {
-		t.Errorf("%s", text)
 	}
 	s.want(204, "DELETE", "/v1/sessions/"+s.name, nil)
 	if _, err := io.Copy(io.Discard, answer.Body); err == nil {

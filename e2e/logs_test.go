@@ -259,7 +259,7 @@ func TestLogsOfKilledBelljar(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
 	_, use := ownState(t)
-	p := begun(t, use, "echo so far; sleep 0.3; echo error >&2; sleep 1000")
+	p := begun(t, use, "echo so far; sleep 1; echo error >&2; sleep 1000")
 	id := oneRunning(t, use)
 	follower := logsOf(t, use, "-f", id)
 	eventually(t, "output there", func() bool { return merged(t, use, id) == "so far\nerror\n" })

@@ -62,7 +62,7 @@ func runAll(m *testing.M) int {
 	}
 	code := m.Run()
 	left := orphans()
-	for range 100 { // other packages' tests kill belljars, too, whose guards are at work then
+	for range 600 { // other packages' tests kill belljars, too, whose guards are at work then
 		if left == "" {
 			return code
 		}
@@ -139,7 +139,7 @@ func lives(process string) bool {
 // eventually polls: the condition depends on another process.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for !is() {
 		select {

@@ -13,7 +13,7 @@ import (
 )
 
 // killer repeatedly kills all processes of its user, except itself.
-const killer = `setsid sh -c 'while :; do kill -9 -1; sleep 0.01; done' >/dev/null 2>&1 & sleep 5; echo never`
+const killer = `setsid sh -c 'while :; do kill -9 -1; sleep 0.01; done' >/dev/null 2>&1 & sleep 1000`
 
 // Once a bug of sessionTurn.openGate: if a leftover process kills the
 // shell that waits for the next command, the session can run no command any more.
@@ -22,7 +22,7 @@ func TestSessionWithALeftoverThatKills(t *testing.T) {
 	name, use := newSession(t)
 	asks(t, use, "--session", name, killer).ended(t, 137, "signaled")
 	for _, flags := range [][]string{nil, {"--on-timeout", "command"}, {"-i"}} {
-		a := asks(t, use, append(flags, "--session", name, "sleep 5; echo never")...)
+		a := asks(t, use, append(flags, "--session", name, "sleep 1000")...)
 		killed := a.code == 137 && a.Cause == "signaled" || a.Cause == "engine_lost" && strings.Contains(a.json, "ended with SIGKILL before the command started")
 		if s := a.session(t); !killed || s.Lost != "" || !s.Container.Reused {
 			t.Errorf("%q: %s", flags, a.json)
@@ -41,7 +41,10 @@ func TestSessionAfterALeftoverThatKilled(t *testing.T) {
 	name, use := newSession(t)
 	once := strings.Replace(killer, "while :", "for i in 1 2 3", 1)
 	asks(t, use, "--session", name, once).ended(t, 137, "signaled")
-	asks(t, use, "--session", name, "while pgrep -f 'for i in' >/dev/null; do :; done; echo kept >/work/file").ended(t, 0, "")
+	eventually(t, "a command is not killed", func() bool {
+		a := asks(t, use, "--session", name, "while pgrep -f 'for i in' >/dev/null; do :; done; echo kept >/work/file")
+		return a.code == 0
+	})
 	a := asks(t, use, "--session", name, "cat /work/file")
 	a.ended(t, 0, "")
 	a.says(t, "kept\n")
@@ -100,7 +103,7 @@ func TestSessionOfAnImageWithoutAShell(t *testing.T) {
 func TestSessionWithALeftoverThatStops(t *testing.T) {
 	t.Parallel()
 	name, use := newSession(t)
-	asks(t, use, "--session", name, `(while :; do kill -STOP -1; done) >/dev/null 2>&1 & echo begun`).ended(t, 0, "")
+	asks(t, use, "--session", name, `(while [ -e /proc/$$ ]; do :; done; while :; do kill -STOP -1; done) >/dev/null 2>&1 & echo begun`).ended(t, 0, "")
 	for range 2 {
 		a := asks(t, use, "--session", name, "--timeout", "20s", "echo hi")
 		stopped := a.Cause == "engine_error" && strings.Contains(a.Message, "kill -STOP -1") && a.Stdout == ""

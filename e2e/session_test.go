@@ -124,18 +124,17 @@ func TestSessionSurvivesBelljar(t *testing.T) {
 func TestSessionTurns(t *testing.T) {
 	t.Parallel()
 	name, use := newSession(t)
-	together := `mkdir /work/busy || { echo together; exit 9; }; sleep 1; rmdir /work/busy`
-	meet := func(flags ...string) []answer {
+	meet := func(script string, flags ...string) []answer {
 		var all [2]answer
 		var wait sync.WaitGroup
 		for i := range all {
-			wait.Go(func() { all[i] = asks(t, use, append(flags, "--session", name, together)...) })
+			wait.Go(func() { all[i] = asks(t, use, append(flags, "--session", name, script)...) })
 		}
 		wait.Wait()
 		return all[:]
 	}
 	made := 0
-	for _, a := range meet() {
+	for _, a := range meet("mkdir /work/busy && sleep 1 && rmdir /work/busy") {
 		a.ended(t, 0, "")
 		if !a.session(t).Container.Reused {
 			made++
@@ -144,12 +143,9 @@ func TestSessionTurns(t *testing.T) {
 	if made != 1 {
 		t.Errorf("%d containers made", made)
 	}
-	met := 0
-	for _, a := range meet("--parallel") {
-		met += a.code
-	}
-	if met != 9 {
-		t.Errorf("exit codes add up to %d: the parallel ones did not meet", met)
+	// Each waits for the other.
+	for _, a := range meet("mkdir /work/first || mkdir /work/second; until [ -e /work/second ]; do sleep 0.1; done", "--parallel") {
+		a.ended(t, 0, "")
 	}
 }
 

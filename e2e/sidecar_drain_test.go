@@ -14,7 +14,7 @@ import (
 // all who wait.
 func TestSidecarDrains(t *testing.T) {
 	t.Parallel()
-	s := besiegeOne(t, watched, ", drain_timeout: 4s", "max_running: 4", "pool: {min: 0, max: 0}", "queue: {length: 4, wait: 5m}")
+	s := besiegeOne(t, watched, ", drain_timeout: 10s", "max_running: 4", "pool: {min: 0, max: 0}", "queue: {length: 4, wait: 5m}")
 	s.drains(true, syscall.SIGTERM)
 }
 
@@ -26,13 +26,13 @@ func TestSidecarDrainsAtOnce(t *testing.T) {
 }
 
 // drains stops the server with those signals, while commands run and one waits for its
-// turn. Of one that ends soon, finishes says whether it must.
+// turn. One of them gets what it waits for if finishes is set.
 func (s *attacked) drains(finishes bool, signals ...syscall.Signal) {
 	t := s.t
 	t.Helper()
 	id := func(name string) string { return s.unique + "-" + name }
 	requests := map[string]object{
-		"soon":     {"command": "echo begun; while ! [ -e /tmp/go ]; do sleep 0.5; touch /tmp/go; done; echo finished"},
+		"finishes": {"command": "echo begun; cat", "stdin_open": true},
 		"waits":    {"command": "echo begun; sleep 1000"},
 		"follows":  {"command": "echo begun; sleep 1000"},
 		"detached": {"command": "echo begun; sleep 1000", "session": s.sessionName()},
@@ -74,6 +74,9 @@ func (s *attacked) drains(finishes bool, signals ...syscall.Signal) {
 		t.Errorf("a new command: %d, %s", status, text)
 	}
 	s.want(http.StatusOK, nil, http.MethodGet, "/healthz", "")
+	if finishes {
+		s.want(http.StatusOK, nil, http.MethodPost, "/v1/executions/"+id("finishes")+"/stdin?eof=1", "finished\n")
+	}
 	for _, signal := range signals[1:] {
 		s.cmd.Process.Signal(signal)
 	}
@@ -85,8 +88,8 @@ func (s *attacked) drains(finishes bool, signals ...syscall.Signal) {
 		if r, waited := results[name]; waited && (r.Cause != kept.Cause || r.Message != kept.Message) {
 			t.Errorf("%s: its caller has %+v, what is kept is %+v", name, r, kept)
 		}
-		if name == "soon" {
-			if finishes && string(kept.Stdout.Bytes()) != "begun\nfinished\n" {
+		if name == "finishes" && finishes {
+			if kept.Cause != sandbox.CauseExited || string(kept.Stdout.Bytes()) != "begun\nfinished\n" {
 				t.Errorf("%s: %+v", name, kept)
 			}
 			continue

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -35,12 +34,7 @@ func besiegeTCP(t *testing.T) *attacked {
 	if err := os.WriteFile(filepath.Join(dir, "tokens"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	free.Close()
-	s := &attacked{t: t, program: watched, dir: dir, unique: "e2e-" + filepath.Base(dir), network: "tcp", address: free.Addr().String()}
+	s := &attacked{t: t, program: watched, dir: dir, unique: "e2e-" + filepath.Base(dir), network: "tcp", address: freeAddress(t)}
 	s.configure("listen: tcp://"+s.address+", token_file: "+filepath.Join(dir, "tokens"), "pool: {min: 0, max: 0}", "profiles: {special: {timeout: 1m}}")
 	s.start()
 	return s

@@ -2,13 +2,13 @@ package e2e
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,12 +35,8 @@ func startSSH(t *testing.T) sshServer {
 	for _, key := range []string{"host", "user"} {
 		tool(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, key))
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
+	address := freeAddress(t)
+	ip, port, _ := net.SplitHostPort(address)
 	hostKey, err := os.ReadFile(filepath.Join(dir, "host.pub"))
 	if err != nil {
 		t.Fatal(err)
@@ -49,9 +45,9 @@ func startSSH(t *testing.T) sshServer {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"sshd_config": fmt.Sprintf("ListenAddress 127.0.0.1:%d\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nPidFile none\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nStrictModes no\nMaxStartups 100\nMaxSessions 100\nLogLevel ERROR\n", port, dir),
+		"sshd_config": fmt.Sprintf("ListenAddress %[1]s\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nPidFile none\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nStrictModes no\nMaxStartups 100\nMaxSessions 100\nLogLevel ERROR\n", address, dir),
 		"ssh_config":  fmt.Sprintf("IdentityFile %[1]s/user\nIdentitiesOnly yes\nUserKnownHostsFile %[1]s/known\nGlobalKnownHostsFile none\nStrictHostKeyChecking yes\n", dir),
-		"known":       fmt.Sprintf("[127.0.0.1]:%d %s", port, hostKey),
+		"known":       fmt.Sprintf("[%s]:%s %s", ip, port, hostKey),
 		"bin/ssh":     fmt.Sprintf("#!/bin/sh\nexec /usr/bin/ssh -F %s/ssh_config \"$@\"\n", dir),
 	} {
 		mode := os.FileMode(0o600)
@@ -71,7 +67,7 @@ func startSSH(t *testing.T) sshServer {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s := sshServer{fmt.Sprintf("ssh://root@127.0.0.1:%d", port), filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), dir}
+	s := sshServer{"ssh://root@" + address, filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), dir}
 	t.Cleanup(func() {
 		eventually(t, "no ssh is left", func() bool { return s.clients() == "" })
 		server.Process.Signal(unix.SIGTERM)
@@ -81,13 +77,26 @@ func startSSH(t *testing.T) sshServer {
 		}
 	})
 	eventually(t, "sshd listens", func() bool {
-		conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)
+		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			conn.Close()
 		}
 		return err == nil
 	})
 	return s
+}
+
+// freeAddress is a port of the loopback that stays free until it is used: no other program
+// uses its IP.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ip := net.IPv4(127, byte(1+rand.IntN(254)), byte(rand.IntN(256)), byte(1+rand.IntN(254)))
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: ip})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
 }
 
 // clients are the ssh processes that use the test's configuration.

@@ -103,7 +103,7 @@ func (a *atTerminal) raw() bool { return a.modes().Lflag&(unix.ISIG|unix.ICANON|
 // sees waits until text was written since the last text that was waited for.
 func (a *atTerminal) sees(text string) {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(a.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
 	defer cancel()
 	for {
 		a.mu.Lock()
@@ -139,7 +139,7 @@ func (a *atTerminal) ends(status int) {
 		if code := exitCode(a.t, err); code != status {
 			a.t.Errorf("exit %d, want %d", code, status)
 		}
-	case <-time.After(60 * time.Second):
+	case <-time.After(patience):
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.t.Fatalf("it does not end; the screen has %q", &a.screen)

@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	startTimeout = time.Minute      // for an engine to answer, also on a busy host
-	stopTimeout  = 30 * time.Second // for an engine to end before it is killed
-	callTimeout  = 30 * time.Second // for one docker command
+	startTimeout = 2 * time.Minute // for an engine to answer, also on a busy host
+	stopTimeout  = 2 * time.Minute // for an engine to end before it is killed
+	callTimeout  = time.Minute     // for one docker command
 )
 
 // Engine is a dockerd.
@@ -152,7 +152,7 @@ func (e *Engine) remove(t testing.TB) {
 	if e.cmd != nil && e.cmd.Process != nil && e.cmd.ProcessState == nil {
 		e.stop(t)
 	}
-	for range 50 { // a shim ends after its container
+	for range 300 { // a shim ends after its container
 		if len(e.processes()) == 0 {
 			break
 		}
