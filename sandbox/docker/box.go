@@ -88,9 +88,6 @@ func (b *box) Lost() <-chan struct{} { return b.watch.lost }
 // Close implements sandbox.Container. A Wait for one of its processes then asks
 // the engine for the exit status.
 func (b *box) Close() error {
-	if b.stdin.Conn != nil { // of a session that ends with this process, not with this box
-		b.engine.keepers.Store(b.id, b.stdin)
-	}
 	b.inspector.close()
 	b.engine.events.remove(b.id, b.watch)
 	b.watch.markMissed()
@@ -124,13 +121,7 @@ func (b *box) started() []*running {
 }
 
 func (b *box) remove(ctx context.Context) error {
-	if kept, ok := b.engine.keepers.LoadAndDelete(b.id); ok {
-		b.stdin = kept.(types.HijackedResponse)
-	}
-	if b.stdin.Conn != nil {
-		b.stdin.Close()
-	}
-	if b.stdin.Conn != nil && b.wait(ctx, killAfter) {
+	if b.closeStdin() && b.wait(ctx, killAfter) {
 		return nil
 	}
 	// A session's keeper has no such stdin, or the keeper did not see its stdin
@@ -181,12 +172,22 @@ func (b *box) askGone(ctx context.Context) bool {
 func (b *box) abandon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	if b.stdin.Conn != nil {
-		b.stdin.Close()
-	}
+	b.closeStdin()
 	b.engine.events.remove(b.id, b.watch)
 	b.inspector.close()
 	return b.engine.forceRemove(ctx, b.id)
+}
+
+// closeStdin ends a keeper that reads one, and reports whether this one does.
+func (b *box) closeStdin() bool {
+	if kept, ok := b.engine.keepers.LoadAndDelete(b.id); ok {
+		b.stdin = kept.(types.HijackedResponse)
+	}
+	if b.stdin.Conn == nil {
+		return false
+	}
+	b.stdin.Close()
+	return true
 }
 
 // removeUnanswered removes the container that the engine made for a request that it

@@ -44,7 +44,7 @@ type Engine struct {
 	hostUsers   atomic.Pointer[bool] // see HostUsers
 	noHosts     atomic.Bool          // the engine does not see that file
 	soundImages sync.Map             // IDs of images whose user files passed the check
-	keepers     sync.Map             // the stdin of sessions' keepers that no box has open, by container: see OwnSessions
+	keepers     sync.Map             // the stdin of sessions' keepers, by container: see OwnSessions
 }
 
 // Connect finds the engine at host, or, where host is empty, where the docker

@@ -62,6 +62,10 @@ func (b *box) attachKeeper(ctx context.Context) error {
 	if err != nil {
 		return engineError(err, "attaching to the container's keeper").hint("see: belljar doctor")
 	}
+	if b.spec.Session != "" { // which lives as long as the engine's connections, not as this box
+		b.engine.keepers.Store(b.id, b.stdin)
+		b.stdin = types.HijackedResponse{}
+	}
 	return nil
 }
 
