@@ -44,6 +44,8 @@ type Execution struct {
 	done   chan struct{} // closed when its result is there
 	result sandbox.Result
 
+	notices []string // among its events
+
 	terminals atomic.Int64 // that callers have open
 	withLast  bool         // cancel it when the last of them closes
 }
@@ -89,11 +91,13 @@ func (x *Execution) Result(ctx context.Context) (sandbox.Result, error) {
 
 // Ending is the result of an execution that ended, and the notices among its events.
 func (x *Execution) Ending(ctx context.Context) (sandbox.Result, []string, error) {
-	if _, err := x.book.Logs.LogInfo(ctx, x.ID); err == nil {
-		return x.book.Logs.Await(ctx, x.ID)
+	if x.log == nil {
+		if _, err := x.book.Logs.LogInfo(ctx, x.ID); err == nil {
+			return x.book.Logs.Await(ctx, x.ID)
+		}
 	}
-	r, err := x.Result(ctx) // it is in memory only
-	return r, nil, err
+	r, err := x.Result(ctx) // in memory, which is quicker
+	return r, x.notices, err
 }
 
 // Cancel ends it as if its caller had, with kill at once. It may be called again.
@@ -220,8 +224,11 @@ func (x *Execution) pump() {
 		if isOutput(e.Type) {
 			e, next = merged(e, events, x.log.patience())
 		}
-		if e.Type == sandbox.EventStart {
+		switch e.Type {
+		case sandbox.EventStart:
 			x.state.Store(Running)
+		case sandbox.EventNotice:
+			x.notices = append(x.notices, string(e.Data))
 		}
 		x.log.room(weight(e), x.ending)
 		x.log.add(e)
