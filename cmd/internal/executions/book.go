@@ -113,6 +113,8 @@ type Request struct {
 	Body  []byte // what was asked with that key, or a digest of it
 	Input *Input // the command's stdin, if clients send it later; Start closes it where it does not use it
 
+	Release func() // is called once the execution has ended, or is refused; may be nil
+
 	Detached           bool // Start does not wait for an approval
 	CancelWithCaller   bool // cancel it if the caller leaves before it began
 	CancelWithTerminal bool // cancel it when the last terminal that callers have of it closes
@@ -126,11 +128,11 @@ func (b *Book) Start(ctx context.Context, c sandbox.Command, r Request) (*Execut
 	x, prepared := r.held.execution()
 	if x == nil {
 		c.ID = cmp.Or(c.ID, names.NewID())
+		x = b.newExecution(c, r)
 		if err := names.CheckID(c.ID); err != nil {
-			r.Input.Close()
+			x.refuse(c, err)
 			return nil, err
 		}
-		x = b.newExecution(c, r)
 		c = x.connected(c)
 	}
 	s, first, err := b.claim(x, func(s *starting) {

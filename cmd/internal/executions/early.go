@@ -17,6 +17,7 @@ import (
 type early struct {
 	Script      string
 	Description string
+	release     func() // see Request
 
 	waits chan struct{} // closed once it waits, or has waited, for an approval
 	told  sync.Once
@@ -33,7 +34,7 @@ func (b *Book) newExecution(c sandbox.Command, q Request) *Execution {
 	x := &Execution{
 		Record: Record{ID: c.ID, Owner: q.Owner, Key: q.Key, Request: hex.EncodeToString(sum[:]), Started: time.Now(), Profile: c.Profile, Session: c.Session},
 		book:   b, log: newLog(), input: q.Input, withLast: q.CancelWithTerminal, ending: make(chan struct{}), done: make(chan struct{}),
-		early: &early{Script: c.Script, Description: c.Description, waits: make(chan struct{}), begun: make(chan struct{})},
+		early: &early{Script: c.Script, Description: c.Description, release: q.Release, waits: make(chan struct{}), begun: make(chan struct{})},
 	}
 	x.ctx, x.cancel = context.WithCancelCause(b.ctx)
 	x.state.Store(Queued)

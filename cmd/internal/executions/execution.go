@@ -289,4 +289,7 @@ func (x *Execution) finish(e sandbox.Event, refused bool) {
 	x.state.Store(Ended) // before done: who waited must see that it has ended
 	close(x.done)
 	x.log.end(e, refused)
+	if x.release != nil {
+		x.release()
+	}
 }

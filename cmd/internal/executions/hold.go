@@ -35,16 +35,15 @@ func (b *Book) Hold(ctx context.Context, c sandbox.Command, r Request) (*Held, e
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	c.ID = cmp.Or(c.ID, names.NewID())
+	x := b.newExecution(c, r)
 	if err := names.CheckID(c.ID); err != nil {
-		r.Input.Close()
+		x.refuse(c, err)
 		return nil, err
 	}
-	x := b.newExecution(c, r)
 	h := &Held{ID: x.ID, Owner: x.Owner, book: b, x: x, request: r, started: make(chan *Execution, 1), key: r.Key, cancel: cancel, gone: make(chan struct{})}
 	h.command = x.connected(c)
 	if err := b.reserve(ctx, h); err != nil {
-		x.cancel(nil)
-		r.Input.Close()
+		x.refuse(c, err)
 		return nil, err
 	}
 	defer context.AfterFunc(x.ctx, cancel)()

@@ -1,7 +1,10 @@
 package httpapi_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"belljar/sandbox"
 	"belljar/sandbox/sandboxtest"
@@ -44,4 +47,25 @@ func TestCancelIsRepeatable(t *testing.T) {
 			t.Errorf("%s: %+v: %+v", test.query, x, x.Result)
 		}
 	}
+}
+
+// A large request's room is there for others once its command has ended, however that was.
+func TestLargeRequestsMakeRoom(t *testing.T) {
+	s := newSidecar(t, hello)
+	run := fields{"command": "hello", "stdin": strings.Repeat("x", 1<<20-200)}
+	for i := range 2 {
+		s.get(t, "ann", "POST", "/v1/executions", run, 200, nil)
+		for range 2 {
+			s.get(t, "ann", "POST", "/v1/executions", run, 200, nil, "Idempotency-Key", strconv.Itoa(i))
+		}
+		s.get(t, "ann", "POST", "/v1/executions", fields{"command": "hello", "stdin": run["stdin"], "dir": "../.."}, 422, nil)
+		s.get(t, "ann", "POST", "/v1/executions", fields{"command": "hello", "stdin": run["stdin"], "profile": "other"}, 403, nil)
+		s.get(t, "ann", "POST", "/v1/executions", fields{"command": 7, "stdin": run["stdin"]}, 422, nil)
+		held := s.do(t, "ann", "POST", "/v1/executions?hold=1", fields{"command": "hello", "id": "x", "stdin": run["stdin"]})
+		held.Body.Close()
+		for s.do(t, "ann", "GET", "/v1/executions/x", nil).StatusCode != 404 { // until it is forgotten
+			time.Sleep(time.Millisecond)
+		}
+	}
+	s.get(t, "ann", "POST", "/v1/executions", run, 200, nil)
 }

@@ -30,7 +30,7 @@ func (s *Server) registerExecutions(api huma.API) {
 	events := content(api, "events", map[string]string{"application/json": "Result", mediaNDJSON: "Event", mediaSSE: "Event", mediaFrames: "Event"})
 	events.Description = "The result, or the events as they come."
 	huma.Register(api, huma.Operation{
-		OperationID: "run", Method: http.MethodPost, Path: "/v1/executions", Summary: "Run a command", MaxBodyBytes: s.MaxBody, BodyReadTimeout: -1,
+		OperationID: "run", Method: http.MethodPost, Path: "/v1/executions", Summary: "Run a command", MaxBodyBytes: -1, BodyReadTimeout: -1, Metadata: map[string]any{wholeBody: true},
 		Responses: map[string]*huma.Response{"200": events, "202": acceptedResponse(api)}, Errors: []int{403, 409, 413, 422, 429, 502, 503},
 	}, s.run)
 	huma.Register(api, huma.Operation{OperationID: "start-execution", Method: http.MethodPost, Path: "/v1/executions/{id}/start", Summary: "Begin an execution that is held", Errors: []int{404, 429}}, s.startHeld)
@@ -53,10 +53,12 @@ func (s *Server) run(ctx context.Context, in *runInput) (*huma.StreamResponse, e
 	}
 	defer s.Owners.Use(in.Body.Session)()
 	c, r, err := s.request(ctx, who, in)
-	endTurn(ctx)
+	r.Body, r.Release = parsed(ctx)
 	if err != nil {
+		r.Release()
 		return nil, problem.Of(err)
 	}
+	in.Body = RunRequest{CancelOnDisconnect: in.Body.CancelOnDisconnect} // the rest may be large, and the command may take long
 	if in.Hold == "1" {
 		return s.hold(ctx, c, r)
 	}
@@ -64,7 +66,6 @@ func (s *Server) run(ctx context.Context, in *runInput) (*huma.StreamResponse, e
 	if err != nil {
 		return nil, problem.Of(err)
 	}
-	in.Body = RunRequest{CancelOnDisconnect: in.Body.CancelOnDisconnect} // the rest may be large, and the command may take long
 	return &huma.StreamResponse{Body: func(h huma.Context) {
 		r, w := humago.Unwrap(h)
 		w.Header().Set("Location", "/v1/executions/"+x.ID)
@@ -112,7 +113,7 @@ func (s *Server) request(ctx context.Context, who access.Identity, in *runInput)
 		return c, r, err
 	}
 	r = executions.Request{
-		Owner: who.Name, Key: in.Key, Body: bodySum(ctx), Detached: in.Wait == "0",
+		Owner: who.Name, Key: in.Key, Detached: in.Wait == "0",
 		CancelWithCaller: in.Body.CancelOnDisconnect && in.Wait != "0", CancelWithTerminal: in.Body.CancelOnDisconnect,
 	}
 	first, err := in.Body.stdin()

@@ -1,115 +1,278 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
+	"hash"
 	"io"
+	"net/http"
+	"os"
 	"sync"
 	"time"
 
 	"belljar/cmd/internal/access"
 	"belljar/cmd/internal/problem"
+	"belljar/sandbox"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
 const (
-	// smallBody is what a body may have in any case.
-	smallBody = 1 << 20
+	// smallBody is what of a body is in memory while it comes. The rest is on the disk.
+	smallBody = 256 << 10
 
-	// turnWait is how long a larger one waits for its turn.
-	turnWait = 10 * time.Second
+	// largestInMemory and largestOnDisk are for how many bodies of the largest size there is
+	// room. One caller has at most 2/3 of it.
+	largestInMemory, largestOnDisk = 3, 24
 
-	// maxTurns is how many are read at a time: one of each caller.
-	maxTurns = 2
+	// roomWait is how long a large body that is there waits for room, and for its turn.
+	roomWait = 10 * time.Second
+
+	// slowest is how many bytes of a large body must arrive in a second: it takes room
+	// from others.
+	slowest = 64 << 10
 )
 
-// turns are those of large bodies: while one is read and parsed, it has several times its
-// size in memory, and a caller may send as many as it has requests.
-type turns struct {
-	all chan struct{}
-
-	mu   sync.Mutex
-	each map[string]chan struct{} // by caller
+// large is the room for large bodies.
+type large struct {
+	max     int64 // bytes of a body
+	dir     string
+	memory  room          // for what was read from one, until its execution has ended
+	disk    room          // while it comes
+	parsing chan struct{} // has one while one is parsed: that takes several times its size
 }
 
-func newTurns() *turns {
-	return &turns{all: make(chan struct{}, maxTurns), each: map[string]chan struct{}{}}
+func newLarge(max int64, dir string) *large {
+	return &large{max: max, dir: dir, memory: newRoom(largestInMemory * max), disk: newRoom(largestOnDisk * max), parsing: make(chan struct{}, 1)}
 }
 
-func (t *turns) of(caller string) chan struct{} {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.each[caller] == nil {
-		t.each[caller] = make(chan struct{}, 1)
+// room is bytes that callers share.
+type room struct {
+	all int64
+
+	mu      sync.Mutex
+	used    int64
+	by      map[string]int64 // caller
+	changed chan struct{}
+}
+
+func newRoom(all int64) room {
+	return room{all: all, by: map[string]int64{}, changed: make(chan struct{})}
+}
+
+// try takes n bytes. Where there are none, full is closed once there may be.
+func (r *room) try(caller string, n int64) (full <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.used+n > r.all || r.by[caller]+n > r.all*2/3 {
+		return r.changed
 	}
-	return t.each[caller]
+	r.used += n
+	r.by[caller] += n
+	return nil
 }
 
-// take waits for a turn, up to turnWait. end is nil if there was none.
-func (t *turns) take(ctx context.Context, caller string) (end func()) {
-	ctx, cancel := context.WithTimeout(ctx, turnWait)
-	defer cancel()
-	own := t.of(caller)
-	select {
-	case own <- struct{}{}:
-	case <-ctx.Done():
-		return nil
+// take is try that waits. It is false if ctx ends first.
+func (r *room) take(ctx context.Context, caller string, n int64) bool {
+	for full := r.try(caller, n); full != nil; full = r.try(caller, n) {
+		select {
+		case <-full:
+		case <-ctx.Done():
+			return false
+		}
 	}
-	select {
-	case t.all <- struct{}{}:
-		return sync.OnceFunc(func() { <-t.all; <-own })
-	case <-ctx.Done():
-		<-own
-		return nil
+	return true
+}
+
+func (r *room) give(caller string, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used -= n
+	if r.by[caller] -= n; r.by[caller] == 0 {
+		delete(r.by, caller)
 	}
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
-// largeBody is a request's body that takes a turn once it is not small any more: who
-// sends little, however slowly, takes none.
-type largeBody struct {
-	humaContext
-	ctx  context.Context
-	in   io.Reader
-	read int
-	take func() (end func())
-	end  func()
+// body is a request's body that is read before anyone sees the request: who sends it slowly
+// keeps no one else waiting.
+type body struct {
+	*large
+	caller string
+	size   int64
+	sum    hash.Hash
+	data   []byte    // what is not in the file
+	file   *os.File  // nil for a small one
+	begun  time.Time // of the file
+
+	onDisk, inMemory int64  // room that was taken
+	kept             bool   // release is called later
+	turn             func() // ends it
 }
 
-type turnKey struct{}
+// wholeBody marks the operations whose requests have one.
+const wholeBody = "whole body"
 
-// wrap is a middleware. A handler that has what it needs of the body calls endTurn.
-func (t *turns) wrap(c huma.Context, next func(huma.Context)) {
-	if c.Operation().MaxBodyBytes <= smallBody {
+type (
+	humaContext huma.Context // which has a method Context
+	bodyKey     struct{}
+
+	// bodied is a request with its body.
+	bodied struct {
+		humaContext
+		ctx  context.Context
+		body *body
+	}
+)
+
+func (b bodied) Unwrap() huma.Context     { return b.humaContext }
+func (b bodied) Context() context.Context { return b.ctx }
+func (b bodied) BodyReader() io.Reader    { return b.body }
+
+// wrap is a middleware.
+func (l *large) wrap(c huma.Context, next func(huma.Context)) {
+	if c.Operation().Metadata[wholeBody] == nil {
 		next(c)
 		return
 	}
-	b := &largeBody{humaContext: c, in: c.BodyReader(), end: func() {}}
-	b.take = func() func() { return t.take(c.Context(), access.FromContext(c.Context()).Name) }
-	b.ctx = context.WithValue(c.Context(), turnKey{}, func() { b.end() })
-	defer func() { b.end() }()
-	next(b)
+	b := &body{large: l, caller: access.FromContext(c.Context()).Name, sum: sha256.New(), turn: func() {}}
+	defer b.close()
+	if err := b.readAll(c.Context(), c.BodyReader()); err != nil {
+		_, w := humago.Unwrap(c)
+		problem.Of(newError(http.StatusInternalServerError, unreadable, err)).Write(w)
+		return
+	}
+	next(bodied{c, context.WithValue(c.Context(), bodyKey{}, b), b})
 }
 
-func (b *largeBody) Unwrap() huma.Context     { return b.humaContext }
-func (b *largeBody) Context() context.Context { return b.ctx }
-func (b *largeBody) BodyReader() io.Reader    { return b }
-
-func (b *largeBody) Read(p []byte) (int, error) {
-	n, err := b.in.Read(p)
-	small := b.read <= smallBody
-	if b.read += n; small && b.read > smallBody {
-		end := b.take()
-		if end == nil {
-			return n, problem.New(problem.Unavailable, "too many large requests at the same time", "send it again, or send files through the session's files")
+// readAll reads it, and waits until it may be parsed.
+func (b *body) readAll(ctx context.Context, from io.Reader) error {
+	for {
+		if len(b.data) == cap(b.data) {
+			if err := b.makePlace(); err != nil {
+				return err
+			}
 		}
-		b.end = end
+		n, err := from.Read(b.data[len(b.data):cap(b.data)])
+		b.data = b.data[:len(b.data)+n]
+		b.sum.Write(b.data[len(b.data)-n:])
+		b.size += int64(n)
+		switch {
+		case b.size > b.max:
+			return &http.MaxBytesError{Limit: b.max}
+		case err == io.EOF: //nolint:errorlint // as io.Reader has it
+			return b.wait(ctx)
+		case err != nil:
+			return err
+		case b.file != nil && time.Since(b.begun) > roomWait+time.Duration(b.size)*time.Second/slowest:
+			return problem.New(problem.Timeout, "the request's body arrived too slowly", fmt.Sprintf("send a large one with at least %d KiB a second, or files through the session's files", slowest>>10))
+		}
 	}
-	return n, err
 }
 
-// endTurn lets the next large body in.
-func endTurn(ctx context.Context) {
-	if end, ok := ctx.Value(turnKey{}).(func()); ok {
-		end()
+// makePlace makes place for more in data.
+func (b *body) makePlace() (err error) {
+	if cap(b.data) < smallBody {
+		b.data = append(make([]byte, 0, max(4<<10, 4*cap(b.data))), b.data...)
+		return nil
 	}
+	if b.file == nil {
+		if b.file, err = os.CreateTemp(b.dir, ".body-*"); err == nil {
+			err = os.Remove(b.file.Name())
+		}
+		b.begun = time.Now()
+	}
+	if err == nil && b.disk.try(b.caller, smallBody) != nil {
+		return errNoRoom
+	}
+	if err == nil {
+		b.onDisk += smallBody
+		_, err = b.file.Write(b.data)
+		b.data = b.data[:0]
+	}
+	return stored(err)
+}
+
+// stored says that a body could not be.
+func stored(err error) error {
+	if err == nil {
+		return nil
+	}
+	return problem.Of(&sandbox.Error{Cause: sandbox.CauseEngine, Message: "storing the request's body", Err: err, Hint: "free disk space, or make the state directory writable"})
+}
+
+var errNoRoom = problem.New(problem.Unavailable, "too many large requests at the same time", "send it again later, or send files through the session's files")
+
+// wait waits for room in memory, and for the turn to be parsed.
+func (b *body) wait(ctx context.Context) error {
+	if b.file == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, roomWait)
+	defer cancel()
+	if !b.memory.take(ctx, b.caller, b.size) {
+		return errNoRoom
+	}
+	b.inMemory = b.size
+	select {
+	case b.parsing <- struct{}{}:
+		b.turn = sync.OnceFunc(func() { <-b.parsing })
+		return nil
+	case <-ctx.Done():
+		return errNoRoom
+	}
+}
+
+// Read implements io.Reader; WriteTo is called.
+func (b *body) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// WriteTo implements io.WriterTo.
+func (b *body) WriteTo(w io.Writer) (n int64, err error) {
+	if b.file != nil {
+		if to, ok := w.(*bytes.Buffer); ok {
+			to.Grow(int(b.size) + bytes.MinRead) // else it doubles
+		}
+		n, err = io.Copy(w, io.NewSectionReader(b.file, 0, b.size-int64(len(b.data))))
+	}
+	if err != nil {
+		return n, stored(err)
+	}
+	m, err := w.Write(b.data)
+	return n + int64(m), err
+}
+
+// close ends it, but not what was read from it.
+func (b *body) close() {
+	b.turn()
+	b.data = nil
+	if b.file != nil {
+		b.file.Close()
+		b.disk.give(b.caller, b.onDisk)
+	}
+	if !b.kept {
+		b.release()
+	}
+}
+
+// release gives its room in memory to others.
+func (b *body) release() {
+	if b.inMemory > 0 {
+		b.memory.give(b.caller, b.inMemory)
+	}
+}
+
+// parsed lets the next large body be parsed. What was read from this one stays in memory until
+// release is called.
+func parsed(ctx context.Context) (sum []byte, release func()) {
+	b, ok := ctx.Value(bodyKey{}).(*body)
+	if !ok {
+		return nil, func() {}
+	}
+	b.turn()
+	b.data, b.kept = nil, true
+	return b.sum.Sum(nil), sync.OnceFunc(b.release)
 }

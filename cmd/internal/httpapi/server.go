@@ -70,7 +70,11 @@ func (s *Server) register(mux *http.ServeMux) huma.API {
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	c.Security = []map[string][]string{{"token": {}}}
 	api := humago.New(mux, c)
-	api.UseMiddleware(newTurns().wrap, sum)
+	dir := ""
+	if s.Book != nil { // else it is only for its document
+		dir = s.Book.Dir
+	}
+	api.UseMiddleware(newLarge(s.MaxBody, dir).wrap)
 	s.registerExecutions(api)
 	s.registerStreams(api)
 	s.registerControls(api)
