@@ -334,6 +334,7 @@ func TestSweep(t *testing.T) {
 	if _, err := b.Find(x.ID); err != nil {
 		t.Errorf("it is forgotten while it is kept: %v", err)
 	}
+	record(t, b, x.ID) // its result is on the disk, and no longer in memory
 	if err := os.RemoveAll(filepath.Join(dir, "spool", x.ID)); err != nil {
 		t.Fatal(err)
 	}
