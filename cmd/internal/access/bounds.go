@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 
 	"belljar/cmd/internal/problem"
@@ -19,8 +20,9 @@ type Bounds struct {
 func (b Bounds) Wrap(next http.Handler) http.Handler {
 	s := slots{all: b.Requests, each: (b.Requests*3 + 3) / 4, used: map[string]int{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A supervisor that gets no answer about a busy server would kill it.
-		if r.URL.Path != "/healthz" {
+		// A supervisor that gets no answer about a busy server would kill it, or send it no
+		// more requests.
+		if !slices.Contains(withoutToken, r.URL.Path) {
 			who := FromContext(r.Context()).Name
 			if !s.take(who) {
 				problem.New(problem.Unavailable, "too many requests at the same time", "end some, wait, or raise serve.max_requests").Write(w)

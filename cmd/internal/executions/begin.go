@@ -53,7 +53,7 @@ func (b *Book) has(id string) bool {
 
 func conflict(r Record) error {
 	if r.Key == "" {
-		return problem.New(problem.Conflict, fmt.Sprintf("there is an execution %s already", r.ID), "choose another id, or leave it out")
+		return problem.New(problem.Conflict, fmt.Sprintf("the id %s is taken", r.ID), "choose another id, or leave it out")
 	}
 	return problem.New(problem.Conflict, fmt.Sprintf("the Idempotency-Key %.80q was used for another request", r.Key), "use a new key for each request, and the same one only to repeat it")
 }

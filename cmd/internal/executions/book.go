@@ -127,9 +127,10 @@ type Request struct {
 func (b *Book) Start(ctx context.Context, c sandbox.Command, r Request) (*Execution, error) {
 	x, prepared := r.held.execution()
 	if x == nil {
+		chosen := c.ID
 		c.ID = cmp.Or(c.ID, names.NewID())
 		x = b.newExecution(c, r)
-		if err := names.CheckID(c.ID); err != nil {
+		if err := b.checkID(chosen); err != nil {
 			x.refuse(c, err)
 			return nil, err
 		}
@@ -147,6 +148,24 @@ func (b *Book) Start(ctx context.Context, c sandbox.Command, r Request) (*Execut
 		return nil, err
 	}
 	return s.wait(ctx, r)
+}
+
+// checkID refuses an ID that a caller chose, if it is none, or one that another server or a
+// command line on the same spool has.
+func (b *Book) checkID(chosen string) error {
+	if chosen == "" {
+		return nil
+	}
+	if err := names.CheckID(chosen); err != nil {
+		return err
+	}
+	if _, err := b.Find(chosen); err == nil {
+		return nil // claim sees whether it is the same request
+	}
+	if _, err := b.Logs.LogInfo(context.Background(), chosen); err == nil {
+		return conflict(Record{ID: chosen})
+	}
+	return nil
 }
 
 // errRepeated ends what a request would have begun that was made before.

@@ -2,12 +2,15 @@ package executions
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"belljar/cmd/internal/problem"
 	"belljar/sandbox"
 	"belljar/sandbox/local"
 	"belljar/sandbox/sandboxtest"
@@ -101,5 +104,26 @@ func TestSweepKeepsWhatIsInMemory(t *testing.T) {
 	b.Sweep()
 	if _, err := b.Find(x.ID); err == nil {
 		t.Error("it is never forgotten")
+	}
+}
+
+// Once a bug: an ID that another server on the same spool has was accepted, and ended as
+// invalid_command.
+func TestIDOfAnotherServer(t *testing.T) {
+	dir := t.TempDir()
+	l := runner(t, dir, writing)
+	x := start(t, openBook(t, dir, l), sandbox.Command{ID: "mine", Script: "write"}, Request{Owner: "a"})
+	follow(t, x, 0, true)
+	other, err := Open(Config{Runner: l, Logs: l, Dir: filepath.Join(t.TempDir(), "executions"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	_, started := other.Start(t.Context(), sandbox.Command{ID: "mine", Script: "write"}, Request{Owner: "a"})
+	_, held := other.Hold(t.Context(), sandbox.Command{ID: "mine", Script: "write"}, Request{Owner: "a"})
+	for _, err := range []error{started, held} {
+		if p, ok := errors.AsType[*problem.Problem](err); !ok || p.Code != problem.Conflict {
+			t.Errorf("%v", err)
+		}
 	}
 }

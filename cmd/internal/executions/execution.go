@@ -116,7 +116,7 @@ func (x *Execution) Cancel(cause error, kill bool) {
 
 // Signal sends a signal to its processes.
 func (x *Execution) Signal(ctx context.Context, s sandbox.Signal) error {
-	if x.log == nil {
+	if x.State() == Ended {
 		return x.hasEnded()
 	}
 	run := x.command()
@@ -128,7 +128,7 @@ func (x *Execution) Signal(ctx context.Context, s sandbox.Signal) error {
 
 // Touch restarts its idle timer.
 func (x *Execution) Touch() error {
-	if x.log == nil {
+	if x.State() == Ended {
 		return x.hasEnded()
 	}
 	if run := x.command(); run != nil {
@@ -140,7 +140,7 @@ func (x *Execution) Touch() error {
 // Input is its stdin.
 func (x *Execution) Input() (*Input, error) {
 	switch {
-	case x.log == nil:
+	case x.State() == Ended:
 		return nil, x.hasEnded()
 	case x.input == nil:
 		return nil, x.noStdin()
@@ -183,7 +183,7 @@ func (x *Execution) noStdin() error {
 // Resize gives its terminal a new size. Of several that come at once the last one counts.
 func (x *Execution) Resize(size sandbox.TerminalSize) error {
 	switch {
-	case x.log == nil:
+	case x.State() == Ended:
 		return x.hasEnded()
 	case x.resize == nil:
 		return x.noTerminal()

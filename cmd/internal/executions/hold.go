@@ -34,9 +34,10 @@ type Held struct {
 func (b *Book) Hold(ctx context.Context, c sandbox.Command, r Request) (*Held, error) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
+	chosen := c.ID
 	c.ID = cmp.Or(c.ID, names.NewID())
 	x := b.newExecution(c, r)
-	if err := names.CheckID(c.ID); err != nil {
+	if err := b.checkID(chosen); err != nil {
 		x.refuse(c, err)
 		return nil, err
 	}

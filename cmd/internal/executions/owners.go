@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -65,6 +66,14 @@ func (o *Owners) load() error {
 		return fmt.Errorf("reading the owners of sessions: %w", err)
 	}
 	return nil
+}
+
+// All are the owners by session, as they are now.
+func (o *Owners) All() (map[string]string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	err := o.load()
+	return maps.Clone(o.names), err
 }
 
 // Of is a session's owner, "" if no server made it.

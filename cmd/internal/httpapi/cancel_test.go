@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,7 +64,7 @@ func TestLargeRequestsMakeRoom(t *testing.T) {
 		s.get(t, "ann", "POST", "/v1/executions", fields{"command": 7, "stdin": run["stdin"]}, 422, nil)
 		held := s.do(t, "ann", "POST", "/v1/executions?hold=1", fields{"command": "hello", "id": "x", "stdin": run["stdin"]})
 		held.Body.Close()
-		for s.do(t, "ann", "GET", "/v1/executions/x", nil).StatusCode != 404 { // until it is forgotten
+		for s.do(t, "ann", "GET", "/v1/executions/x", nil).StatusCode != http.StatusNotFound { // until it is forgotten
 			time.Sleep(time.Millisecond)
 		}
 	}

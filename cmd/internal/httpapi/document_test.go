@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"belljar/sandbox"
 	"belljar/sandbox/sandboxtest"
@@ -43,6 +44,16 @@ func TestDocumentedShapes(t *testing.T) {
 		for _, err := range found.Errors {
 			t.Errorf("%s: %v in %.300s", name, err, text)
 		}
+	}
+	for _, of := range []sandbox.Grant{{}, {
+		Timeout: time.Second, IdleTimeout: time.Second, Network: "none", Mounts: sandbox.ReadOnlyMounts, Secrets: []string{"TOKEN"},
+		Limits: sandbox.Limits{Memory: 1, CPUs: 0.5, Pids: 1, Output: 1, Result: 1, Tmp: 1, Files: 1},
+	}} {
+		text, err := json.Marshal(of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("Grant", text)
 	}
 	list, _ := io.ReadAll(s.do(t, "ann", "GET", "/v1/executions", nil).Body)
 	check("ListOutputBody", list)

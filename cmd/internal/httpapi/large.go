@@ -164,7 +164,7 @@ func (b *body) readAll(ctx context.Context, from io.Reader) error {
 		switch {
 		case b.size > b.max:
 			return &http.MaxBytesError{Limit: b.max}
-		case err == io.EOF: //nolint:errorlint // as io.Reader has it
+		case err == io.EOF:
 			return b.wait(ctx)
 		case err != nil:
 			return err

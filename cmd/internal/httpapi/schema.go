@@ -151,3 +151,23 @@ func acceptedResponse(api huma.API) *huma.Response {
 	r.Headers = map[string]*huma.Param{"Location": {Schema: &huma.Schema{Type: huma.TypeString}, Description: "/v1/executions/{id}"}}
 	return r
 }
+
+// grant is what the contract writes as a grant's JSON.
+type grant struct {
+	Timeout     float64            `json:"timeout_ms,omitempty"`
+	IdleTimeout float64            `json:"idle_timeout_ms,omitempty"`
+	Limits      grantLimits        `json:"limits,omitempty"`
+	Network     string             `json:"network,omitempty"`
+	Mounts      sandbox.MountGrant `json:"mounts,omitempty" enum:"none,ro"`
+	Secrets     []string           `json:"secrets,omitempty"`
+}
+
+type grantLimits struct {
+	Memory int64   `json:"memory,omitempty"`
+	CPUs   float64 `json:"cpus,omitempty"`
+	Pids   int64   `json:"pids,omitempty"`
+	Output int64   `json:"output,omitempty"`
+	Result int64   `json:"result,omitempty"`
+	Tmp    int64   `json:"tmp,omitempty"`
+	Files  int64   `json:"files,omitempty"`
+}

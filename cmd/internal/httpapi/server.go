@@ -17,6 +17,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"golang.org/x/sync/singleflight"
 )
 
 // Server answers requests.
@@ -37,6 +38,7 @@ type Server struct {
 	MaxBody   int64 // bytes of a request's body
 
 	terminals terminals
+	readiness singleflight.Group
 }
 
 // Handler is the API, and the routes that it has. Every request has an access.Identity
@@ -66,7 +68,8 @@ func (s *Server) register(mux *http.ServeMux) huma.API {
 	c.DocsPath, c.SchemasPath, c.CreateHooks = "", "", nil
 	c.RejectUnknownQueryParameters = true
 	c.Formats = strictJSON()
-	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	c.Components.Schemas.RegisterTypeAlias(reflect.TypeFor[sandbox.Grant](), reflect.TypeFor[grant]())
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 	c.Security = []map[string][]string{{"token": {}}}
 	api := humago.New(mux, c)
@@ -83,14 +86,6 @@ func (s *Server) register(mux *http.ServeMux) huma.API {
 	s.registerFiles(api)
 	s.registerInfo(api)
 	return api
-}
-
-// schemaName is a type's name in the document. Two have the same in Go.
-func schemaName(t reflect.Type, hint string) string {
-	if t == reflect.TypeFor[sandbox.Limits]() {
-		return "GrantLimits"
-	}
-	return huma.DefaultSchemaNamer(t, hint)
 }
 
 func init() {
@@ -183,9 +178,11 @@ func (s *Server) only(scope access.Scope, h http.Handler) http.Handler {
 }
 
 // readyz needs no token, but without one it does not say why: profiles and the engine's
-// errors are for those who may see them.
+// errors are for those who may see them. Those who ask at the same time, however many, make
+// it look once.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
-	err := sandbox.ErrorOf(s.Ready(r.Context()))
+	_, why, _ := s.readiness.Do("", func() (any, error) { return nil, s.Ready(context.WithoutCancel(r.Context())) })
+	err := sandbox.ErrorOf(why)
 	switch {
 	case err == nil:
 		fmt.Fprintln(w, "ready")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -41,7 +42,7 @@ func (t Things) claim(ctx context.Context, who access.Identity, name string) err
 		}
 	}
 	if owner, err = t.Owners.Claim(name, who.Name); err == nil && !who.Owns(owner) {
-		err = notYours(name)
+		err = nameTaken(name)
 	}
 	return err
 }
@@ -57,13 +58,13 @@ func (t Things) unclaimed(ctx context.Context, who access.Identity, name string)
 	}
 	list, err := t.Sessions.Sessions(ctx)
 	if err == nil && has(list, name) {
-		err = notYours(name)
+		err = nameTaken(name)
 	}
 	return err
 }
 
-func notYours(name string) error {
-	return problem.New(problem.Conflict, fmt.Sprintf("session %q is another's", name), "choose another name")
+func nameTaken(name string) error {
+	return problem.New(problem.Conflict, fmt.Sprintf("the session name %q is taken", name), "choose another name")
 }
 
 // ForgetSessions forgets whose those were that are gone.
@@ -99,21 +100,39 @@ func (t Things) List(ctx context.Context, scope access.Scope) (own []sandbox.Ses
 	if err != nil {
 		return nil, err
 	}
-	list, err := t.Sessions.Sessions(ctx)
+	list, owners, err := t.sessions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	own = []sandbox.SessionInfo{}
 	for _, info := range list {
-		owner, err := t.Owners.Of(info.Name)
-		if err != nil {
-			return nil, err
-		}
-		if who.Owns(owner) {
+		if who.Owns(owners[info.Name]) {
 			own = append(own, info)
 		}
 	}
 	return own, nil
+}
+
+// looks is how often sessions looks for a moment at which no one makes or ends one.
+const looks = 5
+
+// sessions are all, with their owners at the same moment: a name that was given away meanwhile
+// must not show one caller's session to the next. One that never comes to rest is left out.
+func (t Things) sessions(ctx context.Context) (list []sandbox.SessionInfo, owners map[string]string, err error) {
+	before, err := t.Owners.All()
+	for range looks {
+		if err == nil {
+			list, err = t.Sessions.Sessions(ctx)
+		}
+		if err == nil {
+			owners, err = t.Owners.All()
+		}
+		if err != nil || maps.Equal(before, owners) {
+			return list, owners, err
+		}
+		before, owners = owners, before
+	}
+	return slices.DeleteFunc(list, func(i sandbox.SessionInfo) bool { return before[i.Name] != owners[i.Name] }), owners, nil
 }
 
 // OpenSession makes the command's session, if there is none, by running what does nothing in it:
