@@ -17,6 +17,7 @@ import (
 	"belljar/cmd/internal/executions"
 	"belljar/cmd/internal/httpapi"
 	"belljar/cmd/internal/listen"
+	"belljar/cmd/internal/mcpapi"
 	"belljar/cmd/internal/metrics"
 	"belljar/cmd/internal/tracing"
 	"belljar/config"
@@ -74,6 +75,7 @@ type sidecar struct {
 	spans   *tracing.Tracing
 	tokens  access.Tokens
 	api     *httpapi.Server
+	mcp     *mcpapi.Server
 }
 
 func (s *sidecar) run(ctx context.Context) error {
@@ -155,6 +157,10 @@ func (s *sidecar) open(engine *docker.Engine) (err error) {
 		Book: s.book, Owners: &executions.Owners{Dir: s.book.Dir}, Sessions: s.runner, Files: s.runner, Pools: s.runner,
 		Profiles: s.runner.CurrentProfiles, Approvals: asked, Images: s.images, Ready: s.ready,
 		Metrics: s.metrics.Handler(), Version: version, Log: s.log, MaxBody: s.config.Serve.MaxBody,
+	}
+	s.mcp = &mcpapi.Server{
+		Book: s.book, Owners: s.api.Owners, Sessions: s.runner, Files: s.runner, Profiles: s.runner.CurrentProfiles,
+		Approvals: asked, Describe: mcpapi.Describe, Version: version, Log: s.log,
 	}
 	if log := belljar.AuditLog(s.config); log != nil {
 		s.api.AuditHead = func() (httpapi.AuditHead, error) {

@@ -27,6 +27,7 @@ func (s *sidecar) serve(ctx context.Context, l *listen.Listener, signals <-chan 
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	server.BaseContext = func(net.Listener) context.Context { return requests }
 	defer s.api.Close() // before the runner's end
+	defer s.mcp.Close()
 	defer cut()
 	served := make(chan error, 1)
 	go func() { served <- l.Serve(server) }()
@@ -54,6 +55,7 @@ func (s *sidecar) serve(ctx context.Context, l *listen.Listener, signals <-chan 
 			}
 			<-served
 			s.api.Close()
+			s.mcp.Close()
 			return s.book.Close()
 		}
 	}
@@ -62,6 +64,7 @@ func (s *sidecar) serve(ctx context.Context, l *listen.Listener, signals <-chan 
 // handler is the API behind all that every request passes.
 func (s *sidecar) handler() http.Handler {
 	api, routes := s.api.Handler()
+	routes.Handle("/mcp", s.mcp.Handler())
 	c := s.config.Serve
 	guard := &access.Guard{Tokens: &s.tokens, Hosts: c.Hosts, Origins: c.Origins, Log: s.log}
 	bounds := access.Bounds{Requests: c.MaxRequests, Body: c.MaxBody}

@@ -2,7 +2,10 @@
 // a word, and the bits as chmod(1) has them.
 package filemode
 
-import "io/fs"
+import (
+	"fmt"
+	"io/fs"
+)
 
 // types are the types of files by their names. All others are devices.
 var types = map[string]fs.FileMode{"file": 0, "directory": fs.ModeDir, "link": fs.ModeSymlink, "fifo": fs.ModeNamedPipe, "socket": fs.ModeSocket}
@@ -31,6 +34,9 @@ func Bits(mode fs.FileMode) uint32 {
 	}
 	return bits
 }
+
+// Octal are the bits as chmod(1) writes them.
+func Octal(mode fs.FileMode) string { return fmt.Sprintf("%04o", Bits(mode)) }
 
 // Of is the mode with that type and those bits.
 func Of(name string, bits uint32) fs.FileMode {

@@ -46,8 +46,8 @@ var advice = map[sandbox.Cause]string{
 	sandbox.CauseEngineLost:  "it is not known whether the command finished: check what it did before you run it again",
 }
 
-// next is what the caller can do, "" where the result speaks for itself.
-func next(r sandbox.Result) string {
+// Next is what the caller can do, "" where the result speaks for itself.
+func Next(r sandbox.Result) string {
 	switch {
 	case r.Cause == sandbox.CauseDenied:
 		return afterDenial(r)

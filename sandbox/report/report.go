@@ -118,7 +118,7 @@ func (f *facts) fate(r sandbox.Result, brief bool) {
 	case r.Cause != sandbox.CauseSignaled || r.Evidence.KilledBy == "outside":
 		f.line("Error", r.Message)
 	}
-	f.line("Next", next(r))
+	f.line("Next", Next(r))
 }
 
 // policy is who decided, if that is not the policy alone.

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"fmt"
 	"io/fs"
 	"net/http"
 	"time"
@@ -25,10 +24,8 @@ type entries struct {
 }
 
 func entryOf(f fs.FileInfo) entry {
-	return entry{f.Name(), filemode.Type(f.Mode()), f.Size(), octal(f.Mode()), f.ModTime()}
+	return entry{f.Name(), filemode.Type(f.Mode()), f.Size(), filemode.Octal(f.Mode()), f.ModTime()}
 }
-
-func octal(mode fs.FileMode) string { return fmt.Sprintf("%04o", filemode.Bits(mode)) }
 
 // download is a body that begins with its first byte: until then, a problem can be
 // answered instead.

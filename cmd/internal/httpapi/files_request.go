@@ -2,9 +2,8 @@ package httpapi
 
 import (
 	"encoding/base64"
-	"io/fs"
-	"strconv"
 
+	"belljar/cmd/internal/owned"
 	"belljar/sandbox"
 )
 
@@ -32,23 +31,11 @@ func (f Carried) addTo(c *sandbox.Command) error {
 		if err != nil {
 			return sandbox.Invalid("encode it with base64, with padding", "file %.512q is not base64: %v", one.Path, err)
 		}
-		mode, err := parseMode(one.Mode)
+		mode, err := owned.ParseMode(one.Mode)
 		if err != nil {
 			return err
 		}
 		c.Files = append(c.Files, sandbox.File{Path: one.Path, Content: content, Mode: mode})
 	}
 	return nil
-}
-
-// parseMode reads permissions; "" is 0.
-func parseMode(text string) (fs.FileMode, error) {
-	if text == "" {
-		return 0, nil
-	}
-	mode, err := strconv.ParseUint(text, 8, 9)
-	if err != nil {
-		return 0, sandboxInvalid("write permissions in octal, such as 0644", "mode %.20q", text)
-	}
-	return fs.FileMode(mode), nil
 }

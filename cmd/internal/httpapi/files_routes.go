@@ -7,6 +7,7 @@ import (
 
 	"belljar/cmd/internal/access"
 	"belljar/cmd/internal/problem"
+	"belljar/internal/filemode"
 	"belljar/sandbox"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -101,7 +102,7 @@ func (s *Server) sendFile(r *http.Request, at sandbox.SessionPath, out *download
 		return out.entries(list)
 	}
 	out.media = mediaBytes
-	out.w.Header().Set("Belljar-Mode", octal(list[0].Mode()))
+	out.w.Header().Set("Belljar-Mode", filemode.Octal(list[0].Mode()))
 	if r.Method == http.MethodHead {
 		return out.end()
 	}

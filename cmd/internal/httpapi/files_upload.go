@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/owned"
 	"belljar/cmd/internal/problem"
 	"belljar/internal/archive"
 	"belljar/sandbox"
@@ -49,7 +50,7 @@ func (s *Server) putFile(ctx context.Context, in *putFileInput) (*huma.StreamRes
 
 // receive writes the body into the session.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request, at sandbox.SessionPath, in *putFileInput, body *upload) error {
-	mode, err := parseMode(in.Mode)
+	mode, err := owned.ParseMode(in.Mode)
 	switch encoding := r.Header.Get("Content-Encoding"); {
 	case err != nil:
 		return err
@@ -67,9 +68,6 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, at sandbox.Sess
 	}
 	if r.ContentLength > archive.MaxBytes {
 		return &http.MaxBytesError{Limit: archive.MaxBytes}
-	}
-	if mode == 0 {
-		mode = 0o644
 	}
 	return s.Files.WriteFile(r.Context(), at, mode, r.ContentLength, body)
 }

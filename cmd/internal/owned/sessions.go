@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"belljar/cmd/internal/access"
 	"belljar/cmd/internal/executions"
@@ -208,4 +209,16 @@ func noSession(name string) *problem.Problem {
 
 func has(list []sandbox.SessionInfo, name string) bool {
 	return slices.ContainsFunc(list, func(i sandbox.SessionInfo) bool { return i.Name == name })
+}
+
+// ParseMode reads a file's permissions; "" is 0644.
+func ParseMode(text string) (fs.FileMode, error) {
+	if text == "" {
+		return 0o644, nil
+	}
+	mode, err := strconv.ParseUint(text, 8, 9)
+	if err != nil {
+		return 0, sandbox.Invalid("write permissions in octal, such as 0644", "mode %.20q", text)
+	}
+	return fs.FileMode(mode), nil
 }
