@@ -120,7 +120,7 @@ func TestKilledProcesses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for deadline := time.Now().Add(10 * time.Second); headSeq(t, l) <= last+3 && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); headSeq(t, l) <= last+3 && time.Now().Before(deadline); {
 			time.Sleep(time.Duration(i) * 50 * time.Microsecond)
 		}
 		for _, cmd := range []*exec.Cmd{a, b} {

@@ -39,7 +39,7 @@ func realEngine(t *testing.T) (*Store, *client.Client) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { docker.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := docker.Ping(ctx); err != nil {
 		if os.Getenv("CI") != "" {

@@ -46,7 +46,7 @@ func connect(t *testing.T) *docker.Engine {
 // connectTo is connect for the engine at host.
 func connectTo(t *testing.T, host string) *docker.Engine {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	engine, err := docker.Connect(ctx, host)
 	if err != nil && os.Getenv("CI") == "" {
