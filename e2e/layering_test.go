@@ -85,6 +85,7 @@ var dependencies = map[string][]string{
 	"cmd/internal/access":      {"internal/lazyregexp", "sandbox", "internal/names", "internal/ownfile", "cmd/internal/problem"},
 	"cmd/internal/problem":     {"sandbox"},
 	"cmd/internal/metrics":     {"sandbox"},
+	"cmd/internal/page":        {"sandbox", "cmd/internal/problem"},
 	"cmd/internal/tracing":     {"sandbox"},
 }
 

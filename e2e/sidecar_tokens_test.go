@@ -19,8 +19,9 @@ var tokens = map[string]string{
 	"old":    "old-token-0123456789abcdef",
 }
 
-// besiegeTCP starts a server on a port, with tokens.
-func besiegeTCP(t *testing.T) *attacked {
+// besiegeTCP starts a server on a port, with tokens. Without settings it has a profile
+// "special", and no pool.
+func besiegeTCP(t *testing.T, settings ...string) *attacked {
 	t.Helper()
 	needEngine(t)
 	dir := socketDir(t)
@@ -35,7 +36,10 @@ func besiegeTCP(t *testing.T) *attacked {
 		t.Fatal(err)
 	}
 	s := &attacked{t: t, program: watched, dir: dir, unique: "e2e-" + filepath.Base(dir), network: "tcp", address: freeAddress(t)}
-	s.configure("listen: tcp://"+s.address+", token_file: "+filepath.Join(dir, "tokens"), "pool: {min: 0, max: 0}", "profiles: {special: {timeout: 1m}}")
+	if len(settings) == 0 {
+		settings = []string{"pool: {min: 0, max: 0}", "profiles: {special: {timeout: 1m}}"}
+	}
+	s.configure("listen: tcp://"+s.address+", token_file: "+filepath.Join(dir, "tokens"), settings...)
 	s.start()
 	return s
 }

@@ -19,6 +19,7 @@ import (
 	"belljar/cmd/internal/listen"
 	"belljar/cmd/internal/mcpapi"
 	"belljar/cmd/internal/metrics"
+	webpage "belljar/cmd/internal/page"
 	"belljar/cmd/internal/tracing"
 	"belljar/config"
 	"belljar/sandbox"
@@ -33,6 +34,10 @@ belljar run -H, belljar/sandbox/client and any HTTP client can use it.
 It listens on a unix socket that only this user can open (serve.listen in
 sandbox.yaml), and keeps containers ready for the next commands. docs/sidecar.md
 shows the first requests, and /openapi.json describes all of them.
+
+At /ui is a web page: commands that wait for an approval, what runs, how commands
+ended, sessions and pools. It asks for a token (serve.token_file), and shows and allows
+what that token may. On a port, the log names its address.
 
 The configuration is that of this machine and user: a sandbox.yaml in the working
 directory is not read unless --config names it.
@@ -156,7 +161,7 @@ func (s *sidecar) open(engine *docker.Engine) (err error) {
 	s.api = &httpapi.Server{
 		Book: s.book, Owners: &executions.Owners{Dir: s.book.Dir}, Sessions: s.runner, Files: s.runner, Pools: s.runner,
 		Profiles: s.runner.CurrentProfiles, Approvals: asked, Images: s.images, Ready: s.ready,
-		Metrics: s.metrics.Handler(), Version: version, Log: s.log, MaxBody: s.config.Serve.MaxBody,
+		Load: s.runner.Load, Metrics: s.metrics.Handler(), Page: webpage.Handler(), Version: version, Log: s.log, MaxBody: s.config.Serve.MaxBody,
 	}
 	s.mcp = &mcpapi.Server{
 		Book: s.book, Owners: s.api.Owners, Sessions: s.runner, Files: s.runner, Profiles: s.runner.CurrentProfiles,

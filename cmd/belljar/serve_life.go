@@ -32,7 +32,7 @@ func (s *sidecar) serve(ctx context.Context, l *listen.Listener, signals <-chan 
 	served := make(chan error, 1)
 	go func() { served <- l.Serve(server) }()
 	s.notify(listen.Ready())
-	s.log.Info("serving", "addresses", fmt.Sprint(l.Addrs()), "version", version)
+	s.log.Info("serving", "addresses", fmt.Sprint(l.Addrs()), "version", version, "pages", s.pages(l.Addrs()))
 	tick := time.NewTicker(upkeepPause)
 	defer tick.Stop()
 	for {
@@ -59,6 +59,24 @@ func (s *sidecar) serve(ctx context.Context, l *listen.Listener, signals <-chan 
 			return s.book.Close()
 		}
 	}
+}
+
+// pages are where a browser finds the page: on the ports, not on a unix socket.
+func (s *sidecar) pages(all []net.Addr) (urls []string) {
+	scheme := "http"
+	if s.config.Serve.TLSCert != "" {
+		scheme = "https"
+	}
+	for _, at := range all {
+		if tcp, ok := at.(*net.TCPAddr); ok {
+			host := tcp.String()
+			if tcp.IP.IsUnspecified() {
+				host = fmt.Sprintf("localhost:%d", tcp.Port)
+			}
+			urls = append(urls, scheme+"://"+host+"/ui/")
+		}
+	}
+	return urls
 }
 
 // handler is the API behind all that every request passes.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -24,8 +25,8 @@ type Guard struct {
 	refused atomic.Int64 // not logged
 }
 
-// withoutToken are the paths that probes of a service manager ask for.
-var withoutToken = []string{"/healthz", "/readyz"}
+// withoutToken are the paths that probes of a service manager ask for, and that of the page.
+var withoutToken = []string{"/healthz", "/readyz", "/ui"}
 
 // Wrap is next behind the guard.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
@@ -62,9 +63,16 @@ func (g *Guard) refuseOrigin(origins *http.CrossOriginProtection, r *http.Reques
 	return problem.New(problem.Forbidden, "the request comes from a page of another site", "add that page's origin to serve.origins if it may call this server")
 }
 
+// isPublic reports whether a request needs no token: a probe's, and those for the files of
+// the page at /ui, which itself asks for the token.
+func isPublic(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		(slices.Contains(withoutToken, r.URL.Path) || strings.HasPrefix(r.URL.Path, "/ui/") && path.Clean(r.URL.Path) == strings.TrimSuffix(r.URL.Path, "/"))
+}
+
 // identify is who calls: by a token, by a client certificate, or by the socket.
 func (g *Guard) identify(r *http.Request) (Identity, *problem.Problem) {
-	if slices.Contains(withoutToken, r.URL.Path) && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+	if isPublic(r) {
 		return Identity{}, nil
 	}
 	if header := r.Header.Values("Authorization"); len(header) > 0 {

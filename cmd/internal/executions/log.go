@@ -44,6 +44,7 @@ type log struct {
 	next    uint64        // the number of the next event
 	events  []sandbox.Event
 	size    int                     // their weight
+	written int64                   // bytes of output in all events so far
 	result  *sandbox.Event          // the last event
 	holding map[*Follower]time.Time // who holds the command, and when it last took an event
 	enough  uint64                  // the command waits until a follower has what is before this event; 0: it does not wait
@@ -101,6 +102,7 @@ func (l *log) add(e sandbox.Event) {
 	e.Seq = l.next
 	l.next++
 	l.write(e)
+	l.written += int64(e.Size)
 	l.events = append(l.events, e)
 	l.size += weight(e)
 	for l.size > inMemory && len(l.events) > 1 {
@@ -121,6 +123,16 @@ func (l *log) write(e sandbox.Event) {
 		_, err = l.file.Write(line)
 	}
 	l.failed = err
+}
+
+// Written is how many bytes it has written while it runs, 0 afterwards.
+func (x *Execution) Written() int64 {
+	if x.log == nil {
+		return 0
+	}
+	x.log.mu.Lock()
+	defer x.log.mu.Unlock()
+	return x.log.written
 }
 
 // end adds the result. Nothing follows it. The journal has that of an execution that was

@@ -27,6 +27,8 @@ type question struct {
 	User        string          `json:"user"`
 	Network     string          `json:"network"`
 	Mounts      []mount         `json:"mounts,omitempty"`
+	Tmpfs       []string        `json:"tmpfs,omitempty"`
+	Runtime     string          `json:"runtime,omitempty"`
 	Profile     string          `json:"profile"`
 	Session     string          `json:"session,omitempty"`
 	Verdict     sandbox.Verdict `json:"verdict"`
@@ -40,7 +42,7 @@ func asked(q sandbox.Question) question {
 		mounts = append(mounts, mount{m.Source, m.Target, m.Writable})
 	}
 	return question{ID: q.ID, Command: q.Script, Shell: q.Shell, Dir: q.Dir, Env: q.Env, Stdin: q.Stdin, Files: q.Files, Description: q.Description, Image: q.Image, User: q.User.String(),
-		Network: q.Network, Mounts: mounts, Profile: q.Profile, Session: q.Session, Verdict: q.Verdict, Always: q.Always, Deadline: q.Deadline}
+		Network: q.Network, Mounts: mounts, Tmpfs: q.Tmpfs, Runtime: q.Runtime, Profile: q.Profile, Session: q.Session, Verdict: q.Verdict, Always: q.Always, Deadline: q.Deadline}
 }
 
 type approvalsOutput struct {

@@ -140,6 +140,7 @@ type Summary struct {
 	Status      sandbox.Status   `json:"status,omitempty" doc:"Once it has ended, as cause and exit_code."`
 	Cause       sandbox.Cause    `json:"cause,omitempty"`
 	ExitCode    *int             `json:"exit_code,omitempty"`
+	Written     int64            `json:"output_bytes,omitempty" doc:"What it has written so far, while it runs."`
 
 	Ended   *time.Time         `json:"ended,omitempty"`
 	Expires *time.Time         `json:"expires,omitempty" doc:"When its output and result may be removed."`
@@ -176,7 +177,7 @@ func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
 }
 
 func (s *Server) summary(ctx context.Context, x *executions.Execution) Summary {
-	sum := Summary{ID: x.ID, State: x.State(), Owner: x.Owner, Started: x.Started, Profile: x.Profile, Session: x.Session}
+	sum := Summary{ID: x.ID, State: x.State(), Owner: x.Owner, Started: x.Started, Profile: x.Profile, Session: x.Session, Written: x.Written()}
 	info, err := s.Book.Logs.LogInfo(ctx, x.ID)
 	if err != nil {
 		sum.withoutLog(x)
@@ -216,8 +217,9 @@ func (s *Server) find(ctx context.Context, scope access.Scope, id string) (*exec
 
 type getInput struct {
 	OfExecution
-	Wait   float64 `query:"wait" minimum:"0" maximum:"3600" doc:"Wait for the end, for so many seconds at most."`
-	Result string  `query:"result" enum:"0,1" doc:"0: without the result, which can be large."`
+	Wait    float64 `query:"wait" minimum:"0" maximum:"3600" doc:"Wait for the end, for so many seconds at most."`
+	Result  string  `query:"result" enum:"0,1" doc:"0: without the result, which can be large."`
+	Streams string  `query:"streams" enum:"full,none" doc:"none: the result without stdout and stderr."`
 }
 
 func (s *Server) get(ctx context.Context, in *getInput) (*huma.StreamResponse, error) {
@@ -227,12 +229,12 @@ func (s *Server) get(ctx context.Context, in *getInput) (*huma.StreamResponse, e
 	}
 	return &huma.StreamResponse{Body: func(h huma.Context) {
 		r, w := humago.Unwrap(h)
-		s.writeExecution(r.Context(), w, x, time.Duration(in.Wait*float64(time.Second)), in.Result != "0")
+		s.writeExecution(r.Context(), w, x, in)
 	}}, nil
 }
 
-func (s *Server) writeExecution(ctx context.Context, w http.ResponseWriter, x *executions.Execution, wait time.Duration, whole bool) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
+func (s *Server) writeExecution(ctx context.Context, w http.ResponseWriter, x *executions.Execution, in *getInput) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(in.Wait*float64(time.Second)))
 	defer cancel()
 	select {
 	case <-x.Done():
@@ -243,11 +245,14 @@ func (s *Server) writeExecution(ctx context.Context, w http.ResponseWriter, x *e
 		Notices []string        `json:"notices,omitempty"`
 		Result  *sandbox.Result `json:"result,omitempty"`
 	}{Summary: s.summary(ctx, x)}
-	if full.State == executions.Ended && whole {
+	if full.State == executions.Ended && in.Result != "0" {
 		result, notices, err := x.Ending(context.WithoutCancel(ctx))
 		if err != nil {
 			problem.Of(err).Write(w)
 			return
+		}
+		if in.Streams == "none" {
+			result.Streams = sandbox.StreamsNone
 		}
 		full.Result, full.Notices = &result, notices
 	}

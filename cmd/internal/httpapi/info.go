@@ -32,6 +32,8 @@ type AuditHead struct {
 
 func (s *Server) registerInfo(api huma.API) {
 	s.registerApprovals(api)
+	huma.Register(api, huma.Operation{OperationID: "who-am-i", Method: http.MethodGet, Path: "/v1/whoami", Summary: "See what the caller may do"}, s.whoami)
+	huma.Register(api, huma.Operation{OperationID: "get-load", Method: http.MethodGet, Path: "/v1/load", Summary: "Count the commands of all callers that run and that wait", Errors: []int{403}}, s.load)
 	huma.Register(api, huma.Operation{OperationID: "check-policy", Method: http.MethodPost, Path: "/v1/policy/check", Summary: "Ask what the policy says about a command, without running it", Errors: []int{403, 422}}, s.check)
 	huma.Register(api, huma.Operation{OperationID: "list-profiles", Method: http.MethodGet, Path: "/v1/profiles", Summary: "List the profiles that the caller may use"}, s.profiles)
 	huma.Register(api, huma.Operation{OperationID: "list-pools", Method: http.MethodGet, Path: "/v1/pools", Summary: "See the containers that are kept warm"}, s.pools)
@@ -95,6 +97,37 @@ func (s *Server) profiles(ctx context.Context, _ *struct{}) (*profilesOutput, er
 				Timeout: p.Timeout.Seconds(), IdleTimeout: max(p.IdleTimeout, 0).Seconds(), MaxTimeout: p.MaxTimeout.Seconds(), Limits: limits(p.Limits)})
 		}
 	}
+	return out, nil
+}
+
+type whoamiOutput struct {
+	Body struct {
+		Name     string         `json:"name" doc:"The owner of what the caller makes."`
+		Scopes   []access.Scope `json:"scopes"`
+		Profiles []string       `json:"profiles" doc:"*: all."`
+	}
+}
+
+func (s *Server) whoami(ctx context.Context, _ *struct{}) (*whoamiOutput, error) {
+	who, out := access.FromContext(ctx), &whoamiOutput{}
+	out.Body.Name, out.Body.Scopes, out.Body.Profiles = who.Name, append([]access.Scope{}, who.Scopes...), append([]string{}, who.Profiles...)
+	return out, nil
+}
+
+type loadOutput struct {
+	Body struct {
+		Running int `json:"running" doc:"Commands that run."`
+		Waiting int `json:"waiting" doc:"Commands that wait for a free slot or for their session."`
+		Asking  int `json:"asking" doc:"Commands that wait for an approval."`
+	}
+}
+
+func (s *Server) load(ctx context.Context, _ *struct{}) (*loadOutput, error) {
+	if _, err := access.Need(ctx, access.Admin); err != nil {
+		return nil, err
+	}
+	out := &loadOutput{}
+	out.Body.Running, out.Body.Waiting, out.Body.Asking = s.Load()
 	return out, nil
 }
 

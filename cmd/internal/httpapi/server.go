@@ -32,7 +32,9 @@ type Server struct {
 	Images    func(ctx context.Context) ([]Image, error)
 	AuditHead func() (AuditHead, error)
 	Ready     func(ctx context.Context) error // why commands cannot run now
+	Load      func() (running, waiting, asking int)
 	Metrics   http.Handler
+	Page      http.Handler // at /ui
 	Version   string
 	Log       *slog.Logger
 	MaxBody   int64 // bytes of a request's body
@@ -50,6 +52,10 @@ func (s *Server) Handler() (http.Handler, *http.ServeMux) {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	if s.Metrics != nil {
 		mux.Handle("GET /metrics", s.only(access.Metrics, s.Metrics))
+	}
+	if s.Page != nil {
+		mux.Handle("GET /ui", s.Page)
+		mux.Handle("GET /ui/", s.Page)
 	}
 	return notFound(mux), mux
 }

@@ -74,7 +74,7 @@ func newAPI(t testing.TB, play func(*sandboxtest.Proc) int) *sidecar {
 	}
 	l.Approver = book.Approver(asked)
 	s := &sidecar{book: book, l: l, api: &httpapi.Server{
-		Book: book, Owners: &executions.Owners{Dir: book.Dir}, Sessions: l, Files: l, Pools: l, Profiles: l.CurrentProfiles, Approvals: asked, Version: "1",
+		Book: book, Owners: &executions.Owners{Dir: book.Dir}, Sessions: l, Files: l, Pools: l, Load: l.Load, Profiles: l.CurrentProfiles, Approvals: asked, Version: "1",
 		Log: slog.New(slog.DiscardHandler), MaxBody: 1 << 20,
 		Images: func(context.Context) ([]httpapi.Image, error) { return nil, nil },
 		Ready:  func(context.Context) error { return nil },
