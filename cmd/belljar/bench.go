@@ -33,6 +33,8 @@ all of them, which takes a few minutes.
   http          a command over HTTP, from the call to its result, with the pool at
                 rest; its peer is the library on the same pool
   http_4        4 callers over HTTP without a pause; the library with 4 callers
+  mcp           shell_run over MCP on two pipes, with the pool at rest; the library on the
+                same pool
   cli_via_sidecar belljar run --host, with the sidecar's pool at rest; docker:
                 docker run --rm; both as whole processes
   stream        256 MiB through belljar run --host; belljar run without a sidecar; 3 times
@@ -70,6 +72,7 @@ var benchTests = []benchTest{
 	{"sustained_4", benchSustained(4)},
 	{"http", benchHTTP},
 	{"http_4", benchHTTPLoad(4)},
+	{"mcp", benchMCP},
 	{"cli_via_sidecar", benchCLI},
 	{"stream", benchStream},
 }

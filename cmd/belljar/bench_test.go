@@ -48,7 +48,7 @@ func TestPercentile(t *testing.T) {
 }
 
 func TestSelectTests(t *testing.T) {
-	all := "cold warm session session_burst kill output throughput_1 throughput_2 throughput_4 throughput_8 sustained_4 http http_4 cli_via_sidecar stream"
+	all := "cold warm session session_burst kill output throughput_1 throughput_2 throughput_4 throughput_8 sustained_4 http http_4 mcp cli_via_sidecar stream"
 	for asked, want := range map[string]string{
 		"":                          all,
 		"warm":                      "warm",

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"belljar/config"
 	"belljar/policy"
 	"belljar/sandbox"
 	"belljar/view"
@@ -31,7 +32,7 @@ func completeRun(cmd *cobra.Command, g *globals) {
 	}
 	cmd.MarkFlagFilename("output-file")
 	cmd.MarkFlagFilename("template")
-	completeProfile(cmd, g)
+	completeProfile(cmd, func() (*config.Config, error) { return g.loadConfig(nil) })
 	completeFlag(cmd, "session", g, sessionNames)
 	completeFlag(cmd, "image", g, imageTags)
 	completeFlag(cmd, "network", g, networkNames)
@@ -117,9 +118,9 @@ func completeSessions(cmd *cobra.Command, g *globals, most int) {
 }
 
 // completeProfile completes --profile with those of the configuration.
-func completeProfile(cmd *cobra.Command, g *globals) {
+func completeProfile(cmd *cobra.Command, load func() (*config.Config, error)) {
 	cmd.RegisterFlagCompletionFunc("profile", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		c, err := g.loadConfig(nil)
+		c, err := load()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"belljar/config"
 	"belljar/internal/limits"
 	"belljar/policy"
 	"belljar/sandbox"
@@ -102,7 +103,7 @@ func (f *policyFlags) add(cmd *cobra.Command, g *globals) {
 	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "use the policy of this `PROFILE` of sandbox.yaml")
 	flags.StringVar(&f.set, "set", "", "use the bundled set `NAME` instead: "+strings.Join(policy.Sets(), ", "))
 	formatFlag(cmd, &f.format)
-	completeProfile(cmd, g)
+	completeProfile(cmd, func() (*config.Config, error) { return g.loadConfig(nil) })
 	cmd.RegisterFlagCompletionFunc("set", cobra.FixedCompletions(policy.Sets(), cobra.ShellCompDirectiveNoFileComp))
 }
 

@@ -38,7 +38,7 @@ Then:        belljar run 'echo hello'`,
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.Version = version
 	cmd.SetVersionTemplate(versionLine())
-	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), waitCmd(g), killCmd(g), superviseCmd(), serveCmd(g), healthCmd(g), volumeCmd(), policyCmd(g), auditCmd(g), versionCmd())
+	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), waitCmd(g), killCmd(g), superviseCmd(), serveCmd(g), mcpCmd(g), healthCmd(g), volumeCmd(), policyCmd(g), auditCmd(g), versionCmd())
 	return cmd
 }
 

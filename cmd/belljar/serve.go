@@ -91,7 +91,7 @@ func (s *sidecar) run(ctx context.Context) error {
 	if s.config, err = s.load(); err != nil {
 		return err
 	}
-	if err := servable(s.config); err != nil {
+	if err := servable(s.config, "belljar serve"); err != nil {
 		return err
 	}
 	if s.spans, err = tracing.Setup(ctx, version, s.log); err != nil {
@@ -132,12 +132,12 @@ func (s *sidecar) listen(ctx context.Context) (*listen.Listener, error) {
 }
 
 // servable refuses a configuration with which results would be forgotten.
-func servable(c *config.Config) error {
+func servable(c *config.Config, who string) error {
 	switch {
 	case c.StateDir == "":
-		return sandbox.Invalid("set HOME or XDG_STATE_HOME", "belljar serve needs a state directory, which keeps output and results")
+		return sandbox.Invalid("set HOME or XDG_STATE_HOME", "%s needs a state directory, which keeps output and results", who)
 	case c.Spool.Age == 0:
-		return sandbox.Invalid("set it to a time such as 1h", "belljar serve keeps nothing of a command after its end, because spool.age is 0")
+		return sandbox.Invalid("set it to a time such as 1h", "%s keeps nothing of a command after its end, because spool.age is 0", who)
 	}
 	return nil
 }

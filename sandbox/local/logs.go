@@ -187,7 +187,7 @@ func (l *Local) SweepLogs(ctx context.Context) error {
 // sweepLogs does so periodically.
 func (l *Local) sweepLogs() {
 	for {
-		if err := l.SweepLogs(l.upkeep.ctx); err != nil {
+		if err := l.SweepLogs(l.upkeep.ctx); err != nil && l.upkeep.ctx.Err() == nil {
 			l.upkeep.log.Warn("removing expired output failed", "error", err)
 		}
 		select {

@@ -67,7 +67,7 @@ func TestRefusals(t *testing.T) {
 		{change(func(c *sandbox.Command) { c.Limits.Files = 15 }), sandbox.CauseInvalid, "limits.files is 15, below the minimum of 16"},
 		{change(func(c *sandbox.Command) { c.Timeout = time.Millisecond }), sandbox.CauseInvalid, "timeout 1ms is too short (at least 1s)"},
 		{change(func(c *sandbox.Command) { c.Timeout = -1 }), sandbox.CauseInvalid, "timeout -1ns is too short"},
-		{change(func(c *sandbox.Command) { c.Timeout = 25 * time.Hour }), sandbox.CauseInvalid, "timeout 25h is over max_timeout 24h (raise max_timeout in sandbox.yaml)"},
+		{change(func(c *sandbox.Command) { c.Timeout = 25 * time.Hour }), sandbox.CauseInvalid, "timeout 25h is over max_timeout 24h (ask for 24h at most, or raise max_timeout in sandbox.yaml)"},
 		{change(func(c *sandbox.Command) { c.IdleTimeout = time.Millisecond }), sandbox.CauseInvalid, "idle timeout 1ms is too short"},
 		{change(func(c *sandbox.Command) { c.IdleTimeout = 25 * time.Hour }), sandbox.CauseInvalid, "idle timeout 25h is over max_timeout"},
 		{change(func(c *sandbox.Command) { c.Env = []string{"=x"} }), sandbox.CauseInvalid, "a variable has no name"},

@@ -182,7 +182,7 @@ func checkTimeout(name string, d, least, most time.Duration) error {
 		return sandbox.Invalid(fmt.Sprintf("at least %s", sandbox.FormatDuration(least)), "%s %s is too short", name, sandbox.FormatDuration(d))
 	}
 	if d > most {
-		return sandbox.Invalid("raise max_timeout in sandbox.yaml", "%s %s is over max_timeout %s", name, sandbox.FormatDuration(d), sandbox.FormatDuration(most))
+		return sandbox.Invalid(fmt.Sprintf("ask for %s at most, or raise max_timeout in sandbox.yaml", sandbox.FormatDuration(most)), "%s %s is over max_timeout %s", name, sandbox.FormatDuration(d), sandbox.FormatDuration(most))
 	}
 	return nil
 }

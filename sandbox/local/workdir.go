@@ -44,7 +44,7 @@ func checkMountedDir(c sandbox.Command, relative bool) error {
 	info, err := root.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return sandbox.Invalid(fmt.Sprintf("create it first: mkdir -p %s", filepath.Join(over.Source, name)), "working directory %q does not exist in %q, which is mounted at %s", c.Dir, over.Source, over.Target)
+		return sandbox.Invalid(fmt.Sprintf("create it on this host first: mkdir -p %s", filepath.Join(over.Source, name)), "working directory %q does not exist in %q, which is mounted at %s", c.Dir, over.Source, over.Target)
 	case err != nil && !relative:
 		return nil
 	case err != nil:

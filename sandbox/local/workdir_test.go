@@ -33,7 +33,7 @@ func TestWorkingDirectory(t *testing.T) {
 		"/tmp/x": `"/tmp/x" does not exist: "/tmp" is empty in a new container`, "/work/x/y": `"/work" is empty`, "/cache/x": `"/cache" is empty`,
 		"/none": `"/none" does not exist in image`, "/etc/none/x": "does not exist in image", "/etc/passwd": `"/etc/passwd" cannot be entered: in image "belljar/base", "/etc/passwd" is a file`,
 		"/etc/passwd/x": `"/etc/passwd" is a file`, "/etc/../none": "", "/etc/": "", "/none\x1b[31m\n": `"/none\x1b[31m\n" does not exist`, deep: "",
-		"/m": "", "/m/sub": "", "/m/in": "", "/m/out": "", "/m/out/none": "", "/m/sub/none": `"/m/sub/none" does not exist in "` + source + `", which is mounted at /m (create it first: mkdir -p ` + source + `/sub/none)`,
+		"/m": "", "/m/sub": "", "/m/in": "", "/m/out": "", "/m/out/none": "", "/m/sub/none": `"/m/sub/none" does not exist in "` + source + `", which is mounted at /m (create it on this host first: mkdir -p ` + source + `/sub/none)`,
 		"/m/file": `"/m/file" is a file`, "/m/dangling": "does not exist", "/deep": "", "/deep/er": "", "/deep/er/mount": "", "/deep/er/none": "does not exist in image", "/deep/er/mount/none": "is in the mount of",
 	} {
 		engine := playing(func(*sandboxtest.Proc) int { return 0 })

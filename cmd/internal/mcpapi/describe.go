@@ -59,7 +59,7 @@ func shellLine(p sandbox.Profile) string {
 	if p.User.Name != "" {
 		user = word(p.User.Name)
 	}
-	return fmt.Sprintf("%s in %s, image %s, user %s, never root. No terminal: use non-interactive options.", shell, word(p.Workdir), word(p.Image), user)
+	return fmt.Sprintf("%s in %s, image %s, user %s, never root. There is no terminal, and stdin is empty unless stdin_open: use non-interactive options.", shell, word(p.Workdir), word(p.Image), user)
 }
 
 // filesLine says where a command finds files, and where it can write some.
