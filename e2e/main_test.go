@@ -41,6 +41,7 @@ func runAll(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	binary, watched = filepath.Join(dir, "belljar"), filepath.Join(dir, "watched", "belljar")
 	os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")) // not the user's
+	os.Setenv("GORACE", "atexit_sleep_ms=0")                 // or each watched process, and its guard, ends a second late
 	for _, build := range [][]string{{"build", "-o", binary}, append([]string{"build", "-o", watched}, raceFlags...)} {
 		if out, err := exec.Command("go", append(build, "../cmd/belljar")...).CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "building belljar: %v\n%s", err, out)
@@ -169,7 +170,7 @@ func scripts() testscript.Params {
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(watched)+":"+env.Getenv("PATH"))
-			for _, name := range []string{"DOCKER_HOST", "CI", "XDG_STATE_HOME"} {
+			for _, name := range []string{"DOCKER_HOST", "CI", "XDG_STATE_HOME", "GORACE"} {
 				env.Setenv(name, os.Getenv(name))
 			}
 			// Others use the engine, too. A script that fails does not remove it.

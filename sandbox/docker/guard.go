@@ -123,6 +123,7 @@ func guardEnv() []string {
 		"PATH", "HOME", "SSH_AUTH_SOCK", // of ssh
 		"DOCKER_API_VERSION", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "SSL_CERT_DIR", "SSL_CERT_FILE",
 		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "LD_LIBRARY_PATH",
+		"GORACE", // of a build with the race detector
 	} {
 		if value, set := os.LookupEnv(name); set {
 			env = append(env, name+"="+value)
