@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"belljar/cmd/internal/question"
 	"belljar/policy"
 	"belljar/sandbox"
 	"belljar/view"
@@ -21,7 +22,7 @@ type byYes struct{ show *printer }
 
 // Approve implements sandbox.Approver.
 func (y byYes) Approve(_ context.Context, q sandbox.Question) (sandbox.Approval, error) {
-	y.show.say("approved by --yes: " + view.SafeLine(reason(q.Verdict.Who(), q.Verdict.Span, q.Verdict.Reason)) + ": " + cut(q.Script, 200))
+	y.show.say("approved by --yes: " + view.SafeLine(question.Reason(q.Verdict.Who(), q.Verdict.Span, q.Verdict.Reason)) + ": " + cut(q.Script, 200))
 	return sandbox.Approval{Answer: sandbox.AnswerOnce, By: "--yes"}, nil
 }
 
@@ -48,13 +49,14 @@ func (b byTerminal) Approve(ctx context.Context, q sandbox.Question) (sandbox.Ap
 	if err != nil || columns <= 0 {
 		columns = 80
 	}
-	if columns < leastColumns {
+	if columns < question.LeastColumns {
 		return sandbox.Approval{}, tooNarrow(columns)
 	}
 	q.Always = q.Always && (q.Session != "" || b.several)
-	_, always := always(q, columns)
+	look := question.Look{Columns: columns, Colour: paint(os.Stderr, policy.Ask), Beyond: "for all commands of the template"}
+	_, always := question.Always(q, look)
 	always = always && q.Always
-	fmt.Fprint(os.Stderr, afresh(), question(q, columns, paint(os.Stderr, policy.Ask)))
+	fmt.Fprint(os.Stderr, afresh(), question.Text(q, look))
 	for {
 		typed, err := keys.ask(ctx, q, always)
 		if err != nil {
@@ -76,7 +78,7 @@ func (b byTerminal) Approve(ctx context.Context, q sandbox.Question) (sandbox.Ap
 // tooNarrow says why no one is asked: the terminal is too narrow to read a question.
 func tooNarrow(columns int) error {
 	return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("the terminal is too narrow to show the question: it has %d columns", columns),
-		Hint: fmt.Sprintf("widen it to %d columns or more, or add --yes to approve everything that the policy asks about", leastColumns)}
+		Hint: fmt.Sprintf("widen it to %d columns or more, or add --yes to approve everything that the policy asks about", question.LeastColumns)}
 }
 
 // afresh resets what an earlier command's output left on: a string, hidden text and
@@ -99,4 +101,16 @@ func parseAnswer(text string, always bool) (sandbox.Answer, bool) {
 		return sandbox.AnswerDeny, true
 	}
 	return "", false
+}
+
+// paint returns a function that colours text for a decision, if w is a terminal.
+func paint(w io.Writer, d policy.Decision) func(string) string {
+	if !colourful(w) {
+		return func(text string) string { return text }
+	}
+	colour := map[policy.Decision]string{policy.Allow: "32", policy.Ask: "33"}[d]
+	if colour == "" {
+		colour = "31"
+	}
+	return func(text string) string { return "\x1b[1;" + colour + "m" + text + "\x1b[0m" }
 }

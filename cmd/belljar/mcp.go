@@ -174,6 +174,7 @@ func (s *stdioServer) open(engine *docker.Engine, p project, dir string) (err er
 	if err != nil {
 		return err
 	}
+	s.runner.Approver = s.book.Approver(waiting)
 	s.api = &mcpapi.Server{
 		Book: s.book, Owners: &executions.Owners{Dir: dir}, Sessions: s.runner, Files: s.runner,
 		Profiles: s.runner.CurrentProfiles, Profile: p.profile, Approvals: waiting, Describe: mcpapi.Describe, Log: s.log, Version: version,

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"belljar/cmd/internal/question"
 	"belljar/config"
-	"belljar/internal/limits"
 	"belljar/policy"
 	"belljar/sandbox"
 	"belljar/view"
@@ -196,7 +196,7 @@ func writeVerdict(w io.Writer, _ string, v policy.Verdict) error {
 }
 
 func verdictLine(v policy.Verdict) string {
-	return view.SafeLine(v.Decision.String() + ": " + reason(v.Who(), v.Span, v.Reason))
+	return view.SafeLine(v.Decision.String() + ": " + question.Reason(v.Who(), v.Span, v.Reason))
 }
 
 // explain shows the script with the deciding part underlined, and what was
@@ -205,16 +205,16 @@ func explain(w io.Writer, script string, v policy.Verdict) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", verdictLine(v))
 	colour := paint(w, v.Decision)
-	for _, r := range rows(script, []policy.Span{v.Span}, 0) {
-		fmt.Fprintf(&b, "  %s\n", r.text)
-		if r.carets != "" {
-			fmt.Fprintf(&b, "  %s\n", colour(r.carets))
+	for _, r := range question.Rows(script, []policy.Span{v.Span}, 0) {
+		fmt.Fprintf(&b, "  %s\n", r.Text)
+		if r.Carets != "" {
+			fmt.Fprintf(&b, "  %s\n", colour(r.Carets))
 		}
 	}
 	if len(v.Roots) > 0 {
 		fmt.Fprintf(&b, "\nruns: %s\n", view.SafeLine(strings.Join(v.Roots, ", ")))
 	}
-	for i, line := range granted(v) {
+	for i, line := range question.Granted(v) {
 		if i == 0 {
 			b.WriteByte('\n')
 		}
@@ -236,19 +236,4 @@ func explain(w io.Writer, script string, v policy.Verdict) error {
 // byDefault reports whether a command is allowed because no rule matches it.
 func byDefault(v policy.Verdict) bool {
 	return v.Decision == policy.Allow && slices.ContainsFunc(v.Commands, func(c policy.CommandVerdict) bool { return c.Rule == "" })
-}
-
-// granted describes what the rules restrict and grant.
-func granted(v policy.Verdict) (lines []string) {
-	g := v.Grant
-	if most := limits.Narrows(g); len(most) > 0 {
-		lines = append(lines, "at most: "+strings.Join(most, ", "))
-	}
-	if len(g.Secrets) > 0 {
-		lines = append(lines, "gets secrets: "+strings.Join(g.Secrets, ", "))
-	}
-	if len(v.Withheld) > 0 {
-		lines = append(lines, "does not get, because not every rule for its commands grants it: "+strings.Join(v.Withheld, ", "))
-	}
-	return lines
 }

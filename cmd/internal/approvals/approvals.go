@@ -23,13 +23,26 @@ import (
 // server. The zero Approvals is ready.
 type Approvals struct {
 	mu       sync.Mutex
-	waiting  map[string]*waiting              // by the question's ID, which is the execution's
-	watching map[string]chan sandbox.Question // by the ID of a question that may come
+	waiting  map[string]*waiting   // by the question's ID, which is the execution's
+	watching map[string]chan Asked // by the ID of a question that may come
 }
 
 type waiting struct {
 	sandbox.Question
-	answer chan sandbox.Approval // has room for the one answer
+	answer chan answer // has room for the one
+	gone   chan struct{}
+}
+
+// answer is a person's, or why no one can be asked.
+type answer struct {
+	sandbox.Approval
+	err error
+}
+
+// Asked is a question that waits.
+type Asked struct {
+	sandbox.Question
+	Gone <-chan struct{} // closed once it is answered, or its time is over
 }
 
 // Approve implements sandbox.Approver: it waits for an answer.
@@ -39,8 +52,8 @@ func (a *Approvals) Approve(ctx context.Context, q sandbox.Question) (sandbox.Ap
 		return sandbox.Approval{}, err
 	}
 	select {
-	case answer := <-w.answer:
-		return answer, nil
+	case given := <-w.answer:
+		return given.Approval, given.err
 	case <-ctx.Done():
 		a.take(q.ID)
 		return sandbox.Approval{}, ctx.Err()
@@ -56,10 +69,10 @@ func (a *Approvals) ask(q sandbox.Question) (*waiting, error) {
 	if a.waiting == nil {
 		a.waiting = map[string]*waiting{}
 	}
-	w := &waiting{Question: q, answer: make(chan sandbox.Approval, 1)}
+	w := &waiting{q, make(chan answer, 1), make(chan struct{})}
 	a.waiting[q.ID] = w
 	if watcher := a.watching[q.ID]; watcher != nil {
-		watcher <- q
+		watcher <- Asked{q, w.gone}
 		delete(a.watching, q.ID)
 	}
 	return w, nil
@@ -70,16 +83,26 @@ func (a *Approvals) take(id string) *waiting {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.waiting[id]
+	if w != nil {
+		close(w.gone)
+	}
 	delete(a.waiting, id)
 	return w
 }
 
 // Answer answers a question. It is false if none with that ID waits: it was answered, or its
 // time is over.
-func (a *Approvals) Answer(id string, answer sandbox.Approval) bool {
+func (a *Approvals) Answer(id string, given sandbox.Approval) bool {
+	return a.end(id, answer{Approval: given})
+}
+
+// Decline denies what a question is about, because no one can be asked: err says why.
+func (a *Approvals) Decline(id string, err error) bool { return a.end(id, answer{err: err}) }
+
+func (a *Approvals) end(id string, given answer) bool {
 	w := a.take(id)
 	if w != nil {
-		w.answer <- answer
+		w.answer <- given
 	}
 	return w != nil
 }
@@ -98,13 +121,13 @@ func (a *Approvals) Waiting() (list []sandbox.Question) {
 // Watch sends the question about the execution with that ID, if there comes one before stop.
 // It is for the front end that chose the ID and is about to start the execution. One watches
 // at a time.
-func (a *Approvals) Watch(id string) (question <-chan sandbox.Question, stop func()) {
+func (a *Approvals) Watch(id string) (question <-chan Asked, stop func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.watching == nil {
-		a.watching = map[string]chan sandbox.Question{}
+		a.watching = map[string]chan Asked{}
 	}
-	watcher := make(chan sandbox.Question, 1)
+	watcher := make(chan Asked, 1)
 	a.watching[id] = watcher
 	return watcher, func() {
 		a.mu.Lock()

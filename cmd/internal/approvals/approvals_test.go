@@ -43,6 +43,22 @@ func TestAnsweredOnce(t *testing.T) {
 	})
 }
 
+func TestDecline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a Approvals
+		why := errors.New("nobody is there")
+		go func() {
+			synctest.Wait()
+			if !a.Decline("one", why) || a.Answer("one", sandbox.Approval{Answer: sandbox.AnswerOnce}) {
+				t.Error("it is not declined once")
+			}
+		}()
+		if answer, err := a.Approve(t.Context(), sandbox.Question{ID: "one"}); !errors.Is(err, why) || answer.Answer != "" {
+			t.Errorf("%+v, %v", answer, err)
+		}
+	})
+}
+
 // A question whose time is over is not answered.
 func TestGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -66,14 +82,21 @@ func TestWatch(t *testing.T) {
 		for _, id := range []string{"one", "two", "three"} {
 			go a.Approve(ctx, sandbox.Question{ID: id, Script: id})
 		}
-		if q := <-question; q.Script != "one" {
-			t.Errorf("%+v", q)
-		}
+		q := <-question
 		synctest.Wait()
+		select {
+		case <-q.Gone:
+			t.Error("it is gone")
+		default:
+		}
 		if len(never) != 0 || len(a.Waiting()) != 3 || len(a.watching) != 0 {
 			t.Errorf("%d for who stopped, %d wait, %d watch", len(never), len(a.Waiting()), len(a.watching))
 		}
 		stop()
+		if q.Script != "one" || !a.Answer("one", sandbox.Approval{}) {
+			t.Errorf("%+v", q)
+		}
+		<-q.Gone
 		cancel()
 		synctest.Wait()
 		if len(a.Waiting()) != 0 {

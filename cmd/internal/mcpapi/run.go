@@ -60,9 +60,26 @@ func (s *Server) run(ctx context.Context, c call, in runInput) (answer[Ran], err
 	command := s.command(c, in)
 	waiting, cancel := context.WithTimeout(ctx, seconds(in.Yield, defaultYield))
 	defer cancel()
+	if c.Params.RequestState != "" || c.Params.InputResponses != nil {
+		x, err := s.answered(c, in)
+		if err != nil {
+			return answer[Ran]{}, err
+		}
+		return s.follow(ctx, waiting, c, x, command)
+	}
+	asked, stop := s.Approvals.Watch(command.ID)
+	defer stop()
 	x, err := s.start(ctx, waiting, c.who, command, in.StdinOpen)
 	if err != nil {
 		return answer[Ran]{}, err
+	}
+	if x.State() == executions.Waiting && (c.canAnswer() || c.alone) {
+		select {
+		case q := <-asked:
+			return s.ask(ctx, c, x, command, in, q)
+		case <-x.Done():
+		case <-waiting.Done():
+		}
 	}
 	return s.follow(ctx, waiting, c, x, command)
 }

@@ -32,6 +32,7 @@ type Server struct {
 	ctx    context.Context // of all calls
 	cancel context.CancelCauseFunc
 	all    sync.WaitGroup
+	key    []byte // of promises
 
 	mu      sync.Mutex
 	servers map[string]*described // by the caller's name
@@ -43,6 +44,7 @@ var errClosing = errors.New("belljar is shutting down")
 func (s *Server) open() {
 	s.once.Do(func() {
 		s.ctx, s.cancel = context.WithCancelCause(context.Background())
+		s.key = newKey()
 		s.servers = map[string]*described{}
 	})
 }

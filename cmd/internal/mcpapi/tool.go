@@ -18,7 +18,8 @@ import (
 
 // call is one call of a tool.
 type call struct {
-	who access.Identity
+	who   access.Identity
+	alone bool // no one but the person at this client can be asked
 	*mcp.CallToolRequest
 }
 
@@ -26,6 +27,7 @@ type call struct {
 type answer[Out any] struct {
 	text string
 	out  Out
+	ask  *mcp.CallToolResult // instead of an answer: what a person is asked first
 }
 
 // add adds a tool. What handle refuses is an answer with isError. edit bounds the arguments.
@@ -35,8 +37,11 @@ func add[In, Out any](s *Server, m *mcp.Server, t mcp.Tool, edit func(properties
 		ctx, c, leave := s.enter(ctx, r)
 		defer leave()
 		a, err := handle(ctx, c, in)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, a.out, refusalOf(err)
+		case a.ask != nil:
+			return a.ask, a.out, nil
 		}
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.text}}}, a.out, nil
 	})
@@ -94,10 +99,10 @@ type lifeKey struct{}
 // enter is the context of a call: with the identity that the request came with, and as long as
 // the call, the request that waits for it and the server are.
 func (s *Server) enter(ctx context.Context, r *mcp.CallToolRequest) (context.Context, call, func()) {
-	who, life := access.FromContext(ctx), ctx.Value(lifeKey{})
+	who, life, alone := access.FromContext(ctx), ctx.Value(lifeKey{}), true
 	if r.Extra != nil && r.Extra.TokenInfo != nil {
 		request := r.Extra.TokenInfo.Extra[requestContext].(context.Context)
-		who, life = access.FromContext(request), request
+		who, life, alone = access.FromContext(request), request, false
 	}
 	end := s.begin()
 	ctx, cancel := context.WithCancelCause(access.With(ctx, who))
@@ -105,7 +110,7 @@ func (s *Server) enter(ctx context.Context, r *mcp.CallToolRequest) (context.Con
 	if life, ok := life.(context.Context); ok {
 		stops = append(stops, context.AfterFunc(life, func() { cancel(context.Cause(life)) }))
 	}
-	return ctx, call{who, r}, func() {
+	return ctx, call{who, alone, r}, func() {
 		for _, stop := range stops {
 			stop()
 		}

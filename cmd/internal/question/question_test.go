@@ -1,4 +1,4 @@
-package main
+package question
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"belljar/policy"
 	"belljar/sandbox"
 	"belljar/view"
 
@@ -15,13 +14,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-func plain(text string) string { return text }
-
 // spanIn is where text has part first.
-func spanIn(text, part string) policy.Span {
+func spanIn(text, part string) sandbox.ScriptSpan {
 	at := strings.Index(text, part)
 	line := strings.Count(text[:at], "\n")
-	return policy.Span{Start: at, End: at + len(part), Line: line + 1, Column: at - strings.LastIndex(text[:at], "\n")}
+	return sandbox.ScriptSpan{Start: at, End: at + len(part), Line: line + 1, Column: at - strings.LastIndex(text[:at], "\n")}
 }
 
 // asked is a question about parts of a script.
@@ -61,7 +58,7 @@ func TestQuestion(t *testing.T) {
   if always  git by rule "ask-git", curl by rule "ask-curl", until the session ends
 
 `
-	if diff := cmp.Diff(want, question(q, 100, plain)); diff != "" {
+	if diff := cmp.Diff(want, Text(q, Look{Columns: 100})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -90,7 +87,7 @@ func TestQuestionIsNotPushedOffTheScreen(t *testing.T) {
 		if name == "a long description" {
 			q.Description = strings.Repeat("\nx", 500)
 		}
-		text := question(q, 60, plain)
+		text := Text(q, Look{Columns: 60})
 		if n := strings.Count(text, "\n"); n > test.lines {
 			t.Errorf("%s: %d lines", name, n)
 		}
@@ -124,13 +121,13 @@ func TestQuestionIsNotMisleading(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "asks") {
 			start := rapid.IntRange(0, len(q.Script)).Draw(t, "start")
 			end := rapid.IntRange(start, len(q.Script)).Draw(t, "end")
-			q.Verdict.Commands = append(q.Verdict.Commands, sandbox.CommandVerdict{Decision: sandbox.Ask, Program: text.Draw(t, "program"), Rule: "r", Reason: text.Draw(t, "reason"), Span: policy.Span{Start: start, End: end, Line: 1, Column: 1}})
+			q.Verdict.Commands = append(q.Verdict.Commands, sandbox.CommandVerdict{Decision: sandbox.Ask, Program: text.Draw(t, "program"), Rule: "r", Reason: text.Draw(t, "reason"), Span: sandbox.ScriptSpan{Start: start, End: end, Line: 1, Column: 1}})
 			for i := start; i < end; i++ {
 				marked[i] = true
 			}
 		}
-		columns := rapid.IntRange(leastColumns, 100).Draw(t, "columns")
-		shown := question(q, columns, plain)
+		columns := rapid.IntRange(LeastColumns, 100).Draw(t, "columns")
+		shown := Text(q, Look{Columns: columns})
 		if view.Safe(shown) != shown || strings.ContainsAny(shown, "\r\t") {
 			t.Fatalf("a terminal acts on %q", shown)
 		}
@@ -158,13 +155,13 @@ func TestQuestionIsNotMisleading(t *testing.T) {
 // forgedCarets is a line that looks as if we had underlined the one before it, and
 // did not.
 func forgedCarets(q sandbox.Question, shown string, columns int) string {
-	var spans []policy.Span
+	var spans []sandbox.ScriptSpan
 	for _, c := range q.Verdict.Asks() {
 		spans = append(spans, c.Span)
 	}
 	drawn := map[string]bool{}
-	for _, r := range rows(q.Script, append(spans, q.Verdict.Span), columns-1-marginScript) {
-		drawn[r.text+"\n"+marginCarets+r.carets] = true
+	for _, r := range Rows(q.Script, append(spans, q.Verdict.Span), columns-1-marginScript) {
+		drawn[r.Text+"\n"+marginCarets+r.Carets] = true
 	}
 	before := ""
 	for line := range strings.SplitSeq(shown, "\n") {
@@ -199,13 +196,13 @@ func TestQuestionShowsSurroundings(t *testing.T) {
   stdin      passed to the command
 
 `
-	if got := question(q, 100, plain); !strings.HasSuffix(got, want) {
+	if got := Text(q, Look{Columns: 100}); !strings.HasSuffix(got, want) {
 		t.Error(got)
 	}
 	for i := range 20 {
 		q.Env = append(q.Env, fmt.Sprintf("V%d=%s", i, strings.Repeat("x", 5000)))
 	}
-	got := question(q, 100, plain)
+	got := Text(q, Look{Columns: 100})
 	for _, want := range []string{"bytes not shown …]", "and 16 more: V4, V5, ", ", V19\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -215,7 +212,7 @@ func TestQuestionShowsSurroundings(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 	q.Network, q.Mounts, q.Env, q.Image, q.Stdin, q.User, q.Tmpfs, q.Runtime = "none", nil, nil, "", false, sandbox.User{}, nil, ""
-	if got := question(q, 100, plain); !strings.HasSuffix(got, "\n  runs       git\n  in         /work\n\n") {
+	if got := Text(q, Look{Columns: 100}); !strings.HasSuffix(got, "\n  runs       git\n  in         /work\n\n") {
 		t.Error(got)
 	}
 }
@@ -240,17 +237,17 @@ func TestQuestionAlways(t *testing.T) {
 		"a long rule":    {one("git", strings.Repeat("a", 61)), "not available: a name is longer than 60 bytes", false},
 		"many":           {many, "not available: it would cover more than this question shows", false},
 	} {
-		if text, offered := always(sandbox.Question{Verdict: test.v, Session: "dev"}, 80); text != test.want || offered != test.offered {
+		if text, offered := Always(sandbox.Question{Verdict: test.v, Session: "dev"}, Look{Columns: 80}); text != test.want || offered != test.offered {
 			t.Errorf("%s: %v, %s", name, offered, text)
 		}
 	}
 	q := sandbox.Question{Verdict: many, Session: "dev", Always: true}
-	if got := question(q, 80, plain); !strings.Contains(got, "  if always  not available: ") || strings.Contains(got, "until the session ends") {
+	if got := Text(q, Look{Columns: 80}); !strings.Contains(got, "  if always  not available: ") || strings.Contains(got, "until the session ends") {
 		t.Error(got)
 	}
 	q.Verdict = one(`ls", "cat`, "")
 	q.Verdict.Roots = []string{"a, b", "c"}
-	if got := question(q, 80, plain); !strings.Contains(got, `runs       "a, b", c`) {
+	if got := Text(q, Look{Columns: 80}); !strings.Contains(got, `runs       "a, b", c`) {
 		t.Error(got)
 	}
 }
@@ -270,31 +267,17 @@ func TestRowsCountAllBytes(t *testing.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
 		columns := rapid.IntRange(0, 30).Draw(t, "columns")
 		total, lines := 0, 0
-		for _, r := range rows(text, nil, columns) {
+		for _, r := range Rows(text, nil, columns) {
 			total += r.bytes
 			if r.begins {
 				lines++
 			}
-			if columns > 1 && view.Width(r.text) > columns {
-				t.Fatalf("%q is wider than %d", r.text, columns)
+			if columns > 1 && view.Width(r.Text) > columns {
+				t.Fatalf("%q is wider than %d", r.Text, columns)
 			}
 		}
 		if want := len(slices.Collect(strings.Lines(text))); total != len(text) || lines != want {
 			t.Fatalf("%d bytes in %d lines, want %d in %d", total, lines, len(text), want)
 		}
 	})
-}
-
-func TestAnswers(t *testing.T) {
-	for text, want := range map[string]string{
-		"y": "once true", "YES ": "once true", "": "deny true", "n": "deny true", "No": "deny true", "a": "always true", "always": "always true",
-		"yy": " false", "ok": " false", "y n": " false", "\x03": " false",
-	} {
-		if a, ok := parseAnswer(text, true); fmt.Sprint(a, " ", ok) != want {
-			t.Errorf("%q: %q, %v", text, a, ok)
-		}
-	}
-	if _, ok := parseAnswer("a", false); ok {
-		t.Error("always, where that is not offered")
-	}
 }

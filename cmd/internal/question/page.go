@@ -1,10 +1,10 @@
-package main
+package question
 
 import (
 	"fmt"
 	"strings"
 
-	"belljar/policy"
+	"belljar/sandbox"
 )
 
 // page builds a text for a person.
@@ -14,8 +14,8 @@ type page struct {
 	colour  func(string) string
 }
 
-func (p *page) script(text string, spans []policy.Span) {
-	p.rows(rows(text, spans, p.columns-marginScript), maxScriptRows, func(r row) string {
+func (p *page) script(text string, spans []sandbox.ScriptSpan) {
+	p.rows(Rows(text, spans, p.columns-marginScript), maxScriptRows, func(r Row) string {
 		if r.begins {
 			return fmt.Sprintf("%*d | ", marginScript-3, r.line)
 		}
@@ -26,7 +26,7 @@ func (p *page) script(text string, spans []policy.Span) {
 // field adds a label and its text; nothing is left out.
 func (p *page) field(name, text string) {
 	first := name
-	p.rows(rows(text, nil, p.columns-marginField), maxFieldRows, func(row) string {
+	p.rows(Rows(text, nil, p.columns-marginField), maxFieldRows, func(Row) string {
 		margin := fmt.Sprintf("  %-*s", marginField-2, first)
 		first = ""
 		return margin
@@ -46,14 +46,14 @@ func (p *page) fields(name string, list []string) {
 
 // rows adds rows, and says how many it leaves out if there are too many: never
 // marked rows, nor those near to one.
-func (p *page) rows(list []row, most int, margin func(row) string) {
+func (p *page) rows(list []Row, most int, margin func(Row) string) {
 	keep := kept(list, most)
 	for i := 0; i < len(list); {
 		r := list[i]
 		if keep[i] {
-			fmt.Fprintf(p, "%s%s\n", margin(r), r.text)
-			if r.carets != "" {
-				fmt.Fprintf(p, "%s%s\n", marginCarets, p.colour(r.carets))
+			fmt.Fprintf(p, "%s%s\n", margin(r), r.Text)
+			if r.Carets != "" {
+				fmt.Fprintf(p, "%s%s\n", marginCarets, p.colour(r.Carets))
 			}
 			i++
 			continue
@@ -68,7 +68,7 @@ func (p *page) rows(list []row, most int, margin func(row) string) {
 }
 
 // kept reports which rows are shown.
-func kept(list []row, most int) []bool {
+func kept(list []Row, most int) []bool {
 	keep := make([]bool, len(list))
 	for i, r := range list {
 		if len(list) <= most || i < most/4 || i >= len(list)-most/4 {
@@ -93,7 +93,7 @@ func kept(list []row, most int) []bool {
 }
 
 // gap describes the rows left out.
-func gap(list []row) string {
+func gap(list []Row) string {
 	lines, bytes, what := 0, 0, "blank "
 	for _, r := range list {
 		if r.begins {

@@ -1,4 +1,10 @@
-package main
+// Package question shows commands that need an approval to the person who decides.
+//
+// The one rule: nothing that the command's caller wrote can pass for belljar's words, and what
+// is asked about is always there to see.
+//
+//	text := question.Text(q, question.Look{Columns: 80})
+package question
 
 import (
 	"fmt"
@@ -6,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"belljar/policy"
+	"belljar/internal/limits"
 	"belljar/sandbox"
 	"belljar/view"
 )
@@ -19,8 +25,7 @@ const (
 	marginCarets   = "        ^ "
 	marginContinue = "        | "
 
-	leastColumns = 20 // columns of a terminal that can show a question
-	longestName  = 60 // bytes of a program's name that "always" may allow
+	longestName = 60 // bytes of a program's name that "always" may allow
 
 	maxScriptRows = 40 // of a script, without those near marked parts
 	maxFieldRows  = 12 // of each of the other fields
@@ -28,18 +33,31 @@ const (
 	maxListed     = 8  // reasons, and parts that are unknown
 )
 
-// question is the text of a request for approval. Untrusted text
+// LeastColumns are those of a terminal that can show a question.
+const LeastColumns = 20
+
+// Look is how a question is shown.
+type Look struct {
+	Columns int                 // of the terminal, at least LeastColumns
+	Colour  func(string) string // of marked parts; nil: none
+	Beyond  string              // what "always" covers for a command without a session
+}
+
+// Text is a request for approval. Untrusted text
 // never begins a line, so that it cannot imitate belljar's, and
 // the part that needs the approval is always shown, however long it is.
-func question(q sandbox.Question, columns int, colour func(string) string) string {
-	p := page{columns: max(columns, leastColumns) - 1, colour: colour}
+func Text(q sandbox.Question, look Look) string {
+	p := page{columns: max(look.Columns, LeastColumns) - 1, colour: look.Colour}
+	if p.colour == nil {
+		p.colour = func(text string) string { return text }
+	}
 	p.WriteString("belljar: the policy requires your approval for this command:\n\n")
-	spans := []policy.Span{q.Verdict.Span}
-	reasons := []string{reason(q.Verdict.Who(), q.Verdict.Span, q.Verdict.Reason)}
+	spans := []sandbox.ScriptSpan{q.Verdict.Span}
+	reasons := []string{Reason(q.Verdict.Who(), q.Verdict.Span, q.Verdict.Reason)}
 	for _, c := range q.Verdict.Asks() {
 		spans = append(spans, c.Span)
 		if c.Span != q.Verdict.Span {
-			reasons = append(reasons, reason(sandbox.Verdict{Rule: c.Rule}.Who(), c.Span, c.Reason))
+			reasons = append(reasons, Reason(sandbox.Verdict{Rule: c.Rule}.Who(), c.Span, c.Reason))
 		}
 	}
 	p.script(q.Script, spans)
@@ -51,7 +69,7 @@ func question(q sandbox.Question, columns int, colour func(string) string) strin
 		unknown = append(unknown, fmt.Sprintf("at %v: %s", u.Span, u.What))
 	}
 	p.fields("unknown", unknown)
-	p.fields("grant", granted(q.Verdict))
+	p.fields("grant", Granted(q.Verdict))
 	p.field("in", q.Dir)
 	p.surroundings(q)
 	p.field("purpose", q.Description)
@@ -60,15 +78,15 @@ func question(q sandbox.Question, columns int, colour func(string) string) strin
 	}
 	p.field("session", q.Session)
 	if q.Always {
-		text, _ := always(q, columns)
+		text, _ := Always(q, look)
 		p.field("if always", text)
 	}
 	p.WriteByte('\n')
 	return p.String()
 }
 
-// reason says what decided, where and why.
-func reason(who string, at policy.Span, why string) string {
+// Reason says what decided, where and why.
+func Reason(who string, at sandbox.ScriptSpan, why string) string {
 	if at.Line > 0 {
 		who += " at " + at.String()
 	}
@@ -78,9 +96,9 @@ func reason(who string, at policy.Span, why string) string {
 	return who
 }
 
-// always says what an "always" would approve, or why it
+// Always says what an "always" would approve, or why it
 // is not offered: no one can approve what is not fully shown.
-func always(q sandbox.Question, columns int) (text string, offered bool) {
+func Always(q sandbox.Question, look Look) (text string, offered bool) {
 	var list []string
 	for _, c := range q.Verdict.Asks() {
 		if len(c.Program) > longestName || len(c.Rule) > longestName {
@@ -93,9 +111,9 @@ func always(q sandbox.Question, columns int) (text string, offered bool) {
 	}
 	text = strings.Join(list, ", ") + ", until the session ends"
 	if q.Session == "" {
-		text = strings.Join(list, ", ") + ", for all commands of the template"
+		text = strings.Join(list, ", ") + ", " + look.Beyond
 	}
-	if len(rows(text, nil, max(columns, leastColumns)-1-marginField)) > maxFieldRows {
+	if len(Rows(text, nil, max(look.Columns, LeastColumns)-1-marginField)) > maxFieldRows {
 		return "not available: it would cover more than this question shows", false
 	}
 	return text, true
@@ -176,4 +194,19 @@ func variables(env []string) (list []string) {
 		list = append(list, fmt.Sprintf("and %d more: %s", len(rest), strings.Join(rest, ", ")))
 	}
 	return list
+}
+
+// Granted describes what the rules restrict and grant.
+func Granted(v sandbox.Verdict) (lines []string) {
+	g := v.Grant
+	if most := limits.Narrows(g); len(most) > 0 {
+		lines = append(lines, "at most: "+strings.Join(most, ", "))
+	}
+	if len(g.Secrets) > 0 {
+		lines = append(lines, "gets secrets: "+strings.Join(g.Secrets, ", "))
+	}
+	if len(v.Withheld) > 0 {
+		lines = append(lines, "does not get, because not every rule for its commands grants it: "+strings.Join(v.Withheld, ", "))
+	}
+	return lines
 }

@@ -1,32 +1,31 @@
-package main
+package question
 
 import (
-	"io"
 	"strings"
 	"unicode/utf8"
 
-	"belljar/policy"
+	"belljar/sandbox"
 	"belljar/view"
 )
 
-// row is a line on a terminal, part of a text that was made safe to display.
-type row struct {
+// Row is a line on a terminal, part of a text that was made safe to display.
+type Row struct {
 	line   int  // of the text, from 1
 	begins bool // the row begins that line, instead of continuing it
-	text   string
-	carets string // under the marked part, as wide as the row's text
+	Text   string
+	Carets string // under the marked part, as wide as the row's text
 	marked bool   // some of it is marked
 	bytes  int    // of the text, its line end included
 }
 
 // blank reports whether there is nothing to see.
-func (r row) blank() bool { return strings.Trim(r.text, " \u00a0\u3000\u2800") == "" }
+func (r Row) blank() bool { return strings.Trim(r.Text, " \u00a0\u3000\u2800") == "" }
 
-// rows are the lines of a text with carets under the spans, folded where the
+// Rows are the lines of a text with carets under the spans, folded where the
 // terminal would fold them: its own continuation lines could look like
 // belljar's. 0 columns means no folding. Each character is made safe by itself, so
 // that none combines with the text before a span.
-func rows(text string, spans []policy.Span, columns int) (list []row) {
+func Rows(text string, spans []sandbox.ScriptSpan, columns int) (list []Row) {
 	depth, change := 0, make([]int, len(text)+1)
 	for _, s := range spans {
 		start := min(max(s.Start, 0), len(text))
@@ -36,7 +35,7 @@ func rows(text string, spans []policy.Span, columns int) (list []row) {
 	at, number := 0, 0
 	for line := range strings.Lines(text) {
 		number++
-		r := rowWriter{row: row{line: number, begins: true}}
+		r := rowWriter{Row: Row{line: number, begins: true}}
 		for size, left := 0, strings.TrimSuffix(line, "\n"); left != ""; left = left[size:] {
 			_, size = utf8.DecodeRuneInString(left)
 			for range size {
@@ -52,7 +51,7 @@ func rows(text string, spans []policy.Span, columns int) (list []row) {
 				shown = shown[len(part):]
 				if !r.fits(part, columns) {
 					list = append(list, r.end())
-					r = rowWriter{row: row{line: number}}
+					r = rowWriter{Row: Row{line: number}}
 				}
 				r.add(part, bytes, depth > 0)
 			}
@@ -69,7 +68,7 @@ func rows(text string, spans []policy.Span, columns int) (list []row) {
 
 // rowWriter builds a row.
 type rowWriter struct {
-	row
+	Row
 	used         int // columns, at most
 	shown, below strings.Builder
 }
@@ -98,19 +97,7 @@ func (r *rowWriter) add(shown string, bytes int, marked bool) {
 	r.below.WriteString(strings.Repeat(mark, view.Width(shown)))
 }
 
-func (r *rowWriter) end() row {
-	r.text, r.carets = r.shown.String(), strings.TrimRight(r.below.String(), " ")
-	return r.row
-}
-
-// paint returns a function that colours text for a decision, if w is a terminal.
-func paint(w io.Writer, d policy.Decision) func(string) string {
-	if !colourful(w) {
-		return func(text string) string { return text }
-	}
-	colour := map[policy.Decision]string{policy.Allow: "32", policy.Ask: "33"}[d]
-	if colour == "" {
-		colour = "31"
-	}
-	return func(text string) string { return "\x1b[1;" + colour + "m" + text + "\x1b[0m" }
+func (r *rowWriter) end() Row {
+	r.Text, r.Carets = r.shown.String(), strings.TrimRight(r.below.String(), " ")
+	return r.Row
 }
