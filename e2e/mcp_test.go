@@ -45,7 +45,7 @@ func keys(m map[string]string) (list []string) {
 func mcpServer(t *testing.T, dir string, flags ...string) *exec.Cmd {
 	t.Helper()
 	needEngine(t)
-	cmd := exec.Command(binary, append([]string{"mcp", "--dir", dir}, flags...)...)
+	cmd := exec.Command(watched, append([]string{"mcp", "--dir", dir}, flags...)...)
 	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+t.TempDir())
 	cmd.Dir = t.TempDir()
 	return cmd
@@ -327,7 +327,7 @@ func TestMCPOfAUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(dir, "belljar")
-	tool(t, "cp", binary, program)
+	tool(t, "cp", watched, program)
 	for _, name := range []string{dir, work} {
 		if err := os.Chown(name, uid, uid); err != nil {
 			t.Fatal(err)
