@@ -173,8 +173,8 @@ func (a *agent) says(got answered, wrong bool, words ...string) {
 // mostTokens is what 100 MB of output may cost, at four bytes each.
 const mostTokens = 10000
 
-// An agent fixes a program whose test fails, by the tools alone. It is denied twice, and
-// it sees a timeout with what was still running.
+// An agent fixes a program whose test fails, by the tools alone. It is denied once, a person is
+// asked twice, and it sees a timeout with what was still running.
 func TestAgent(t *testing.T) {
 	t.Parallel()
 	dir := project(t, map[string]string{
@@ -204,7 +204,15 @@ func TestAgent(t *testing.T) {
 	}
 
 	a.says(a.run("git push --receive-pack=evil origin"), true, "denied", "git push", "Next: ")
-	a.says(a.run("chown 1 add.sh"), true, "Status: denied", "no one is available to ask", "Next: ")
+	a.says(a.run("chown 1 add.sh"), true, "denied")
+	if len(a.asked) != 1 || !strings.Contains(a.asked[0], "chown 1 add.sh") {
+		t.Errorf("asked %q", a.asked)
+	}
+	a.approve = func(string) bool { return true }
+	a.says(a.run("usleep 1 && echo slept"), false, "Status: success", "slept")
+	if len(a.asked) != 2 {
+		t.Errorf("asked %q", a.asked)
+	}
 	a.says(a.run("echo began; sleep 100 & sleep 200", "timeout_seconds", 1), false, "Status: timeout", "began", "sleep 100", "sleep 200", "Next: ")
 	big := a.run("yes 0123456789 | head -c 100000000")
 	a.says(big, false, "Status: success", "0123456789", "shell_output")
@@ -292,6 +300,19 @@ func TestMCPEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client that cannot ask gets a denial at once, which says what to do.
+func TestMCPWithoutElicitation(t *testing.T) {
+	t.Parallel()
+	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: mcpServer(t, project(t, nil)), TerminateDuration: time.Minute}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	a := &agent{t: t, session: session}
+	a.says(a.run("chown 1 x"), true, "no one is available to ask: the client cannot show the question", "Next: ", "a command that needs no approval")
 }
 
 // Agents do not meet: each has sessions of its own, also with the same names.

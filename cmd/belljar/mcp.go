@@ -156,7 +156,9 @@ func serveStdio(ctx context.Context, p project, stdin io.ReadCloser, stdout io.W
 	sweep, stop := context.WithCancel(ctx)
 	sweeping.Go(func() { engine.Sweep(sweep) }) // where it fails, the next one tries again
 	s.runner.Warm()
-	err = s.api.Stdio(ctx, stdin, stdout, access.Identity{Name: "mcp", Scopes: []access.Scope{access.Run, access.Approve}, Profiles: []string{p.profile}})
+	// Who answers a question at the client is the user that the client runs as, which is ours.
+	who := access.Identity{Name: caller().User, Scopes: []access.Scope{access.Run, access.Approve}, Profiles: []string{p.profile}}
+	err = s.api.Stdio(ctx, stdin, stdout, who)
 	if ctx.Err() != nil {
 		err = nil // a signal asked for the end
 	}
@@ -174,6 +176,7 @@ func (s *stdioServer) open(engine *docker.Engine, p project, dir string) (err er
 	if err != nil {
 		return err
 	}
+	s.runner.Approver = s.book.Approver(waiting)
 	s.runner.Approver = s.book.Approver(waiting)
 	s.api = &mcpapi.Server{
 		Book: s.book, Owners: &executions.Owners{Dir: dir}, Sessions: s.runner, Files: s.runner,
