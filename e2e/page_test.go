@@ -3,6 +3,9 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,12 +34,12 @@ func TestPage(t *testing.T) {
 		{"hostile output", pageHostile},
 		{"a live tail", pageTail},
 		{"ends with evidence", pageEnds},
-		{"sessions", pageSessions},
 		{"answers by keyboard", pageAnswers},
 		{"looks", pageLooks},
 		{"restart", pageRestart},
 		{"scopes", pageScopes},
 		{"the token goes", pageRefused},
+		{"without tokens", pageLocal},
 	} {
 		if !t.Run(c.name, func(t *testing.T) {
 			b.t, s.t = t, t
@@ -96,15 +99,15 @@ func pageHostile(b *tab, boss *attacked) {
 	b.shows(of, "The last 64 KiB of ")
 	b.shows(of, `<img src=x onerror=document.title=1>\u202e`)
 	b.shows(of+" .output", `\x1b]0;owned\x07`)
-	size := js[int](b, fmt.Sprintf("document.querySelector('%s .output').firstChild.length", of))
+	size := js[int](b, fmt.Sprintf("document.querySelector('%s .output').textContent.length", of))
 	for shown := size; shown < 1_000_000; shown = size {
 		js[bool](b, fmt.Sprintf("document.querySelector('%s button').click() ?? true", of))
-		b.until(fmt.Sprintf("document.querySelector('%s .output').firstChild.length > %d", of, shown))
-		size = js[int](b, fmt.Sprintf("document.querySelector('%s .output').firstChild.length", of))
+		b.until(fmt.Sprintf("document.querySelector('%s .output').textContent.length > %d", of, shown))
+		size = js[int](b, fmt.Sprintf("document.querySelector('%s .output').textContent.length", of))
 	}
 	b.shows(of, "All of it: ")
-	if found := js[string](b, "JSON.stringify([document.title, document.querySelectorAll('#board img, #board b:not(.value b), #board script, body > script').length, document.querySelector('"+of+" .output').childNodes.length])"); found != `["belljar",0,1]` {
-		b.t.Errorf("title, elements and nodes: %s", found)
+	if found := js[string](b, "JSON.stringify([document.title, document.querySelectorAll('#board img, #board b:not(.value b), #board script, body > script').length, document.querySelectorAll('.output :not(.piece)').length])"); found != `["belljar",0,0]` {
+		b.t.Errorf("the title, elements from output, elements in it: %s", found)
 	}
 	js[bool](b, toggle)
 	b.quiet()
@@ -126,7 +129,7 @@ func pageTail(b *tab, boss *attacked) {
 	more := strings.Repeat("0123456789abcde\n", 20_000) + "the end\n"
 	boss.want(http.StatusOK, nil, http.MethodPost, fmt.Sprintf("/v1/executions/%s/stdin?offset=%d", id, at), more)
 	b.shows("#running .output", "the end")
-	if size := js[int](b, "document.querySelector('#running .output').firstChild.length"); size > 64<<10 {
+	if size := js[int](b, "document.querySelector('#running .output').textContent.length"); size > 64<<10 {
 		b.t.Errorf("the tail has %d characters", size)
 	}
 	boss.want(http.StatusAccepted, nil, http.MethodDelete, "/v1/executions/"+id+"?kill=true", "")
@@ -150,18 +153,6 @@ func pageEnds(b *tab, boss *attacked) {
 			b.shows("tbody:has(#ended-"+c.id+")", text)
 		}
 	}
-	b.quiet()
-}
-
-// pageSessions: what a command left in its session is listed there.
-func pageSessions(b *tab, boss *attacked) {
-	name := boss.sessionName()
-	boss.runs(object{"command": "sleep 1234 >/dev/null 2>&1 & echo begun", "session": name})
-	b.shows("#sessions", name)
-	b.shows("#sessions", "1 process left by commands that ended")
-	b.shows("#sessions table", "sleep 1234")
-	boss.want(http.StatusNoContent, nil, http.MethodDelete, "/v1/sessions/"+name, "")
-	b.shows("#sessions", "No sessions.")
 	b.quiet()
 }
 
@@ -195,7 +186,6 @@ func pageAnswers(b *tab, boss *attacked) {
 		b.shows("article.asks", "publish it")
 		b.shows("#news", "A command waits for your answer: "+script)
 		b.until("document.title === '(1) belljar'")
-		b.shows("#running", "waits for an approval")
 		b.tabTo("article.asks button[data-answer=" + c.answer + "]")
 		// The focus stays while the page looks again.
 		before := js[string](b, "document.querySelector('article.asks .deadline').innerText")
@@ -228,8 +218,8 @@ const faint = `(() => {
 	return bad
 })()`
 
-// pageLooks: at both widths nothing is cut off, in both schemes text can be read, and
-// everything that a screen reader stops at has a name.
+// pageLooks: with something in every part, nothing is cut off at both widths, text can be
+// read in both schemes, and everything that a screen reader stops at has a name.
 func pageLooks(b *tab, boss *attacked) {
 	name := boss.sessionName()
 	boss.runs(object{"command": "sleep 1234 >/dev/null 2>&1 &", "session": name})
@@ -237,7 +227,8 @@ func pageLooks(b *tab, boss *attacked) {
 	answered := asksFor(boss, "git push "+strings.Repeat("x", 300))
 	b.shows("article.asks", "git push")
 	b.shows("#running .output", "longlong")
-	b.shows("#sessions", "sleep 1234")
+	b.shows("#sessions table", "sleep 1234")
+	b.shows("#sessions", "1 process left by commands that ended")
 	for _, width := range []int64{1280, 390} {
 		for _, scheme := range []string{"light", "dark"} {
 			b.looks(width, scheme)
@@ -305,10 +296,10 @@ func pageRestart(b *tab, boss *attacked) {
 
 // pageScopes: what a token may not do is not there, and the page says why.
 func pageScopes(b *tab, boss *attacked) {
-	answered := asksFor(boss, "git push")
+	answered := asksFor(boss.as("ann"), "git push")
 	b.shows("article.asks", "git push")
 	for who, notes := range map[string]map[string]string{
-		"ann":    {"#waiting": "Hidden: this token may not see or answer approvals.", "#running": "Nothing of ann runs.", "#load": "Hidden: ", "#summary": "Nothing of yours runs"},
+		"ann":    {"#waiting": "Hidden: this token may not see or answer approvals.", "#running": "waits for an approval", "#load": "Hidden: ", "#summary": "Nothing of yours runs"},
 		"reader": {"#waiting": "Hidden: ", "#running": "Nothing of reader runs.", "#ends": "Nothing has ended yet.", "#load": "Hidden: "},
 		"judge":  {"article.asks": "Allow once", "#running": "Hidden: ", "#ends": "Hidden: ", "#sessions": "Hidden: ", "#load": "Hidden: "},
 	} {
@@ -344,4 +335,21 @@ func pageRefused(b *tab, boss *attacked) {
 		b.t.Errorf("%+v", r)
 	}
 	b.quiet("401 (Unauthorized)")
+}
+
+// pageLocal: behind a proxy of the unix socket, where no one needs a token, the page asks
+// for none.
+func pageLocal(b *tab, _ *attacked) {
+	s := besiegeOne(b.t, watched, "", "pool: {min: 0, max: 0}")
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Transport: s.client.Transport, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: "localhost"})
+		r.Out.Host = r.In.Host
+	}})
+	defer proxy.Close()
+	b.do(chromedp.Navigate(proxy.URL + "/ui"))
+	b.shows("#who", "local · run, read, approve, metrics, admin")
+	b.shows("#load", "No pool.")
+	b.until("document.querySelector('#login').hidden && document.querySelector('#leave').hidden")
+	b.do(chromedp.Navigate("about:blank"))
+	b.quiet()
 }

@@ -8,12 +8,11 @@ import * as sessions from './sessions.js'
 import { count, line } from './text.js'
 
 const pause = 1000, hiddenPause = 5000, longestPause = 15_000 // milliseconds
-const slowEvery = 3 // turns: sessions cost the engine a call each
 
 const at = id => document.getElementById(id)
 const form = at('login').querySelector('form')
 
-let timer, turn = 0, failures = 0, busy = false, lastGood
+let timer, failures = 0, busy = false, lastGood
 
 // The sections, and what each note says when only that part fails.
 const part = (section, what) => what.catch(problem => {
@@ -25,13 +24,12 @@ async function refresh() {
   const who = await get('whoami')
   who.can = scope => who.scopes.includes(scope) || who.scopes.includes('admin') || scope === 'read' && who.scopes.includes('run')
   open(who)
-  const slow = turn++ % slowEvery === 0
-  const [asking, ids] = await Promise.all([
+  const [asking, runs, ended] = await Promise.all([
     part('waiting', approvals.refresh(who)), part('running', running.refresh(who)),
     part('ends', ends.refresh(who)), part('load', load.refresh(who)),
   ])
-  if (slow) await part('sessions', sessions.refresh(who, ids ?? []))
-  sum(who, asking ?? 0, ids?.length ?? 0)
+  await part('sessions', sessions.refresh(who, runs ?? [], ended ?? []))
+  sum(who, asking ?? 0, runs?.filter(x => x.state === 'running').length ?? 0)
 }
 
 function sum(who, asking, runs) {
@@ -103,6 +101,8 @@ at('leave').addEventListener('click', () => {
   useToken('')
   location.reload() // what was shown goes, too
 })
+
+document.addEventListener('answered', run)
 
 document.addEventListener('visibilitychange', () => { if (!document.hidden && at('login').hidden) run() })
 

@@ -21,11 +21,12 @@ export async function refresh(who) {
   }
   const { approvals } = await get('approvals')
   // Those that are shown stay where they are: what is about to be clicked does not move.
-  const known = approvals.filter(q => list.shown.has(q.id))
-  const before = list.shown.size
-  const added = list.show([...list.shown.keys()].map(id => known.find(q => q.id === id)).filter(Boolean).concat(approvals.filter(q => !list.shown.has(q.id))), q => q.id)
-  if (added.length > 0 || list.shown.size !== before) moved = performance.now()
-  if (added.length > 0) say(news, (added.length === 1 ? 'A command waits for your answer: ' : added.length + ' commands wait for your answer. The first: ') + first(added[0].command).slice(0, 200))
+  const shown = [...list.shown.keys()]
+  const place = q => list.shown.has(q.id) ? shown.indexOf(q.id) : shown.length
+  const added = list.show(approvals.sort((a, b) => place(a) - place(b)), q => q.id)
+  if (added.length > 0 || list.shown.size !== shown.length) moved = performance.now()
+  if (approvals.length === 0) say(news, '')
+  if (added.length > 0) say(news, (added.length === 1 ? 'A command waits for your answer: ' : added.length + ' commands wait for your answer. The first: ') + first(added[0].command))
   section.is(approvals.length, 'Nothing waits. Commands for which the policy says ask appear here.')
   return approvals.length
 }
@@ -43,7 +44,7 @@ function card(q) {
   } }, label))
   const id = 'asks-' + q.id
   const node = el('article', { class: 'card asks', tabindex: '-1', 'aria-labelledby': id },
-    el('h3', { id, class: 'heard' }, 'Command: ' + first(q.command).slice(0, 200)),
+    el('h3', { id, class: 'heard' }, 'Command: ' + first(q.command)),
     el('p', { class: 'why' }, el('strong', {}, line(because(q))), ' ', time),
     el('pre', { class: 'script', tabindex: '0', role: 'region', 'aria-label': 'The whole command', dir: 'ltr' }, ...marked(q)),
     q.description ? el('p', { class: 'purpose' }, 'The caller says: ', el('q', {}, line(q.description))) : null,
@@ -59,6 +60,7 @@ function card(q) {
     try {
       await post('approvals/' + encodeURIComponent(q.id), { answer })
       say(failed, '')
+      document.dispatchEvent(new Event('answered'))
     } catch (problem) {
       say(failed, problem.message)
       delete node.dataset.sent

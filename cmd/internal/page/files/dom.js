@@ -89,9 +89,6 @@ export class Section {
     this.root.classList.toggle('some', n > 0)
   }
 
-  // hidden says why there is nothing to see.
+  // closed says why there is nothing to see.
   closed(why) { this.is(0, why) }
-
-  // failed keeps what is shown.
-  failed(problem) { say(this.note, problem) }
 }

@@ -9,16 +9,19 @@ const most = 30 // commands that are listed
 const section = new Section('ends')
 const list = new List(section.list, section.title, row)
 
+// refresh returns what has ended.
 export async function refresh(who) {
   if (!who.can('read')) {
     section.closed('Hidden: this token may not look at commands.')
-    return list.show([], x => x.id)
+    list.show([], x => x.id)
+    return []
   }
   const { executions } = await get(`executions?state=ended&limit=${most}`)
   executions.forEach(remember)
   list.show(executions, x => x.id)
   section.is(executions.length, 'Nothing has ended yet. Commands stay here until their output expires (spool.age).')
   for (const x of executions) await list.shown.get(x.id).learn()
+  return executions
 }
 
 const kinds = { success: 'good', error: 'bad', fatal: 'bad', denied: 'bad', timeout: 'warns', canceled: 'plain' }
@@ -29,7 +32,7 @@ function row(x) {
   const outcome = el('td', { 'data-label': 'Outcome' })
   const when = el('td', { 'data-label': 'Ended', class: 'number' })
   const took = el('td', { 'data-label': 'Took', class: 'number' })
-  const label = first(x.command ?? x.id).slice(0, 200)
+  const label = first(x.command ?? x.id)
   const button = el('button', { type: 'button', class: 'opens', 'aria-expanded': 'false', 'aria-controls': id, click: toggle }, el('code', {}, label))
   const evidence = el('ul', { class: 'evidence' })
   const details = el('td', { colspan: '4' })
@@ -120,7 +123,7 @@ function about(x, r, label) {
     table.show('What still ran at the end', left)
     parts.push(table.node)
   }
-  parts.push(viewer(x.id, total, 'Output of ' + label))
+  parts.push(total > 0 ? viewer(x.id, total, 'Output of ' + label) : el('p', { class: 'note' }, 'It wrote nothing.'))
   return parts
 }
 

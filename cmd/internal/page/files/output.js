@@ -3,19 +3,17 @@ import { el } from './dom.js'
 import { bytes, output } from './text.js'
 
 const tailSize = 64 << 10 // bytes that are shown at first, and of a running command at most
-const stepSize = 256 << 10 // that are loaded at a time
+const stepSize = 128 << 10 // that are loaded at a time: a line as long as that takes long to wrap
 const mostShown = 1 << 20 // that are shown at most
 
-const text = data => new TextDecoder().decode(data)
+const text = data => output(new TextDecoder().decode(data))
 
-// Output shows bytes [from, to) of what a command wrote, in one text node.
+// Output shows bytes [from, to) of what a command wrote.
 export class Output {
   constructor(id, label) {
     this.id = id
     this.from = this.to = 0
-    this.data = new Uint8Array()
-    this.text = document.createTextNode('')
-    this.node = el('pre', { class: 'output', tabindex: '0', role: 'region', 'aria-label': label, dir: 'ltr' }, this.text)
+    this.node = el('pre', { class: 'output', tabindex: '0', role: 'region', 'aria-label': label, dir: 'ltr' })
     this.follows = true // until a person scrolls up
     this.node.addEventListener('scroll', () => { this.follows = this.below() < 24 })
   }
@@ -24,48 +22,46 @@ export class Output {
 
   // follow shows the end of what was written so far. It calls begins before it shows more.
   async follow(written, begins) {
-    const start = Math.max(this.to, written - tailSize)
-    const got = await piece(this.id, start, stepSize)
+    const got = await piece(this.id, Math.max(this.to, written - tailSize), stepSize)
     if (got.data.length === 0) return
     begins()
-    const apart = got.offset !== this.to
-    this.keep(apart ? got.data : joined(this.data, got.data), got.offset + got.data.length)
-    if (this.data.length > tailSize) this.keep(this.data.slice(-tailSize), this.to)
-    this.show(true)
+    this.tail = (got.offset === this.to && this.tail ? joined(this.tail, got.data) : got.data).slice(-tailSize)
+    this.to = got.offset + got.data.length
+    this.from = this.to - this.tail.length
+    const { follows } = this
+    this.node.textContent = text(this.tail)
+    if (follows) this.node.scrollTop = this.node.scrollHeight
   }
 
   // last shows the end of a command's whole output.
   async last(total) {
     const got = await piece(this.id, Math.max(0, total - tailSize), tailSize)
-    this.keep(got.data, got.offset + got.data.length)
-    this.show(true)
+    this.to = got.offset + got.data.length
+    this.prepend(got)
   }
 
-  // earlier shows more of what is before it, and returns whether there is still more.
+  // earlier shows more of what is before it, and returns whether all of that was kept.
   async earlier() {
     const start = Math.max(0, this.from - stepSize)
     const got = await piece(this.id, start, this.from - start)
-    const gone = got.data.length === 0 || got.offset + got.data.length !== this.from
-    if (!gone) this.keep(joined(got.data, this.data), this.to)
-    this.show(false)
-    return !gone && got.offset === start
+    if (got.data.length === 0 || got.offset + got.data.length !== this.from) return false
+    this.prepend(got)
+    return got.offset === start
   }
 
-  get more() { return this.from > 0 && this.data.length < mostShown }
+  get size() { return this.to - this.from }
 
-  keep(data, to) {
-    this.data = data
-    this.to = to
-    this.from = to - data.length
-  }
+  get more() { return this.from > 0 && this.size < mostShown }
 
-  // show keeps what a person reads in place: the end, or what was at the top.
-  show(atEnd) {
-    const { node, follows } = this
+  // prepend shows a piece before the others, from a whole line on unless its first is long.
+  // What a person reads stays in place: at first, the end.
+  prepend({ offset, data }) {
+    const end = offset > 0 ? data.indexOf(10) + 1 : 0
+    const cut = end < data.length / 2 ? end : 0
     const below = this.below()
-    this.text.data = output(text(this.data))
-    if (atEnd && follows) node.scrollTop = node.scrollHeight
-    else if (!atEnd) node.scrollTop = node.scrollHeight - node.clientHeight - below
+    this.from = offset + cut
+    this.node.prepend(el('div', { class: 'piece' }, text(data.subarray(cut))))
+    this.node.scrollTop = this.node.scrollHeight - this.node.clientHeight - below
   }
 }
 
@@ -99,8 +95,7 @@ export function viewer(id, total, label) {
 }
 
 function said(shown, kept, id, total) {
-  if (total === 0) return 'It wrote nothing.'
-  const size = shown.data.length
+  const { size } = shown
   if (size >= total) return 'All of it: ' + bytes(total)
   const what = `The last ${bytes(size)} of ${bytes(total)}`
   if (kept === false) return what + '. What is before is no longer kept.'

@@ -12,7 +12,7 @@ export function remember(x) {
   if (starts.size > most) starts.delete(starts.keys().next().value)
 }
 
-const startedBy = id => starts.has(id) ? first(starts.get(id) ?? id).slice(0, 40) : line(id)
+const startedBy = id => starts.has(id) ? first(starts.get(id) ?? id, 40) : line(id)
 
 // Processes is a table of them.
 export class Processes {

@@ -1,4 +1,4 @@
-import { get, since } from './api.js'
+import { get, Problem, since } from './api.js'
 import { el, List, say, Section } from './dom.js'
 import { Output } from './output.js'
 import { remember } from './processes.js'
@@ -10,25 +10,28 @@ const opened = 6 // of them that show their output without being asked
 const section = new Section('running')
 const list = new List(section.list, section.title, card)
 
-// refresh returns the IDs of what runs.
+// refresh returns what runs.
 export async function refresh(who) {
   if (!who.can('read')) {
     section.closed('Hidden: this token may not look at commands. A token with the scope read, run or admin may.')
-    return list.show([], x => x.id)
+    list.show([], x => x.id)
+    return []
   }
-  const lists = await Promise.all(['running', 'queued', 'waiting'].map(async state => (await get(`executions?state=${state}&limit=${most}`)).executions))
+  // What waits for an approval is shown as a question to those who may answer it.
+  const states = ['running', 'queued', ...who.can('approve') ? [] : ['waiting']]
+  const lists = await Promise.all(states.map(async state => (await get(`executions?state=${state}&limit=${most}`)).executions))
   const all = lists.flat().sort((a, b) => a.started < b.started ? -1 : a.started > b.started ? 1 : 0)
   all.forEach(remember)
   list.show(all, x => x.id)
   section.is(all.length, who.can('admin') ? 'Nothing runs. Try: belljar run -H ADDRESS \'sleep 60\'' : `Nothing of ${line(who.name)} runs. A token with the scope admin sees what all callers run.`)
   await Promise.all(all.map(x => list.shown.get(x.id).tail(x)))
-  return all.map(x => x.id)
+  return all
 }
 
-const states = { queued: 'waits for its turn', waiting: 'waits for an approval' }
+const pending = { queued: 'waits for its turn', waiting: 'waits for an approval' }
 
 function card(x) {
-  const label = first(x.command ?? x.id).slice(0, 200)
+  const label = first(x.command ?? x.id)
   const out = new Output(x.id, 'Output of ' + label)
   const facts = el('span', { class: 'facts-line' })
   const script = el('pre', { class: 'script', tabindex: '0', role: 'region', 'aria-label': 'The command', dir: 'ltr' }, visible(x.command ?? ''))
@@ -42,9 +45,9 @@ function card(x) {
     node,
     update(x) {
       say(facts, [
-        states[x.state] ?? 'for ' + whole(since(x.started)),
+        pending[x.state] ?? 'for ' + whole(since(x.started)),
         x.output_bytes > 0 ? bytes(x.output_bytes) : '',
-        x.session ? 'session ' + line(x.session) : '', 'profile ' + line(x.profile), 'by ' + line(x.owner),
+        x.session ? 'session ' + line(x.session) : '', x.profile ? 'profile ' + line(x.profile) : '', 'by ' + line(x.owner),
         x.description ? '“' + line(x.description) + '”' : '',
       ].filter(Boolean).join(' · '))
     },
@@ -57,7 +60,7 @@ function card(x) {
           out.node.hidden = false
         })
       } catch (problem) {
-        if (problem.name !== 'Error') throw problem
+        if (!(problem instanceof Problem)) throw problem
         say(silent, problem.message) // it ended just now
       }
     },

@@ -3,13 +3,23 @@ import { el, List, say, Section } from './dom.js'
 import { Processes } from './processes.js'
 import { ago, count, line, rough } from './text.js'
 
+const seldom = 4 // turns
+
 const section = new Section('sessions')
 const list = new List(section.list, section.title, card)
 
 let running = new Set() // IDs of the executions that run
 
-export async function refresh(who, ids) {
-  running = new Set(ids)
+let looked = '', pause = 0
+
+// refresh looks when a command of a session has begun or ended, and now and then: the list
+// costs the engine a call for each session.
+export async function refresh(who, runs, ends) {
+  const state = runs.concat(ends).filter(x => x.session).map(x => x.id + x.state).join()
+  if (state === looked && --pause > 0) return
+  looked = state
+  pause = seldom
+  running = new Set(runs.map(x => x.id))
   if (!who.can('read')) {
     section.closed('Hidden: this token may not look at sessions.')
     return list.show([], s => s.name)

@@ -16,10 +16,11 @@ export const visible = text => String(text).replace(unseen, escaped)
 // line is visible text that stays on its line.
 export const line = text => visible(text).replaceAll('\n', '\\n').replaceAll('\t', '\\t')
 
-// first is the first line of a text, with a mark where there are more.
-export function first(text) {
+// first is the first line of a text, with a mark where there is more.
+export function first(text, most = 200) {
   const end = text.indexOf('\n')
-  return end < 0 ? line(text) : line(text.slice(0, end)) + ' …'
+  const begin = text.slice(0, Math.min(end < 0 ? text.length : end, most))
+  return line(begin) + (begin === text ? '' : ' …')
 }
 
 // Colors say nothing that a person needs, and without them hidden text shows.
