@@ -138,6 +138,10 @@ func (l *Local) Await(ctx context.Context, id string) (sandbox.Result, []string,
 	return e.Result, e.Notices, err
 }
 
+// CountLog makes a file that a front end keeps about a command count as a part of what is kept of
+// it: spool.total bounds both.
+func (l *Local) CountLog(id, file string) error { return l.spools().Beside(id, file) }
+
 // Logs implements sandbox.Logs, also for the commands of other processes.
 func (l *Local) Logs(context.Context) ([]sandbox.LogInfo, error) {
 	found, err := l.spools().All()

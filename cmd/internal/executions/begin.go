@@ -3,7 +3,9 @@ package executions
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"belljar/cmd/internal/problem"
@@ -152,10 +154,31 @@ func (b *Book) ended(x *Execution) {
 		b.Ended(r)
 	}
 	_, err := b.Logs.LogInfo(context.Background(), x.ID)
+	if err == nil {
+		x.count()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.live, x.ID)
 	if err == nil { // else the result is only in memory, until the next Sweep
 		b.known[x.ID] = &Execution{Record: x.Record, book: b, file: x.file}
+	}
+}
+
+// countedSize is from where on a journal counts: for a small one, its output counts more than
+// it has.
+const countedSize = 4 << 10
+
+// count makes the journal count as output.
+func (x *Execution) count() {
+	about, err := os.Stat(x.file)
+	if err == nil && about.Size() < countedSize {
+		return
+	}
+	if err == nil {
+		err = x.book.Logs.CountLog(x.ID, x.file)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		x.book.Log.Warn("the size of an execution's record is not counted", "execution", x.ID, "error", err)
 	}
 }

@@ -23,6 +23,8 @@ type Logs interface {
 	sandbox.Logs
 	// Await waits for an execution's end. One whose belljar died has CauseEngineLost.
 	Await(ctx context.Context, id string) (sandbox.Result, []string, error)
+	// CountLog makes a file count as a part of what is kept of an execution.
+	CountLog(id, file string) error
 }
 
 // Config is what a Book needs.

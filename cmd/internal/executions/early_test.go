@@ -127,3 +127,61 @@ func TestIDOfAnotherServer(t *testing.T) {
 		}
 	}
 }
+
+// A journal may be larger than the output that it describes: spool.total bounds both.
+func TestJournalCounts(t *testing.T) {
+	dir := t.TempDir()
+	l := runner(t, dir, func(p *sandboxtest.Proc) int {
+		for range 500 {
+			p.Stdout.Write([]byte("o"))
+			p.Stderr.Write([]byte("e"))
+		}
+		return 0
+	})
+	b := openBook(t, dir, l)
+	x := start(t, b, sandbox.Command{Script: "drip"}, Request{Owner: "a"})
+	follow(t, x, 0, true)
+	x = record(t, b, x.ID)
+	ours, err := os.Stat(x.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside, err := os.Stat(filepath.Join(dir, "spool", x.ID, "beside"))
+	if err != nil || !os.SameFile(ours, beside) {
+		t.Fatalf("it does not count: %v", err)
+	}
+	if logs, err := l.Logs(t.Context()); err != nil || len(logs) != 1 {
+		t.Errorf("%+v, %v", logs, err)
+	}
+	if events := follow(t, x, 0, false); len(events) < 100 {
+		t.Errorf("%d events", len(events))
+	}
+	x.count() // again, as after a crash
+	l.Spool.Total = 1
+	os.Remove(filepath.Join(dir, "spool", ".swept"))
+	if err := l.SweepLogs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Sweep()
+	if _, err := os.Stat(x.file); err == nil {
+		t.Error("it stays after its output")
+	}
+}
+
+// Once a bug: a journal whose first line was cut by a crash was warned of at each start.
+func TestCutRecord(t *testing.T) {
+	dir := t.TempDir()
+	l := runner(t, dir, writing)
+	b := openBook(t, dir, l)
+	b.Close()
+	for name, text := range map[string]string{"cut": `{"id":"x","ow`, "garbage": "\x00\x00\n", "none": "\n"} {
+		file := filepath.Join(b.Dir, name+journalSuffix)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		openBook(t, dir, l).Close()
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%s stays", name)
+		}
+	}
+}

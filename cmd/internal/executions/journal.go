@@ -96,8 +96,10 @@ func openJournal(name string) (*journal, error) {
 	}
 	j := &journal{file: file, lines: bufio.NewReader(file), next: 1, at: map[string]int64{}}
 	first, err := j.lines.ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(first, &j.Record)
+	if err == nil || errors.Is(err, io.EOF) {
+		if err = errors.Join(err, json.Unmarshal(first, &j.Record)); err != nil {
+			err = fmt.Errorf("%w: %w", errNoRecord, err)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading the journal %s: %w", name, err), file.Close())
@@ -144,6 +146,9 @@ func (j *journal) skip(to uint64) error {
 }
 
 func (j *journal) Close() error { return j.file.Close() }
+
+// errNoRecord is of a file that is no journal, or not one of an execution that began.
+var errNoRecord = errors.New("its first line is not whole")
 
 // errEnded is at a journal's end.
 var errEnded = errors.New("the journal ends")

@@ -30,6 +30,9 @@ func (b *Book) load() error {
 		j, err := openJournal(name)
 		if err != nil {
 			b.Log.Warn("an execution's record cannot be read", "error", err)
+			if errors.Is(err, errNoRecord) { // nothing began before it was whole
+				os.Remove(name)
+			}
 			continue
 		}
 		j.Close()
@@ -37,6 +40,9 @@ func (b *Book) load() error {
 		if !isWhole(name) {
 			if err := x.complete(); err != nil {
 				b.Log.Warn("completing an execution's events failed", "execution", x.ID, "error", err)
+			}
+			if !j.waited {
+				x.count()
 			}
 		}
 		if j.waited {

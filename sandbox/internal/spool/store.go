@@ -41,7 +41,10 @@ const (
 )
 
 // ownNames are a spool's files, apart from segments.
-var ownNames = []string{noteName, newNote}
+var ownNames = []string{noteName, newNote, besideName}
+
+// besideName is a file that someone else keeps for as long as the spool.
+const besideName = "beside"
 
 // note is a spool's note, which its writer holds locked: where no one does
 // nothing more comes.
@@ -200,6 +203,9 @@ func (s Store) measure(id string) (size int64, changed time.Time) {
 	}
 	return max(size, minSize), changed
 }
+
+// Beside makes a file count as a part of the spool: it is linked into it.
+func (s Store) Beside(id, file string) error { return os.Link(file, filepath.Join(s.Path(id), besideName)) }
 
 // sweep removes what is too old, and the oldest where all together are too
 // large. What a belljar still writes or reads for its result stays.
