@@ -28,7 +28,7 @@ type FullRunner interface {
 // Nothing here measures time: tests wait for events.
 func TestRunner(t *testing.T, open func(t *testing.T, b Behind) FullRunner) {
 	for _, group := range []map[string]func(*testing.T, *opener){
-		runnerEventTests, runnerCancelTests, runnerEndTests, runnerRefusalTests, runnerInputTests, runnerViewTests, runnerReadTests, runnerLogTests, runnerSessionTests, runnerSignalTests, runnerCallerTests,
+		runnerEventTests, runnerCancelTests, runnerEndTests, runnerRefusalTests, runnerInputTests, runnerViewTests, runnerReadTests, runnerLogTests, runnerSessionTests, runnerSignalTests, runnerCallerTests, runnerFileTests,
 	} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {

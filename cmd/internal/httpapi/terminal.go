@@ -46,8 +46,11 @@ type terminal struct {
 	after  uint64         // the number of the last notice
 	result *sandbox.Event // the execution's last
 
+	typed   chan typed    // for the command
+	done    chan struct{} // closed once no more of that is taken
+	leave   func()        // the client is gone
 	writing chan struct{} // has one while a message is written
-	busy    atomic.Int32  // writes to the client, and messages of its that wait for the command
+	busy    atomic.Int32  // writes to the client, and messages of its for which there is no room
 	seen    atomic.Int64  // when the client gave the last sign of life, in nanoseconds
 }
 
@@ -55,8 +58,9 @@ type terminal struct {
 // is gone. Cancelling ctx cuts the connection.
 func (t *terminal) serve(ctx context.Context) error {
 	t.seen.Store(time.Now().UnixNano())
-	t.writing = make(chan struct{}, 1)
+	t.writing, t.typed, t.done = make(chan struct{}, 1), make(chan typed, maxTyped), make(chan struct{})
 	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return t.receive(ctx) })
 	all.Go(func() error { return t.take(ctx) })
 	all.Go(func() error { return t.watch(ctx) })
 	all.Go(func() error { return t.show(ctx) })
@@ -199,35 +203,6 @@ func (t *terminal) watch(ctx context.Context) error {
 		err := t.conn.Ping(waiting)
 		cancel()
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return err
-		}
-	}
-}
-
-// take does what the client's messages say. While the command does not read stdin, it
-// reads no more messages, so that a client cannot fill the memory.
-func (t *terminal) take(ctx context.Context) error {
-	for {
-		kind, data, err := t.conn.Read(ctx)
-		if errors.Is(err, websocket.ErrMessageTooBig) {
-			t.conn.Close(websocket.StatusMessageTooBig, "a message has at most 64 KiB")
-		}
-		if err != nil {
-			return err
-		}
-		t.busy.Add(1)
-		if kind == websocket.MessageBinary {
-			err = t.stdin(ctx, data, false)
-		} else {
-			err = t.control(ctx, data)
-		}
-		t.seen.Store(time.Now().UnixNano())
-		t.busy.Add(-1)
-		if wrong := (*wrongMessage)(nil); errors.As(err, &wrong) {
-			t.conn.Close(websocket.StatusPolicyViolation, wrong.reason)
-			return err
-		}
-		if err = t.refuse(ctx, err); err != nil {
 			return err
 		}
 	}

@@ -94,7 +94,9 @@ func (s *Server) openTerminal(w http.ResponseWriter, r *http.Request, t *termina
 	defer conn.CloseNow()
 	conn.SetReadLimit(maxMessage)
 	t.conn = conn
-	defer t.x.Attach()(errDisconnected)
+	leave := t.x.Attach()
+	t.leave = sync.OnceFunc(func() { leave(errDisconnected) })
+	defer t.leave()
 	if err := t.serve(r.Context()); errors.Is(err, errOutput) {
 		s.Log.Warn("a terminal was cut", "execution", t.x.ID, "error", err)
 	}

@@ -205,7 +205,9 @@ func (s Store) measure(id string) (size int64, changed time.Time) {
 }
 
 // Beside makes a file count as a part of the spool: it is linked into it.
-func (s Store) Beside(id, file string) error { return os.Link(file, filepath.Join(s.Path(id), besideName)) }
+func (s Store) Beside(id, file string) error {
+	return os.Link(file, filepath.Join(s.Path(id), besideName))
+}
 
 // sweep removes what is too old, and the oldest where all together are too
 // large. What a belljar still writes or reads for its result stays.
