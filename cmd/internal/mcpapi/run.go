@@ -147,6 +147,7 @@ func giveUp(x *executions.Execution) {
 
 // follow waits for the end of an execution, and tells how far it is.
 func (s *Server) follow(ctx, waiting context.Context, c call, x *executions.Execution, command sandbox.Command) (answer[Ran], error) {
+	defer context.AfterFunc(ctx, func() { x.Cancel(errCanceled, true) })() // at once, also where the client reads no progress
 	stop := c.report(ctx, x)
 	defer stop()
 	select {
