@@ -38,7 +38,7 @@ func healthCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "health", Short: "Check whether the sidecar of this machine answers", Long: healthHelp, Example: healthExamples, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := g.loadOwnConfig()
+			c, err := g.loadOwnConfig(nil)
 			if err != nil {
 				return err
 			}

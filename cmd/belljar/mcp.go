@@ -19,6 +19,7 @@ import (
 	"belljar/cmd/internal/approvals"
 	"belljar/cmd/internal/executions"
 	"belljar/cmd/internal/mcpapi"
+	"belljar/config"
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
 
@@ -41,11 +42,11 @@ It ends at the end of stdin, with SIGTERM or with Ctrl-C. All commands and sessi
 with it. A sidecar (belljar serve) serves the same tools over HTTP, at /mcp.`
 
 const mcpExamples = `  belljar mcp --print-config claude
-  belljar mcp --write --print-config codex >>~/.codex/config.toml`
+  belljar mcp --write --image golang:1.26 --print-config codex >>~/.codex/config.toml`
 
 // mcpFlags are the flags of belljar mcp.
 type mcpFlags struct {
-	profile, dir, client string
+	profile, dir, image, client string
 
 	write bool
 }
@@ -60,11 +61,13 @@ func mcpCmd(g *globals) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.profile, "profile", sandbox.DefaultProfile, "run commands with this `PROFILE` of sandbox.yaml")
 	flags.StringVar(&f.dir, "dir", "", "serve the directory `DIR` instead of the working directory")
+	flags.StringVar(&f.image, "image", "", "run commands in `IMAGE`, which has the project's tools (default: image of sandbox.yaml, or belljar/base, which has BusyBox only)")
 	flags.BoolVar(&f.write, "write", false, "let commands change the files in the directory")
 	flags.StringVar(&f.client, "print-config", "", "print what to paste into the configuration of `CLIENT` ("+strings.Join(mcpClientNames(), ", ")+"), with the flags given")
 	cmd.MarkFlagDirname("dir")
 	cmd.RegisterFlagCompletionFunc("print-config", cobra.FixedCompletions(mcpClientNames(), cobra.ShellCompDirectiveNoFileComp))
-	completeProfile(cmd, g.loadOwnConfig)
+	completeProfile(cmd, func() (*config.Config, error) { return g.loadOwnConfig(nil) })
+	completeFlag(cmd, "image", g, imageTags)
 	return cmd
 }
 
@@ -79,7 +82,11 @@ func (f *mcpFlags) run(cmd *cobra.Command, g *globals) error {
 	if f.client != "" {
 		return f.printConfig(g, cmd.OutOrStdout(), cmd.ErrOrStderr(), dir)
 	}
-	c, err := g.loadOwnConfig()
+	keys := map[string]string{}
+	if f.image != "" {
+		keys["image"] = f.image
+	}
+	c, err := g.loadOwnConfig(keys)
 	if err != nil {
 		return err
 	}

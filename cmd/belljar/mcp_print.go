@@ -76,6 +76,9 @@ func (f *mcpFlags) arguments(config string) []string {
 	if f.profile != sandbox.DefaultProfile {
 		args = append(args, "--profile", f.profile)
 	}
+	if f.image != "" {
+		args = append(args, "--image", f.image)
+	}
 	if f.write {
 		args = append(args, "--write")
 	}

@@ -33,9 +33,9 @@ func TestMCPConfigIsDocumented(t *testing.T) {
 
 func TestMCPConfig(t *testing.T) {
 	t.Parallel()
-	f := &mcpFlags{profile: "build", write: true}
+	f := &mcpFlags{profile: "build", image: "golang", write: true}
 	args := f.arguments("/etc/b.yaml")
-	if want := []string{"mcp", "--config", "/etc/b.yaml", "--profile", "build", "--write"}; !slices.Equal(args, want) {
+	if want := []string{"mcp", "--config", "/etc/b.yaml", "--profile", "build", "--image", "golang", "--write"}; !slices.Equal(args, want) {
 		t.Errorf("%q, want %q", args, want)
 	}
 	const odd = "/tmp/a \"b\\\n<&>\x7fé"

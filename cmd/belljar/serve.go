@@ -54,15 +54,15 @@ func serveCmd(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use: "serve", Short: "Run commands for clients over HTTP", Long: serveHelp, Example: serveExamples, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s := &sidecar{load: func() (*config.Config, error) { return g.loadOwnConfig() }, log: slog.New(slog.NewJSONHandler(os.Stderr, nil))}
+			s := &sidecar{load: func() (*config.Config, error) { return g.loadOwnConfig(nil) }, log: slog.New(slog.NewJSONHandler(os.Stderr, nil))}
 			return s.run(cmd.Context())
 		},
 	}
 }
 
 // loadOwnConfig is the configuration without the working directory's.
-func (g *globals) loadOwnConfig() (*config.Config, error) {
-	c, err := config.Load(config.Options{Path: g.configPath, Env: os.Environ(), NoWorkdir: true})
+func (g *globals) loadOwnConfig(flags map[string]string) (*config.Config, error) {
+	c, err := config.Load(config.Options{Path: g.configPath, Env: os.Environ(), NoWorkdir: true, Flags: flags})
 	if err != nil {
 		return nil, usageError{err}
 	}

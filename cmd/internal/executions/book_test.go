@@ -364,3 +364,30 @@ func TestFirstStart(t *testing.T) {
 		t.Errorf("%v, %v", about, err)
 	}
 }
+
+// What is told at once of an end is what is told later, from the disk.
+func TestEnding(t *testing.T) {
+	dir := t.TempDir()
+	l := runner(t, dir, func(p *sandboxtest.Proc) int {
+		p.Stdout.Write(bytes.Repeat([]byte("output\x00"), 1000))
+		return 3
+	})
+	b := openBook(t, dir, l)
+	x := start(t, b, sandbox.Command{Script: "write", Limits: sandbox.Limits{Result: 1024}}, Request{Owner: "a"})
+	now, notices, err := x.Ending(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	later, kept, err := record(t, b, x.ID).Ending(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nowJSON, err := sandbox.JSON(now)
+	laterJSON, errLater := sandbox.JSON(later)
+	if diff := cmp.Diff(string(laterJSON), string(nowJSON)); diff != "" || now.ExitCode != 3 || err != nil || errLater != nil {
+		t.Errorf("the result differs (%v, %v): %s", err, errLater, diff)
+	}
+	if !slices.Equal(notices, kept) {
+		t.Errorf("notices %q, kept %q", notices, kept)
+	}
+}

@@ -228,7 +228,9 @@ func (x *Execution) pump() {
 		case sandbox.EventStart:
 			x.state.Store(Running)
 		case sandbox.EventNotice:
-			x.notices = append(x.notices, string(e.Data))
+			if !e.Binary && !e.Waits && e.LeftOut == 0 { // those that are kept, too
+				x.notices = append(x.notices, string(e.Data))
+			}
 		}
 		x.log.room(weight(e), x.ending)
 		x.log.add(e)

@@ -55,11 +55,15 @@ func shellLine(p sandbox.Profile) string {
 	if shell == "" {
 		shell = "sh (POSIX, no bash syntax)"
 	}
+	image := word(p.Image)
+	if p.Image == sandbox.Defaults().Profile.Image {
+		image += " (BusyBox only)"
+	}
 	user := p.User.Numbers()
 	if p.User.Name != "" {
 		user = word(p.User.Name)
 	}
-	return fmt.Sprintf("%s in %s, image %s, user %s, never root. There is no terminal, and stdin is empty unless stdin_open: use non-interactive options.", shell, word(p.Workdir), word(p.Image), user)
+	return fmt.Sprintf("%s in %s, image %s, user %s, never root. There is no terminal, and stdin is empty unless stdin_open: use non-interactive options.", shell, word(p.Workdir), image, user)
 }
 
 // filesLine says where a command finds files, and where it can write some.
