@@ -18,17 +18,17 @@ type Bounds struct {
 
 // Wrap is next within the bounds. The guard must be in front of it.
 func (b Bounds) Wrap(next http.Handler) http.Handler {
-	s := slots{all: b.Requests, each: (b.Requests*3 + 3) / 4, used: map[string]int{}}
+	s := NewSlots(b.Requests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A supervisor that gets no answer about a busy server would kill it, or send it no
 		// more requests.
 		if !slices.Contains(withoutToken, r.URL.Path) {
 			who := FromContext(r.Context()).Name
-			if !s.take(who) {
+			if !s.Take(who) {
 				problem.New(problem.Unavailable, "too many requests at the same time", "end some, wait, or raise serve.max_requests").Write(w)
 				return
 			}
-			defer s.give(who)
+			defer s.Give(who)
 		}
 		ctx := context.WithValue(r.Context(), bodyKey{}, r.Body)
 		r = r.WithContext(ctx)
@@ -37,8 +37,8 @@ func (b Bounds) Wrap(next http.Handler) http.Handler {
 	})
 }
 
-// slots count the requests that are being answered, by the names of their identities.
-type slots struct {
+// Slots count the requests that are being answered, by the names of their identities.
+type Slots struct {
 	all, each int
 
 	mu    sync.Mutex
@@ -46,7 +46,13 @@ type slots struct {
 	used  map[string]int
 }
 
-func (s *slots) take(who string) bool {
+// NewSlots has slots for so many requests. One caller gets at most 3/4 of them.
+func NewSlots(all int) *Slots {
+	return &Slots{all: all, each: (all*3 + 3) / 4, used: map[string]int{}}
+}
+
+// Take takes one, if there is one for the caller. Give gives it back.
+func (s *Slots) Take(who string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.total >= s.all || s.used[who] >= s.each {
@@ -57,7 +63,8 @@ func (s *slots) take(who string) bool {
 	return true
 }
 
-func (s *slots) give(who string) {
+// Give gives back what Take took.
+func (s *Slots) Give(who string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total--

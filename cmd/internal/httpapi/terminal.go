@@ -13,6 +13,7 @@ import (
 
 	"belljar/cmd/internal/executions"
 	"belljar/cmd/internal/problem"
+	"belljar/cmd/internal/strictjson"
 	"belljar/internal/names"
 	"belljar/sandbox"
 
@@ -225,7 +226,7 @@ func (t *terminal) control(ctx context.Context, text []byte) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if strict(text) != nil || d.Decode(&c) != nil || d.InputOffset() != int64(len(bytes.TrimRight(text, " \t\r\n"))) {
+	if strictjson.Check(text) != nil || d.Decode(&c) != nil || d.InputOffset() != int64(len(bytes.TrimRight(text, " \t\r\n"))) {
 		return &wrongMessage{"a text message is one JSON object with a type and its fields"}
 	}
 	switch c.Type {

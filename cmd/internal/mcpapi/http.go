@@ -1,12 +1,17 @@
 package mcpapi
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"belljar/cmd/internal/access"
 	"belljar/cmd/internal/problem"
+	"belljar/cmd/internal/strictjson"
+	"belljar/sandbox"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,6 +28,11 @@ const (
 	// maxMessage has the longest script, as JSON may write it.
 	maxMessage = 8 << 20
 
+	// maxLarge is how many messages over smallMessage there are at a time: each may have
+	// several times its size in memory, until its call ends.
+	maxLarge     = 12
+	smallMessage = 256 << 10
+
 	// requestContext is the name of an HTTP request's context in what the SDK hands on.
 	requestContext = "belljar.request"
 )
@@ -37,8 +47,13 @@ func (s *Server) Handler() http.Handler {
 	sessions := mcp.NewStreamableHTTPHandler(get, &options)
 	options.Stateless, options.PropagateRequestCancellation = true, true
 	requests := mcp.NewStreamableHTTPHandler(get, &options)
-	return identified(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	large := access.NewSlots(maxLarge)
+	return (&posts{by: map[[2]string]map[int]context.CancelFunc{}}).wrap(identified(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		end, wrong := whole(w, r, large)
+		defer end()
 		switch {
+		case wrong != nil:
+			wrong.Write(w)
 		case r.Header.Get("Mcp-Protocol-Version") >= sessionless:
 			requests.ServeHTTP(w, r)
 		case r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" && s.crowded(r.Context()):
@@ -46,7 +61,7 @@ func (s *Server) Handler() http.Handler {
 		default:
 			sessions.ServeHTTP(w, r)
 		}
-	}))
+	})))
 }
 
 // crowded reports whether the caller has as many sessions as it may.
@@ -56,6 +71,82 @@ func (s *Server) crowded(ctx context.Context) bool {
 		n++
 	}
 	return n >= maxSessions
+}
+
+// whole reads the request's message, which is bounded and has one meaning. end comes when it is
+// no longer needed.
+func whole(w http.ResponseWriter, r *http.Request, large *access.Slots) (end func(), wrong *problem.Problem) {
+	end = func() {}
+	access.LimitBody(w, r, maxMessage)
+	message, err := io.ReadAll(io.LimitReader(r.Body, smallMessage+1))
+	if err == nil && len(message) > smallMessage {
+		who := access.FromContext(r.Context()).Name
+		if !large.Take(who) {
+			return end, problem.New(problem.Unavailable, "too many large messages at the same time", "send it again later, or files in smaller parts")
+		}
+		end = func() { large.Give(who) }
+		rest, failed := io.ReadAll(r.Body)
+		message, err = append(message, rest...), failed
+	}
+	if err == nil && r.Method == http.MethodPost {
+		if err = strictjson.Check(message); err != nil {
+			err = sandbox.Invalid("send one JSON-RPC message, in UTF-8", "the message: %v", err)
+		}
+	}
+	r.Body = io.NopCloser(bytes.NewReader(message))
+	return end, problem.Of(err)
+}
+
+// posts are the requests in sessions that are being answered. The end of a session cancels
+// them: the SDK would wait for them.
+type posts struct {
+	mu   sync.Mutex
+	next int
+	by   map[[2]string]map[int]context.CancelFunc // caller and session
+}
+
+func (p *posts) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		of := [2]string{access.FromContext(r.Context()).Name, r.Header.Get("Mcp-Session-Id")}
+		switch {
+		case of[1] != "" && r.Method == http.MethodPost:
+			ctx, cancel := context.WithCancel(r.Context())
+			defer p.add(of, cancel)()
+			r = r.WithContext(ctx)
+		case r.Method == http.MethodDelete:
+			p.cancel(of)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// add notes a request until done.
+func (p *posts) add(of [2]string, cancel context.CancelFunc) (done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.by[of] == nil {
+		p.by[of] = map[int]context.CancelFunc{}
+	}
+	p.next++
+	n := p.next
+	p.by[of][n] = cancel
+	return func() {
+		cancel()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.by[of], n)
+		if len(p.by[of]) == 0 {
+			delete(p.by, of)
+		}
+	}
+}
+
+func (p *posts) cancel(of [2]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, cancel := range p.by[of] {
+		cancel()
+	}
 }
 
 // identified tells the SDK whose a request is, in the only way that it has: by a bearer token. So

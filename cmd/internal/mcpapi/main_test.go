@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -100,6 +101,49 @@ func serve(t testing.TB) *serving {
 		}
 	})
 	return s
+}
+
+// containers are how many this process has.
+func containers(t testing.TB) int {
+	t.Helper()
+	out, err := exec.CommandContext(context.Background(), "docker", "ps", "-a", "--format", `{{.Label "dev.belljar.process"}}`).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for process := range strings.Lines(string(out)) {
+		if strings.HasPrefix(process, fmt.Sprintf("%d@", os.Getpid())) {
+			n++
+		}
+	}
+	return n
+}
+
+// gone waits until nothing runs, and no container is left.
+func (s *serving) gone(t testing.TB) {
+	t.Helper()
+	eventually(t, "nothing runs", func() bool {
+		return len(s.live()) == 0 && containers(t) == 0
+	})
+}
+
+// live are the executions that have not ended.
+func (s *serving) live() []*executions.Execution {
+	return s.Book.List(func(x *executions.Execution) bool { return x.State() != executions.Ended })
+}
+
+// running waits until a command runs.
+func (s *serving) running(t testing.TB) *executions.Execution {
+	t.Helper()
+	var x *executions.Execution
+	eventually(t, "a command runs", func() bool {
+		live := s.live()
+		if len(live) == 1 && live[0].State() == executions.Running {
+			x = live[0]
+		}
+		return x != nil
+	})
+	return x
 }
 
 // tokens are those of the tests' callers, by name.

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"io"
 	"sync"
-	"unicode/utf8"
 
 	"belljar/cmd/internal/access"
 	"belljar/cmd/internal/executions"
+	"belljar/cmd/internal/strictjson"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -125,11 +125,8 @@ func message(line []byte, whole bool) (jsonrpc.Message, error) {
 	wrong := func(text string) error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: text}
 	}
-	switch {
-	case !whole:
+	if !whole {
 		return nil, wrong("the message is longer than 8 MiB: send files with several calls of file_write")
-	case !utf8.Valid(line):
-		return nil, wrong("the message is not UTF-8")
 	}
 	for len(line) > 0 && line[len(line)-1] <= ' ' {
 		line = line[:len(line)-1]
@@ -137,7 +134,11 @@ func message(line []byte, whole bool) (jsonrpc.Message, error) {
 	if len(line) == 0 {
 		return nil, nil
 	}
-	m, err := jsonrpc.DecodeMessage(line)
+	err := strictjson.Check(line)
+	var m jsonrpc.Message
+	if err == nil {
+		m, err = jsonrpc.DecodeMessage(line)
+	}
 	if err != nil {
 		return nil, wrong("the line is no JSON-RPC message: " + err.Error())
 	}

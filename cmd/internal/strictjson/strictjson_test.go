@@ -1,8 +1,8 @@
-package httpapi
+package strictjson
 
 import "testing"
 
-func TestStrict(t *testing.T) {
+func TestCheck(t *testing.T) {
 	t.Parallel()
 	for text, good := range map[string]bool{
 		`{"a": "ü \ud83d\ude00", "b": {"a": [1e3, null]}}`: true,
@@ -13,7 +13,7 @@ func TestStrict(t *testing.T) {
 		`{"a": "\udc00\ud800"}`:        false,
 		`{`:                            false,
 	} {
-		if err := strict([]byte(text)); (err == nil) != good {
+		if err := Check([]byte(text)); (err == nil) != good {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
