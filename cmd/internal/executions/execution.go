@@ -3,6 +3,7 @@ package executions
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -280,7 +281,8 @@ func take(events <-chan sandbox.Event, soon time.Duration, over <-chan time.Time
 // end is the execution's end.
 func (x *Execution) end(e sandbox.Event) {
 	x.finish(e, false)
-	x.book.ended(x) // who waited is told first
+	runtime.Gosched() // who waited is told first
+	x.book.ended(x)
 }
 
 // finish tells everyone that it has ended.

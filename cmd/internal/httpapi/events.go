@@ -20,8 +20,14 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-// heartbeat is how often a silent stream shows that it is alive.
-const heartbeat = 15 * time.Second
+const (
+	// heartbeat is how often a silent stream shows that it is alive.
+	heartbeat = 15 * time.Second
+
+	// headerWait is how long the answer's header waits for the first event: for a warm command
+	// both are one write.
+	headerWait = 5 * time.Millisecond
+)
 
 type eventsInput struct {
 	OfExecution
@@ -81,18 +87,18 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, x *executions.Ex
 	defer f.Close()
 	head(w, media)
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy is not to wait for more
-	out := &eventWriter{patientWriter: patientWriter{w: w, rc: http.NewResponseController(w)}, media: media}
+	out := &eventWriter{patientWriter: patientWriter{w: w, rc: http.NewResponseController(w)}, media: media, fresh: true}
 	out.buffer = buffers.Get().(*bufio.Writer)
 	out.buffer.Reset(&out.patientWriter)
 	defer buffers.Put(out.buffer)
-	err := out.flush()
+	var err error
 	for err == nil {
 		var e sandbox.Event
 		if e, err = out.next(r.Context(), f); err == nil {
 			err = out.write(e)
 		}
 	}
-	if !errors.Is(err, io.EOF) || out.flush() != nil {
+	if !errors.Is(err, io.EOF) || out.buffer.Flush() != nil { // net/http sends it, with the end
 		if r.Context().Err() == nil && !errors.Is(err, executions.ErrCut) {
 			s.Log.Warn("an event stream was cut", "execution", x.ID, "error", err)
 		}
@@ -108,6 +114,7 @@ type eventWriter struct {
 	patientWriter
 	buffer *bufio.Writer
 	media  string
+	fresh  bool // not even the header is sent
 }
 
 // next is the next event. While there is none it sends what is buffered, and then heartbeats.
@@ -116,14 +123,20 @@ func (o *eventWriter) next(ctx context.Context, f *executions.Follower) (sandbox
 		return f.Next(ctx)
 	}
 	for {
-		if err := o.flush(); err != nil {
+		wait, fresh := heartbeat, o.fresh
+		if o.fresh = false; fresh {
+			wait = headerWait
+		} else if err := o.flush(); err != nil {
 			return sandbox.Event{}, err
 		}
-		waiting, cancel := context.WithTimeout(ctx, heartbeat)
+		waiting, cancel := context.WithTimeout(ctx, wait)
 		e, err := f.Next(waiting)
 		cancel()
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return e, err
+		}
+		if fresh {
+			continue
 		}
 		if o.media == mediaSSE {
 			o.buffer.WriteString(":")
