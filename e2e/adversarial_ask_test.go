@@ -207,9 +207,7 @@ var buildProbe = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	dir = filepath.Join(dir, "probe")
-	build := exec.Command("go", "build", "-o", dir+"/", "./testdata/probe")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
+	out, err := withoutCgo("build", "-o", dir+"/", "./testdata/probe").CombinedOutput()
 	if err != nil {
 		err = errors.Join(err, errors.New(string(out)))
 	}

@@ -99,7 +99,7 @@ func noCoreNoHugeFile(t *testing.T) {
 
 // R13: the engine stores none of the output, so that its disk does not fill.
 func noEngineLog(t *testing.T) {
-	cmd := exec.Command(binary, "run", "head -c 134217728 /dev/zero; echo end >&2; sleep 100")
+	cmd := exec.Command(binary, "run", "head -c 16777216 /dev/zero; echo end >&2; sleep 100")
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -64,11 +64,7 @@ func sidecarTree(t *testing.T, image string) (compose string) {
 	if err := os.CopyFS(filepath.Join(dir, "deploy"), os.DirFS("../deploy")); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "belljar"), "../cmd/belljar")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	tool(t, "cp", binary, filepath.Join(dir, "belljar"))
 	ignored, err := os.ReadFile("../.dockerignore")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, ".dockerignore"), ignored, 0o644)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -116,7 +115,7 @@ func vet(dir, program string) error {
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "vet", "-overlay", filepath.Join(dir, "overlay.json"), "./docs")
+	cmd := withoutCgo("vet", "-overlay", filepath.Join(dir, "overlay.json"), "./docs")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)

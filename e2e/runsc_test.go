@@ -2,11 +2,10 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"belljar/internal/enginetest"
@@ -17,14 +16,22 @@ import (
 func gvisor(t *testing.T) *enginetest.Engine {
 	t.Helper()
 	needEngine(t)
-	runsc := filepath.Join(t.TempDir(), "runsc")
-	build := exec.Command("go", "build", "-modfile=runsc.mod", "-o", runsc, "gvisor.dev/gvisor/runsc")
-	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building runsc: %v\n%s", err, out)
+	runsc, err := buildRunsc()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return privateEngineWith(t, fmt.Sprintf(`{"runtimes": {"runsc": {"path": %q, "runtimeArgs": ["--platform=systrap", "--network=none"]}}}`, runsc))
 }
+
+var buildRunsc = sync.OnceValues(func() (string, error) {
+	runsc := filepath.Join(filepath.Dir(binary), "runsc")
+	build := withoutCgo("build", "-modfile=runsc.mod", "-o", runsc, "gvisor.dev/gvisor/runsc")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building runsc: %w\n%s", err, out)
+	}
+	return runsc, nil
+})
 
 // TestKernelOfItsOwn: under gVisor, running out of memory or processes ends the
 // container's kernel, and everything in it. The result reports

@@ -62,7 +62,7 @@ func managedAs(t *testing.T, engine *docker.Engine, id string) docker.Managed {
 
 func waitFor(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for !is() {
 		select {
