@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -38,7 +39,9 @@ func openTab(t *testing.T, s *attacked) *tab {
 		}
 		t.Skip("NOT TESTED: there is no chromium")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(time.Minute))
+	home := t.TempDir() // it writes to others than its profile, too
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.UserDataDir(filepath.Join(home, "profile")),
+		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home), chromedp.WSURLReadTimeout(time.Minute))
 	allocator, release := chromedp.NewExecAllocator(context.Background(), options...)
 	b := &tab{root: t, t: t, s: s}
 	ctx, end := chromedp.NewContext(allocator, chromedp.WithListener(b.heard))
@@ -74,9 +77,9 @@ func (b *tab) heard(event any) {
 	}
 }
 
-// quiet checks that nothing went wrong but what is expected: requests that the server
-// refused, or that found none.
-func (b *tab) quiet(expected ...string) {
+// quiet checks that nothing went wrong but what is expected, such as requests that the
+// server refused. It returns how much that was.
+func (b *tab) quiet(expected ...string) (went int) {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,8 +91,10 @@ func (b *tab) quiet(expected ...string) {
 		if !known {
 			b.t.Errorf("in the browser: %s", said)
 		}
+		went++
 	}
 	b.problems = nil
+	return went
 }
 
 // do runs an action that returns nothing.

@@ -12,8 +12,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"belljar/sandbox"
+	"belljar/view"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/chromedp"
@@ -32,6 +35,7 @@ func TestPage(t *testing.T) {
 	}{
 		{"login", pageLogin},
 		{"hostile output", pageHostile},
+		{"escapes", pageEscapes},
 		{"a live tail", pageTail},
 		{"ends with evidence", pageEnds},
 		{"answers by keyboard", pageAnswers},
@@ -111,6 +115,53 @@ func pageHostile(b *tab, boss *attacked) {
 	}
 	js[bool](b, toggle)
 	b.quiet()
+	// What is quiet here would not be, if output were markup.
+	js[bool](b, "(() => { try { document.createElement('p').innerHTML = '<b>bold</b>' } catch (e) { return e instanceof TypeError } })()")
+	js[bool](b, "(() => { const s = document.createElement('script'); s.append('document.title = 1'); document.body.append(s); s.remove() })() ?? document.title === 'belljar'")
+	if b.quiet("TrustedHTML", "TrustedScript", "Content Security Policy") == 0 {
+		b.t.Error("no violation of the page's policy is reported")
+	}
+}
+
+// escapedChars are the characters that the page makes visible between two letters, as ranges.
+const escapedChars = `(async () => {
+	const { visible } = await import('./text.js')
+	const ranges = []
+	for (let c = 0; c <= 0xe0fff; c = c === 0x1ffff ? 0xe0000 : c + 1) {
+		const text = 'a' + String.fromCodePoint(c) + 'b'
+		if (visible(text) === text) continue
+		if (ranges.at(-1)?.[1] === c - 1) ranges.at(-1)[1] = c
+		else ranges.push([c, c])
+	}
+	return ranges
+})()`
+
+// pageEscapes: the page makes visible what belljar does on a terminal, in the planes that
+// have such characters. Their versions of Unicode differ in what is not assigned yet.
+func pageEscapes(b *tab, _ *attacked) {
+	ranges, err := chromedp.Run(b.ctx, chromedp.Evaluate[[][2]rune](escapedChars, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var escaped [0xe1000]bool
+	for _, r := range ranges {
+		for c := r[0]; c <= r[1]; c++ {
+			escaped[c] = true
+		}
+	}
+	for c := rune(0); int(c) < len(escaped); c++ {
+		if c == 0x20000 {
+			c = 0xe0000
+		}
+		text := "a" + string(c) + "b"
+		ours := view.Safe(text) != text || !utf8.ValidRune(c)
+		switch {
+		case ours && !escaped[c] && unicode.In(c, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
+			b.t.Errorf("the page shows %U as it is", c)
+		case !ours && escaped[c] && !unicode.Is(unicode.Variation_Selector, c):
+			b.t.Errorf("the page escapes %U", c)
+		}
+	}
 }
 
 // pageTail: what a command writes comes into the page, which stays at its end.
