@@ -175,6 +175,7 @@ func TestStartFilesThatDoNotHang(t *testing.T) {
 // engine can remove the container. One whose runtime is not killed hangs for good:
 // this is an engine of the test's own.
 func TestStartThatWaits(t *testing.T) {
+	t.Parallel()
 	engine := connectTo(t, enginetest.New(t, "{}").Host)
 	for name, to := range map[string]string{"fd": "/proc/self/fd/0", "device": "/dev/stdin"} {
 		t.Run(name, func(t *testing.T) {
