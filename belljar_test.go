@@ -36,7 +36,7 @@ func TestNewWiresEverything(t *testing.T) {
 	of := reflect.ValueOf(r.Local).Elem()
 	for i := range of.NumField() {
 		name := of.Type().Field(i).Name
-		if of.Type().Field(i).IsExported() && of.Field(i).IsZero() != slices.Contains([]string{"Approver", "Control", "Log"}, name) {
+		if of.Type().Field(i).IsExported() && of.Field(i).IsZero() != slices.Contains([]string{"Approver", "Control", "Log", "OwnDir"}, name) {
 			t.Errorf("Local.%s is %v", name, of.Field(i))
 		}
 	}

@@ -50,7 +50,7 @@ func TestAgentFixesGo(t *testing.T) {
 	a := startAgent(t, server)
 
 	test := func() answered {
-		got := a.run("go test ./...", "session", "fix", "timeout_seconds", 600, "yield_seconds", 50)
+		got := a.run("go test -vet=off ./...", "session", "fix", "timeout_seconds", 600, "yield_seconds", 50)
 		for got.data["state"] == "running" {
 			got = a.call("shell_output", map[string]any{"id": got.data["id"], "offset": got.data["next_offset"], "wait_seconds": 50})
 		}

@@ -93,7 +93,7 @@ func TestSessionSurvivesBelljar(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(out)
-	for lines.Scan() && !bytes.Contains(lines.Bytes(), []byte("started")) {
+	for lines.Scan() && !bytes.Contains(lines.Bytes(), []byte(`"data":"started`)) {
 	}
 	cmd.Process.Signal(syscall.SIGKILL)
 	cmd.Wait()

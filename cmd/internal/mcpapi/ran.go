@@ -33,7 +33,7 @@ type Ran struct {
 	Elapsed     float64          `json:"elapsed_seconds"`
 	Output      string           `json:"output" jsonschema:"stdout and stderr in order of arrival. Characters that are not visible are escaped."`
 	Omitted     int64            `json:"omitted_bytes,omitempty" jsonschema:"Bytes that are not in output: shell_output reads them."`
-	NextOffset  int64            `json:"next_offset,omitempty" jsonschema:"Where shell_output continues."`
+	NextOffset  int64            `json:"next_offset" jsonschema:"Where shell_output continues."`
 }
 
 // Process is one that a command left.

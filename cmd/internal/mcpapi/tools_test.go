@@ -129,6 +129,10 @@ func typed(t *testing.T, c client) {
 		c.call("shell_output", fields{"id": r.ID}, &r)
 		return r.State == "running"
 	})
+	var silent fields
+	if c.call("shell_output", fields{"id": r.ID}, &silent); silent["next_offset"] != 0.0 {
+		t.Errorf("there is no offset to go on from: %v", silent)
+	}
 	for range 2 { // the second is a retry
 		var typed mcpapi.Typed
 		c.call("shell_input", fields{"id": r.ID, "text": "hello\n", "offset": 0}, &typed)
