@@ -310,7 +310,7 @@ func TestLogsExpire(t *testing.T) {
 	if files, err := filepath.Glob(spoolOf(other) + "/*/*"); len(files) > 0 || len(kept(t, inOther)) > 0 || err != nil {
 		t.Errorf("kept: %q, %v", files, err)
 	}
-	running := begun(t, use, "--config", long, "echo running; sleep 1000")
+	running, now := begun(t, use, "--config", long, "echo running; sleep 1000"), ""
 	eventually(t, "the old one is gone, and the others are there", func() bool {
 		past := time.Now().Add(-2 * time.Minute) // else the next sweep is a minute after the last
 		if err := os.Chtimes(filepath.Join(spoolOf(state), ".swept"), past, past); err != nil {
@@ -320,6 +320,9 @@ func TestLogsExpire(t *testing.T) {
 		ids := ""
 		for _, l := range kept(t, use) {
 			ids += fmt.Sprint(l.ID, l.Running, " ")
+			if l.Running {
+				now = l.ID
+			}
 		}
 		_, err := os.Stat(filepath.Join(spoolOf(state), goes))
 		return os.IsNotExist(err) && !strings.Contains(ids, goes) && strings.Contains(ids, stays) && strings.Contains(ids, "true")
@@ -328,6 +331,7 @@ func TestLogsExpire(t *testing.T) {
 	if code := l.wait(t); code != 125 || !strings.Contains(l.stderr.String(), "spool.age") {
 		t.Errorf("exit %d, %q", code, &l.stderr)
 	}
+	eventually(t, "it has written", func() bool { return merged(t, use, now) == "running\n" })
 	running.cmd.Process.Signal(syscall.SIGTERM)
 	r := running.report(t)
 	r.ended(t, exitCanceled, "canceled")
