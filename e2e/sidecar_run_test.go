@@ -3,8 +3,6 @@ package e2e
 import (
 	"syscall"
 	"testing"
-
-	"github.com/creack/pty"
 )
 
 // remoteRun is belljar run -it -H at a person's terminal, with a shell that begins with a
@@ -24,15 +22,7 @@ func TestSidecarShell(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, "")
 	a := s.remoteRun()
-	a.types("stty size\r")
-	a.sees("33 101\r\n")
-	if err := pty.Setsize(a.keys, &pty.Winsize{Cols: 60, Rows: 20}); err != nil {
-		t.Fatal(err)
-	}
-	a.types("until [ \"$(stty size)\" = '20 60' ]; do sleep 0.1; done; echo re''sized\r")
-	a.sees("resized\r\n")
-	a.types("echo $TERM-$PAGER; test -t 0 && test -t 1 && test -t 2 && echo t''ty\r")
-	a.sees("vt220-cat\r\ntty\r\n")
+	a.hasTerminal()
 	a.types("sh -c 'echo beg\"\"un; exec sleep 1000'; echo interrup''ted\r")
 	a.sees("begun\r\n")
 	a.types("\x03")

@@ -163,18 +163,24 @@ func shell(t *testing.T, flags ...string) *atTerminal {
 	return a
 }
 
-func TestTerminalShell(t *testing.T) {
-	t.Parallel()
-	a := shell(t)
+// hasTerminal checks that the shell's terminal has the person's size, kind and changes.
+func (a *atTerminal) hasTerminal() {
+	a.t.Helper()
 	a.types("stty size\r")
 	a.sees("33 101\r\n")
 	if err := pty.Setsize(a.keys, &pty.Winsize{Cols: 60, Rows: 20}); err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	a.types("until [ \"$(stty size)\" = '20 60' ]; do sleep 0.1; done; echo re''sized\r")
 	a.sees("resized\r\n")
 	a.types("echo $TERM-$PAGER; test -t 0 && test -t 1 && test -t 2 && echo t''ty\r")
 	a.sees("vt220-cat\r\ntty\r\n")
+}
+
+func TestTerminalShell(t *testing.T) {
+	t.Parallel()
+	a := shell(t)
+	a.hasTerminal()
 	a.types("sh -c 'echo beg\"\"un; exec sleep 1000'; echo interrup''ted\r")
 	a.sees("begun\r\n")
 	a.types("\x03")

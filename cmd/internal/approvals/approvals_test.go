@@ -46,7 +46,7 @@ func TestAnsweredOnce(t *testing.T) {
 func TestDecline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Approvals
-		why := errors.New("nobody is there")
+		why := errors.New("no one is there")
 		go func() {
 			synctest.Wait()
 			if !a.Decline("one", why) || a.Answer("one", sandbox.Approval{Answer: sandbox.AnswerOnce}) {
