@@ -3,23 +3,31 @@ package sandbox
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
 )
 
+// resultJSON is a result's JSON as it is read.
+type resultJSON struct {
+	resultHead
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+	resultTail
+}
+
 // UnmarshalJSON reads what WriteJSON writes, with its precision: times to the
 // microsecond, and the fields of processes that JSON has.
 func (r *Result) UnmarshalJSON(text []byte) error {
-	var j struct {
-		resultHead
-		Stdout string `json:"stdout"`
-		Stderr string `json:"stderr"`
-		resultTail
-	}
+	var j resultJSON
 	if err := json.Unmarshal(text, &j); err != nil {
 		return err
 	}
+	return j.read(r)
+}
+
+func (j *resultJSON) read(r *Result) (err error) {
 	*r = Result{
 		ID: j.ID, Command: j.Command, Dir: j.Dir, Shell: j.Shell, Description: j.Description, Profile: j.Profile, Session: j.Session, User: User{Name: j.UserName}, SessionLost: j.Lost,
 		Status: j.Status, Cause: j.Cause, Message: j.Message, ExitCode: j.ExitCode, Signal: j.Signal, Method: j.Method, Error: j.Error, Policy: j.Policy,
@@ -31,14 +39,9 @@ func (r *Result) UnmarshalJSON(text []byte) error {
 		Container: j.Container,
 	}
 	if j.User != "" {
-		if _, err := fmt.Sscanf(j.User, "%d:%d", &r.User.UID, &r.User.GID); err != nil {
-			return fmt.Errorf("reading user %q of a result: %w", j.User, err)
-		}
+		_, err = fmt.Sscanf(j.User, "%d:%d", &r.User.UID, &r.User.GID)
 	}
-	if err := r.Stdout.keep(j.Stdout, j.StdoutEncoding, j.StdoutGap); err != nil {
-		return err
-	}
-	return r.Stderr.keep(j.Stderr, j.StderrEncoding, j.StderrGap)
+	return errors.Join(err, r.Stdout.keep(j.Stdout, j.StdoutEncoding, j.StdoutGap), r.Stderr.keep(j.Stderr, j.StderrEncoding, j.StderrGap))
 }
 
 func duration(ms float64) time.Duration {

@@ -52,18 +52,19 @@ type Start struct {
 	TTY         *TerminalSize `json:"tty,omitempty"`
 }
 
-// eventJSON is an event without its result, which comes last.
+// eventJSON is an event. A result comes last, and is written apart.
 type eventJSON struct {
-	Type     EventType `json:"type"`
-	Seq      uint64    `json:"seq"`
-	Time     time.Time `json:"ts"`
-	Data     *string   `json:"data,omitempty"`
-	Encoding string    `json:"encoding,omitempty"`
-	Binary   bool      `json:"binary,omitempty"`
-	Waits    bool      `json:"waits,omitempty"`
-	LeftOut  int64     `json:"left_out_bytes,omitempty"`
-	Start    *Start    `json:"start,omitempty"`
-	Screen   *Shot     `json:"screen,omitempty"`
+	Type     EventType   `json:"type"`
+	Seq      uint64      `json:"seq"`
+	Time     time.Time   `json:"ts"`
+	Data     *string     `json:"data,omitempty"`
+	Encoding string      `json:"encoding,omitempty"`
+	Binary   bool        `json:"binary,omitempty"`
+	Waits    bool        `json:"waits,omitempty"`
+	LeftOut  int64       `json:"left_out_bytes,omitempty"`
+	Start    *Start      `json:"start,omitempty"`
+	Screen   *Shot       `json:"screen,omitempty"`
+	Result   *resultJSON `json:"result,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -75,12 +76,13 @@ func (e Event) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads what WriteJSON writes.
 func (e *Event) UnmarshalJSON(text []byte) error {
-	var line struct {
-		eventJSON
-		Result *Result `json:"result"`
-	}
+	var line eventJSON
 	err := json.Unmarshal(text, &line)
-	*e = Event{Type: line.Type, Seq: line.Seq, Time: line.Time, Binary: line.Binary, Waits: line.Waits, LeftOut: line.LeftOut, Start: line.Start, Screen: line.Screen, Result: line.Result}
+	*e = Event{Type: line.Type, Seq: line.Seq, Time: line.Time, Binary: line.Binary, Waits: line.Waits, LeftOut: line.LeftOut, Start: line.Start, Screen: line.Screen}
+	if err == nil && line.Result != nil {
+		e.Result = new(Result)
+		err = line.Result.read(e.Result)
+	}
 	if err == nil && line.Data != nil {
 		var o Output
 		o, err = decoded(*line.Data, line.Encoding)

@@ -238,7 +238,7 @@ func escapeUnseen(text []byte) []byte {
 	}
 	out := make([]byte, 0, len(text)+64)
 	for _, r := range string(text) {
-		if !unseen(r) {
+		if r < 0x7F || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) {
 			out = utf8.AppendRune(out, r)
 			continue
 		}
@@ -247,8 +247,4 @@ func escapeUnseen(text []byte) []byte {
 		}
 	}
 	return out
-}
-
-func unseen(r rune) bool {
-	return r >= 0x7F && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r))
 }

@@ -25,6 +25,11 @@ func Unlock(f *os.File) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
 }
 
+// UnlockAt releases one byte's lock, and keeps the open file's others.
+func UnlockAt(f *os.File, at int64) error {
+	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK, Start: at, Len: 1})
+}
+
 // IsTaken reports whether Lock failed because the byte is locked.
 func IsTaken(err error) bool {
 	return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES)

@@ -16,7 +16,7 @@ func (x *execution) control() (end func()) {
 	if !x.local.Control || s.Dir == "" || s.Temporary {
 		return func() {}
 	}
-	l, err := control.Listen(s.Dir, func(ctx context.Context, r control.Request) error {
+	handle := func(ctx context.Context, r control.Request) error {
 		switch {
 		case r.Signal != "":
 			return x.Signal(ctx, r.Signal)
@@ -26,7 +26,11 @@ func (x *execution) control() (end func()) {
 			x.cancel()
 		}
 		return nil
-	})
+	}
+	if s.Socket != nil {
+		return control.Serve(s.Socket, s.Dir, handle).Close
+	}
+	l, err := control.Listen(s.Dir, handle)
 	if err != nil {
 		x.notice("belljar kill cannot reach the command: %v", err)
 		return func() {}

@@ -13,6 +13,7 @@ import (
 
 	"belljar/internal/names"
 	"belljar/sandbox"
+	"belljar/sandbox/internal/spool"
 )
 
 // Local is the Runner that runs commands on an Engine. Its fields are set
@@ -61,6 +62,7 @@ func (l *Local) Warm() {
 	l.pool(sandbox.DefaultProfile)
 	l.upkeep.all.Go(l.expireSessions)
 	l.upkeep.all.Go(l.sweepLogs)
+	l.upkeep.all.Go(func() { l.upkeep.spares.Fill(l.upkeep.ctx) })
 }
 
 // Close removes the containers that are kept ready and waits for all background work.
@@ -83,6 +85,7 @@ func (l *Local) open() {
 		l.upkeep = newUpkeep(l.Engine, l.Images, l.Log)
 		l.upkeep.images.onChange = l.imagesChanged
 		l.settingDefaults()
+		l.upkeep.spares = spool.NewSpares(l.store(), l.Control)
 	})
 }
 

@@ -7,18 +7,23 @@ import (
 	"time"
 
 	"belljar/internal/names"
-	"belljar/internal/ownfile"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/spool"
 )
 
-func (l *Local) spools() spool.Store { return spool.Store{Dir: l.stateDir("spool"), Spooling: l.Spool} }
+func (l *Local) spools() spool.Store {
+	l.open() // which sets defaults
+	return l.store()
+}
+
+func (l *Local) store() spool.Store { return spool.Store{Dir: l.stateDir("spool"), Spooling: l.Spool} }
 
 // openSpool is called before anything runs: if output cannot be kept and on_error
 // is to end the command, the command does not begin.
 func (x *execution) openSpool() error {
 	c, dir := x.command, x.local.spools().Path(x.command.ID)
 	keep := int64(x.local.Spool.Age / time.Second)
+	x.output.recorder.spool.Spares = x.local.upkeep.spares
 	err := x.output.recorder.spool.Open(dir, sandbox.LogInfo{ID: c.ID, Command: c.Script, Description: x.result.Description, Profile: c.Profile, Session: c.Session, Started: x.received, Keep: keep})
 	if err != nil {
 		x.notice("output is stored only until the command ends: %v", err)
@@ -159,17 +164,12 @@ func (l *Local) Logs(context.Context) ([]sandbox.LogInfo, error) {
 
 // LogInfo implements sandbox.Logs.
 func (l *Local) LogInfo(_ context.Context, id string) (sandbox.LogInfo, error) {
-	unknown := sandbox.Invalid("see: belljar logs; output expires (spool.age, spool.total)", "no stored output of command %.80q", id)
-	if names.CheckID(id) != nil || id == "" {
-		return sandbox.LogInfo{}, unknown
+	if names.CheckID(id) == nil && id != "" && l.spools().Has(id) {
+		if found := l.spools().Find(id); !spool.Expired(found.LogInfo) {
+			return found.LogInfo, nil
+		}
 	}
-	if ownfile.CheckDir(l.spools().Dir) != nil || !spool.IsSpool(l.spools().Path(id)) {
-		return sandbox.LogInfo{}, unknown
-	}
-	if found := l.spools().Find(id); !spool.Expired(found.LogInfo) {
-		return found.LogInfo, nil
-	}
-	return sandbox.LogInfo{}, unknown
+	return sandbox.LogInfo{}, sandbox.Invalid("see: belljar logs; output expires (spool.age, spool.total)", "no stored output of command %.80q", id)
 }
 
 // ReadLog implements sandbox.Logs.

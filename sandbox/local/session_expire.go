@@ -51,7 +51,7 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 		switch {
 		case !r.IsIdle(time.Now()):
 		case r.Lost == "":
-			if ended, err = l.endSession(ctx, store.Name); ended && err == nil {
+			if ended, err = l.endSession(ctx, &session{name: store.Name}); ended && err == nil {
 				r.Lost = fmt.Sprintf("no command for %s", sandbox.FormatDuration(r.Idle))
 			} else if err == nil {
 				r.Lost = r.LostReason(time.Now())

@@ -80,13 +80,19 @@ func (l *Local) RemoveSession(ctx context.Context, name string) error {
 	if err := names.CheckSession(name); err != nil {
 		return err
 	}
+	s := l.sessions.acquire(name)
+	defer l.sessions.release(s)
+	if err := acquire(ctx, s.access); err != nil {
+		return err
+	}
+	defer func() { <-s.access }()
 	store := record.Store{Dir: l.sessionDir(), Name: name}
 	lock, err := store.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	found, err := l.endSession(ctx, name)
+	found, err := l.endSession(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -96,14 +102,15 @@ func (l *Local) RemoveSession(ctx context.Context, name string) error {
 	return store.Write(&record.Record{})
 }
 
-// endSession removes the session's container, and reports whether there was one.
-func (l *Local) endSession(ctx context.Context, name string) (bool, error) {
-	kept, err := l.Engine.Sessions(ctx, name)
+// endSession removes the session's container, and reports whether there was one. Who calls has access to
+// the session.
+func (l *Local) endSession(ctx context.Context, s *session) (bool, error) {
+	kept, err := l.Engine.Sessions(ctx, s.name)
 	if err != nil {
 		return false, err
 	}
 	for _, k := range kept {
-		box, err := l.Engine.Adopt(ctx, k)
+		box, err := l.opened(ctx, s, k)
 		if sandbox.CauseOf(err) == sandbox.CauseEngineLost {
 			continue // it was just removed
 		}
@@ -113,10 +120,23 @@ func (l *Local) endSession(ctx context.Context, name string) (bool, error) {
 		removeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 		err = box.Remove(removeCtx)
 		cancel()
-		box.Close()
+		if box == s.box {
+			s.detach(nil)
+		} else {
+			box.Close()
+		}
 		if err != nil {
 			return true, err
 		}
 	}
 	return len(kept) > 0, nil
+}
+
+// opened is a session's container: the one that is open here, if no command uses it, spares opening
+// it again.
+func (l *Local) opened(ctx context.Context, s *session, k sandbox.Kept) (sandbox.Container, error) {
+	if s.box != nil && len(s.active) == 0 && s.box.Info().ID == k.ID && !isClosed(s.box.Lost()) {
+		return s.box, nil
+	}
+	return l.Engine.Adopt(ctx, k)
 }

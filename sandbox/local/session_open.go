@@ -30,6 +30,11 @@ func (t *sessionTurn) open(ctx context.Context, image sandbox.Image) (place, ope
 		noGate = t.startGate(ctx, r, p)
 		return nil
 	})
+	if err != nil && p.box != nil && !p.reused { // new, and not recorded: no command would find out how long it may stay
+		if problem := remove(ctx, p.box); problem != "" {
+			t.local.upkeep.log.Warn("a session that could not be recorded may have a container", "session", t.session.name, "error", problem)
+		}
+	}
 	if err == nil {
 		err = noGate
 	}
@@ -40,7 +45,8 @@ func (t *sessionTurn) open(ctx context.Context, image sandbox.Image) (place, ope
 	return p, found, nil
 }
 
-// startGate opens the command's gate, and records that the command runs.
+// startGate opens the command's gate, and records that the command runs. Where an init starts
+// it, Start does.
 func (t *sessionTurn) startGate(ctx context.Context, r *record.Record, p *sessionPlace) error {
 	t.approval.save(r)
 	before := make(chan sandbox.Counters, 1)
@@ -50,14 +56,16 @@ func (t *sessionTurn) startGate(ctx context.Context, r *record.Record, p *sessio
 	}()
 	err := t.openGate(ctx, r, p)
 	p.before = <-before
-	r.LastUsed = time.Now()
+	if !byInit(p.box) || !p.reused {
+		r.LastUsed = time.Now()
+	}
 	switch {
 	case err != nil:
 		p.forgetIfNeverBegan(r, err)
 		return err
 	case p.gate != nil:
 		r.Started.SetLeader(p.gate.PID, p.command.ID)
-	default:
+	case !byInit(p.box):
 		r.Started.AddCold(p.command.ID)
 	}
 	t.session.active[p.command.ID] = true

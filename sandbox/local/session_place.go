@@ -20,6 +20,8 @@ type sessionPlace struct {
 	before    sandbox.Counters // what was counted before the command
 	ended     bool             // End was called
 	endReason string           // why we ended the container
+	running   sandbox.Running  // what an init started
+	empty     bool             // the last list; the record does not say so yet
 	noticed   bool             // a notice says that the session is lost
 }
 
@@ -41,9 +43,14 @@ func (p *sessionPlace) Start(ctx, patient context.Context, stdout, stderr io.Wri
 		if started, err = p.base.Start(ctx, patient, stdout, stderr); err != nil {
 			return err
 		}
-		if pid := leader(started.running); pid != 0 && r.Container == p.box.Info().ID {
-			r.Started.RemoveCold(p.command.ID)
-			r.Started.SetLeader(pid, p.command.ID)
+		p.running = started.running
+		if r.Container != p.box.Info().ID {
+			return nil
+		}
+		if r.LastUsed = time.Now(); leader(started.running) != 0 {
+			r.Started.SetLeader(leader(started.running), p.command.ID)
+		} else {
+			r.Started.AddCold(p.command.ID)
 		}
 		return nil
 	})
@@ -56,8 +63,15 @@ func (p *sessionPlace) Start(ctx, patient context.Context, stdout, stderr io.Wri
 	return started, err
 }
 
-// Processes lists what runs, without waiting gates.
+// Processes lists what runs, without waiting gates. Where nothing does, the record has
+// nothing to add, and Leave notes it: most commands leave nothing.
 func (p *sessionPlace) Processes(ctx context.Context) (list []sandbox.Process, err error) {
+	if p.running != nil && isClosed(p.running.Exited()) && !p.command.Parallel { // so that no other command starts meanwhile
+		list, err = p.box.Processes(ctx)
+		if p.empty = err == nil && len(list) == 0; p.empty {
+			return list, nil
+		}
+	}
 	err = p.turn.change(ctx, func(r *record.Record) error {
 		list, err = p.listAttributed(ctx, r)
 		return err
@@ -156,6 +170,9 @@ func (p *sessionPlace) Leave(ctx context.Context, result sandbox.Result, failed 
 		}
 		delete(t.session.active, p.command.ID)
 		if r.Container == p.box.Info().ID {
+			if p.empty {
+				r.Started.Attribute(nil, nil)
+			}
 			r.Started.RemoveCold(p.command.ID)
 			r.LastUsed = time.Now()
 			p.forgetIfNeverBegan(r, failed)
@@ -168,9 +185,11 @@ func (p *sessionPlace) Leave(ctx context.Context, result sandbox.Result, failed 
 	t.warnUnwritten(err)
 	if t.local.isWarm() && !useless && !byInit(p.box) {
 		t.local.sessions.retain(t.session)
+		later := *t
+		later.store.Turn = nil // it is over by then
 		t.local.upkeep.all.Go(func() {
 			defer t.local.sessions.release(t.session)
-			t.openSpare(p.box, p.command.User)
+			later.openSpare(p.box, p.command.User)
 		})
 	}
 	return c

@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"belljar/sandbox"
@@ -28,7 +27,6 @@ type sessionTurn struct {
 	local   *Local
 	session *session
 	store   record.Store
-	lock    *os.File
 }
 
 // sessionTurn waits for the command's turn, and calls waits if that takes a
@@ -63,7 +61,7 @@ func (t *sessionTurn) wait(ctx context.Context) error {
 		}
 	}
 	var err error
-	if t.lock, err = t.store.LockTurn(ctx, !parallel); err != nil && !parallel {
+	if t.store.Turn, err = t.store.LockTurn(ctx, !parallel); err != nil && !parallel {
 		<-t.session.turns
 	}
 	return err
@@ -71,7 +69,7 @@ func (t *sessionTurn) wait(ctx context.Context) error {
 
 // release ends the turn, so that the next one begins.
 func (t *sessionTurn) release() {
-	t.lock.Close()
+	t.store.Turn.Close()
 	if !t.command.Parallel {
 		<-t.session.turns
 	}

@@ -127,6 +127,32 @@ func TestRemoveSession(t *testing.T) {
 			}
 		})
 	})
+	t.Run("that is open", func(t *testing.T) {
+		bubble(t, script{"long": say("partial")}, func(t *testing.T, s *stage) {
+			l := s.runner()
+			l.Warm()
+			defer l.Close()
+			succeeds(t, l, in("first"))
+			s.OnAdopt = sandboxtest.Fail(errors.New("it was opened again"))
+			err := l.RemoveSession(t.Context(), "dev")
+			synctest.Wait() // a spare gate may be just opening
+			if err != nil || len(s.Left()) != 0 || l.LiveSessions() != 0 {
+				t.Errorf("%v: %d containers, %d open sessions", err, len(s.Left()), l.LiveSessions())
+			}
+			s.OnAdopt = nil
+			x, err := l.Start(t.Context(), in("long"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			if err := l.RemoveSession(t.Context(), "dev"); err != nil || len(s.Left()) != 0 {
+				t.Errorf("%v: %d containers", err, len(s.Left()))
+			}
+			if r, _ := x.Wait(); r.SessionLost != "it was removed" {
+				t.Errorf("lost %q", r.SessionLost)
+			}
+		})
+	})
 	t.Run("that the engine does not end", func(t *testing.T) {
 		bubble(t, nil, func(t *testing.T, s *stage) {
 			l := s.runner()

@@ -10,6 +10,7 @@ import (
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/gate"
+	"belljar/sandbox/internal/spool"
 )
 
 const (
@@ -27,6 +28,7 @@ type upkeep struct {
 	users     users
 	files     imageModes
 	log       *slog.Logger
+	spares    *spool.Spares
 	makers    chan struct{}   // one slot for each warm container that is being made
 	summaries chan struct{}   // one slot for each program on this host that summarizes an output
 	fetches   chan struct{}   // one slot for each program that fetches a secret

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 
 	"belljar/cmd/internal/problem"
 	"belljar/sandbox"
@@ -70,6 +71,7 @@ func (b *Book) begin(ctx context.Context, x *Execution, c sandbox.Command, held 
 		x.file = file.Name()
 		x.log.open(file)
 		run, err = b.run(ctx, c, held)
+		runtime.Gosched() // it begins in another goroutine, and what follows has time until it has begun
 	}
 	if err != nil {
 		b.refused(x, c, err)
@@ -127,7 +129,10 @@ func (b *Book) create(r Record) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := b.spares.take()
+	file, ready := b.spares.Take()
+	if !ready {
+		file, err = b.newJournal()
+	}
 	if err == nil {
 		if _, err = file.Write(append(text, '\n')); err != nil {
 			discard(file)

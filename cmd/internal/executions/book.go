@@ -13,6 +13,7 @@ import (
 
 	"belljar/internal/names"
 	"belljar/internal/ownfile"
+	"belljar/internal/spare"
 	"belljar/sandbox"
 
 	"go.opentelemetry.io/otel/trace"
@@ -44,7 +45,7 @@ type Config struct {
 type Book struct {
 	Config
 	lock   *os.File
-	spares spares
+	spares *spare.Stock[*os.File]
 	filled chan struct{}   // closed once no more spares are made
 	ctx    context.Context // of all executions
 	stop   context.CancelCauseFunc
@@ -89,10 +90,10 @@ func Open(c Config) (*Book, error) {
 		lock.Close()
 		return nil, err
 	}
-	b.spares, b.filled = spares{c.Dir, make(chan *os.File, spareCount)}, make(chan struct{})
+	b.spares, b.filled = spare.New(spareCount, b.newJournal, discard), make(chan struct{})
 	go func() {
 		defer close(b.filled)
-		b.spares.fill(b.ctx)
+		b.spares.Fill(b.ctx)
 	}()
 	return b, nil
 }
@@ -161,7 +162,7 @@ func (b *Book) checkID(chosen string) error {
 	if err := names.CheckID(chosen); err != nil {
 		return err
 	}
-	if _, err := b.Find(chosen); err == nil {
+	if b.get(chosen) != nil {
 		return nil // claim sees whether it is the same request
 	}
 	if _, err := b.Logs.LogInfo(context.Background(), chosen); err == nil {

@@ -3,11 +3,13 @@ package executions
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -167,3 +169,15 @@ func isWhole(name string) bool {
 	_, err = io.ReadFull(file, end)
 	return err == nil && string(end) == endLine
 }
+
+// spareCount is how many journals are ready that no execution has yet: to make a file can take
+// longer than all else that a server adds to a short command.
+const spareCount = 8
+
+const journalSuffix = ".journal"
+
+func (b *Book) newJournal() (*os.File, error) {
+	return os.OpenFile(filepath.Join(b.Dir, rand.Text()+journalSuffix), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+}
+
+func discard(file *os.File) { os.Remove(file.Name()); file.Close() }

@@ -174,15 +174,23 @@ func (x *Execution) forget() {
 
 // Find is an execution by its ID.
 func (b *Book) Find(id string) (*Execution, error) {
+	if x := b.get(id); x != nil {
+		return x, nil
+	}
+	return nil, NotFound(id)
+}
+
+// get is nil where there is none.
+func (b *Book) get(id string) *Execution {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if x := b.known[id]; x != nil {
-		return x, nil
+		return x
 	}
 	if h := b.held[id]; h != nil {
-		return h.x, nil
+		return h.x
 	}
-	return nil, NotFound(id)
+	return nil
 }
 
 // NotFound is the refusal of an ID that is unknown, or another's.

@@ -54,21 +54,37 @@ type Listener struct {
 
 // Listen creates the socket in dir, and answers requests with handle, until Close.
 func Listen(dir string, handle func(context.Context, Request) error) (*Listener, error) {
-	l := &Listener{name: filepath.Join(dir, SocketName), handle: handle, slots: make(chan struct{}, atOnce)}
-	err := inDir(dir, func(address *net.UnixAddr) (err error) {
-		l.socket, err = net.ListenUnix("unix", address)
+	socket, err := Bind(dir)
+	if err != nil {
+		return nil, err
+	}
+	return Serve(socket, dir, handle), nil
+}
+
+// Bind creates the socket in dir. Requests wait there for Serve.
+func Bind(dir string) (socket *net.UnixListener, err error) {
+	err = inDir(dir, func(address *net.UnixAddr) (err error) {
+		socket, err = net.ListenUnix("unix", address)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.socket.SetUnlinkOnClose(false) // its short name is valid only now
-	if err := os.Chmod(l.name, 0o600); err != nil {
-		return nil, errors.Join(err, l.socket.Close(), os.Remove(l.name))
+	socket.SetUnlinkOnClose(false) // its short name is valid only now
+	name := filepath.Join(dir, SocketName)
+	if err := os.Chmod(name, 0o600); err != nil {
+		return nil, errors.Join(err, socket.Close(), os.Remove(name))
 	}
+	return socket, nil
+}
+
+// Serve is Listen with a socket that is bound already, in a directory that may have been
+// renamed since.
+func Serve(socket *net.UnixListener, dir string, handle func(context.Context, Request) error) *Listener {
+	l := &Listener{socket: socket, name: filepath.Join(dir, SocketName), handle: handle, slots: make(chan struct{}, atOnce)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.all.Go(l.accept)
-	return l, nil
+	return l
 }
 
 // Close removes the socket, and waits until no request is handled any more.

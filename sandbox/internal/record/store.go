@@ -20,33 +20,51 @@ import (
 // Store keeps one session's record, in a directory that may be "" for none:
 // then nothing is stored. All sessions share one lock file: each
 // session has two bytes of it, at an offset derived from its name.
-type Store struct{ Dir, Name string }
+type Store struct {
+	Dir, Name string
+
+	// Turn is what LockTurn returned to the caller, if it did. Then Change locks the record by
+	// it, which takes a fifth of the time, but excludes no one who has the same Turn.
+	Turn *os.File
+}
 
 func (s Store) file() string { return filepath.Join(s.Dir, s.Name+".json") }
 
 // Change reads the record, and writes the changed one, excluding all other
 // processes. A removed record is one without a session.
 func (s Store) Change(ctx context.Context, change func(r *Record) error) error {
-	lock, err := s.lock(ctx, recordLock, true)
+	unlock, err := s.lockRecord(ctx)
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
-	r, err := s.Read()
-	if err != nil {
-		return err
-	}
-	before, err := json.Marshal(r)
+	defer unlock()
+	r, before, err := s.read()
 	if err != nil {
 		return err
 	}
 	if err := change(r); err != nil {
 		return err
 	}
-	if after, err := json.Marshal(r); err == nil && bytes.Equal(after, before) {
-		return nil
+	after, err := encode(r)
+	if err != nil || bytes.Equal(after, before) {
+		return err
 	}
-	return s.Write(r)
+	return s.write(r, after)
+}
+
+// lockRecord excludes all others who change the record.
+func (s Store) lockRecord(ctx context.Context) (unlock func() error, err error) {
+	if s.Turn == nil {
+		lock, err := s.lock(ctx, recordLock, true)
+		if err != nil {
+			return nil, err
+		}
+		return lock.Close, nil
+	}
+	if err := s.wait(ctx, s.Turn, recordLock, true); err != nil {
+		return nil, err
+	}
+	return func() error { return ownfile.UnlockAt(s.Turn, s.offset(recordLock)) }, nil
 }
 
 // Load reads the record while no one writes it.
@@ -64,35 +82,60 @@ func (s Store) Load(ctx context.Context) (*Record, error) {
 
 // Read reads the record, for a caller that has its lock.
 func (s Store) Read() (*Record, error) {
-	r := &Record{}
-	text, err := os.ReadFile(s.file())
+	r, _, err := s.read()
+	return r, err
+}
+
+// read is Read, with the record's text.
+func (s Store) read() (r *Record, text []byte, err error) {
+	r = &Record{}
+	text, err = os.ReadFile(s.file())
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(text) == 0 {
-		return r, nil
+		return r, nil, nil
 	}
 	if err == nil { // the bytes after the first value are the rest of a longer one
 		err = json.NewDecoder(bytes.NewReader(text)).Decode(r)
 	}
 	if err != nil {
-		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("reading the record of session %q", s.Name), Err: err, Hint: "remove it: belljar session rm " + s.Name}
+		return nil, nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("reading the record of session %q", s.Name), Err: err, Hint: "remove it: belljar session rm " + s.Name}
 	}
-	return r, nil
+	return r, text, nil
+}
+
+// encode is a record's text.
+func encode(r *Record) ([]byte, error) {
+	text, err := json.Marshal(r)
+	return append(text, '\n'), err
 }
 
 // Write replaces the record as a whole, so that a killed writer leaves the old one
 // or the new. A small one overwrites the old in place: renaming a new file costs
 // more than the rest of a command.
 func (s Store) Write(r *Record) error {
+	text, err := encode(r)
+	if err != nil {
+		return err
+	}
+	return s.write(r, text)
+}
+
+func (s Store) write(r *Record, text []byte) error {
+	err := s.put(r, text)
+	if err == nil {
+		return nil
+	}
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("writing the record of session %q", s.Name), Err: err,
+		Hint: fmt.Sprintf("make room in %s, and let this user write to it", s.Dir)}
+}
+
+func (s Store) put(r *Record, text []byte) error {
 	if r.Session == "" {
 		if err := os.Remove(s.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	if text = append(text, '\n'); len(text) <= ownfile.Page {
+	if len(text) <= ownfile.Page {
 		return ownfile.Overwrite(s.file(), text)
 	}
 	if err := os.WriteFile(s.file()+".new", text, 0o600); err != nil {
@@ -129,32 +172,40 @@ func (s Store) lock(ctx context.Context, at int64, alone bool) (*os.File, error)
 	if err != nil {
 		return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "opening the sessions lock", Err: err, Hint: "set XDG_STATE_HOME to a writable directory"}
 	}
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		err := s.tryLock(file, at, alone)
-		if err == nil {
-			return file, nil
-		}
-		if !ownfile.IsTaken(err) {
-			file.Close()
-			return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "locking the session", Err: err}
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			file.Close()
-			return nil, ctx.Err()
-		}
+	if err := s.wait(ctx, file, at, alone); err != nil {
+		file.Close()
+		return nil, err
 	}
+	return file, nil
 }
 
-func (s Store) tryLock(file *os.File, at int64, alone bool) error {
-	hash := fnv.New32a()
-	hash.Write([]byte(s.Name))
+// wait waits for one of the session's locks.
+func (s Store) wait(ctx context.Context, file *os.File, at int64, alone bool) error {
 	kind := int16(ownfile.Shared)
 	if alone {
 		kind = ownfile.Exclusive
 	}
-	return ownfile.Lock(file, kind, 2*int64(hash.Sum32())+at)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		err := ownfile.Lock(file, kind, s.offset(at))
+		if err == nil {
+			return nil
+		}
+		if !ownfile.IsTaken(err) {
+			return &sandbox.Error{Cause: sandbox.CauseEngine, Message: "locking the session", Err: err}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// offset is where one of the session's locks is in the lock file.
+func (s Store) offset(at int64) int64 {
+	hash := fnv.New32a()
+	hash.Write([]byte(s.Name))
+	return 2*int64(hash.Sum32()) + at
 }
 
 // Names are the names of all stored sessions.

@@ -24,6 +24,11 @@ func (s *Spool) Open(dir string, info sandbox.LogInfo) error {
 	}
 	err := ownfile.CheckDir(filepath.Dir(dir))
 	if err == nil {
+		var ready bool
+		if s.note, s.Socket, ready = s.Spares.open(dir, info); ready {
+			s.Dir = dir
+			return nil
+		}
 		err = makeDir(dir)
 	}
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash"
+	"net"
 	"os"
 	"slices"
 	"sync"
@@ -25,6 +26,8 @@ import (
 // what was written, and learns of what is gone; no one waits for a reader.
 type Spool struct {
 	Dir      string // set by open, "" where there is none
+	Spares   *Spares
+	Socket   *net.UnixListener // for control, where Dir was a spare
 	Limit    int64
 	headRoom int64 // bytes left for beginnings
 	tailRoom int64 // bytes that both ends have together, and each a segment more

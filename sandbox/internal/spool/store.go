@@ -53,14 +53,19 @@ type note struct {
 	info sandbox.LogInfo
 }
 
-func createNote(dir string, info sandbox.LogInfo) (*note, error) {
+// bounded is an info whose note fits on a page.
+func bounded(info sandbox.LogInfo) sandbox.LogInfo {
 	info.Command = beginning(info.Command, maxCommand, maxCommandJSON)
 	info.Description = beginning(info.Description, maxDescription, maxDescriptionJSON)
+	return info
+}
+
+func createNote(dir string, info sandbox.LogInfo) (*note, error) {
 	file, err := os.OpenFile(filepath.Join(dir, newNote), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	n := &note{file: file, info: info}
+	n := &note{file: file, info: bounded(info)}
 	if err = ownfile.Lock(file, ownfile.Exclusive, 0); err == nil {
 		err = n.change(func(*sandbox.LogInfo) {})
 	}
@@ -173,6 +178,13 @@ func IsSpool(dir string) bool {
 	})
 }
 
+// Has reports whether there is a spool of that command, in a directory that is the user's alone. Most
+// commands ask before theirs is there, which takes one look.
+func (s Store) Has(id string) bool {
+	_, err := os.Lstat(s.Path(id))
+	return err == nil && ownfile.CheckDir(s.Dir) == nil && IsSpool(s.Path(id))
+}
+
 // Find is the spool of that command, as far as it can be read.
 func (s Store) Find(id string) Entry {
 	size, changed := s.measure(id)
@@ -220,7 +232,7 @@ func (s Store) sweep(ctx context.Context) error {
 	for _, spool := range list {
 		total += spool.size
 	}
-	var errs []error
+	errs := []error{s.sweepSpares()}
 	for _, spool := range list {
 		if ctx.Err() != nil {
 			return ctx.Err()
