@@ -74,6 +74,7 @@ var escapes = []row{
 	{name: "E15", group: "Escape", script: "for d in /work /tmp /dev /dev/shm; do mknod $d/d b 8 0; done", code: 1, out: "(.*(not permitted|Read-only|denied)[^\n]*\n){4}"},
 	{name: "E16", group: "Exfil", do: nothingReached},
 	{name: "E17", group: "HostLeak", do: ownProcessesOnly},
+	{name: "E19", group: "Escape", do: fileCapabilities},
 }
 
 var resources = []row{
@@ -148,11 +149,13 @@ var faults = []row{
 	{name: "F3", group: "Truth", do: engineStopped},
 	{name: "F3-resumed", group: "Truth", do: enginePaused},
 	{name: "F4", group: "Truth", do: shimKilled},
+	{name: "F4-stopped", group: "Truth", do: partsStopped},
 	{name: "F7", group: "Truth", do: imageAbsent},
 	{name: "F8", group: "Truth", do: badShell},
 	{name: "F10", group: "Truth", do: endedFromOutside},
 	{name: "F11", group: "Truth", do: streamCut},
 	{name: "F-down", group: "Truth", do: engineDown},
 	{name: "F-permission", group: "Truth", do: engineForbidden},
+	{name: "F-groups", group: "Truth", do: groupsReadOnly},
 	{name: "F-version", group: "Truth", do: engineVersions},
 }

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
@@ -88,7 +90,7 @@ func enginePaused(t *testing.T) {
 	a.says(t, "before\nafter\n")
 }
 
-// F4: what kills a container from outside is not called a want of memory.
+// F4: what kills a container from outside is not called out of memory.
 func shimKilled(t *testing.T) {
 	d := privateEngine(t)
 	dir, config := shared(t, "rw")
@@ -104,6 +106,44 @@ func shimKilled(t *testing.T) {
 		t.Errorf("%s", a.json)
 	}
 	a.says(t, "partial\n")
+}
+
+// F4-stopped: a shim that stands still, or an init that somebody on the engine's host stopped, keeps no command from its
+// end, nor belljar; that the container could not be removed is said, and it goes once the shim goes on.
+func partsStopped(t *testing.T) {
+	d := privateEngine(t)
+	for _, part := range []string{"shim", "init"} {
+		dir, config := shared(t, "rw")
+		p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "--timeout", "6s", "echo partial; sleep 1; touch /work/ready; sleep 1000")
+		mark(t, "command started", dir+"/ready")
+		id, err := d.Docker("ps", "-q", "--no-trunc")
+		if err != nil || id == "" {
+			t.Fatalf("no container: %v", err)
+		}
+		pid := d.Shim(t, id)
+		if part == "init" {
+			text, failed := d.Docker("inspect", "--format", "{{.State.Pid}}", id)
+			if pid, err = strconv.Atoi(text); err != nil || failed != nil {
+				t.Fatal(err, failed)
+			}
+		}
+		syscall.Kill(pid, syscall.SIGSTOP)
+		began := time.Now()
+		a := p.wait(t)
+		a.ended(t, 124, "wall_timeout")
+		a.says(t, "partial\n")
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("%s: it took %v", part, took)
+		}
+		if stuck := part == "shim"; stuck != (a.Evidence.RemoveError != "") || a.Evidence.OOMKills > 0 {
+			t.Errorf("%s: %s", part, a.json)
+		}
+		syscall.Kill(pid, syscall.SIGCONT)
+		eventually(t, "removal done", func() bool {
+			left, err := d.Left()
+			return len(left) == 0 && err == nil
+		})
+	}
 }
 
 // F7: a missing image is reported with the way to get it.
@@ -273,5 +313,30 @@ func engineVersions(t *testing.T) {
 	unusable(t, atEngine(socket), "is too old: the lock-down needs 1.41 (use Docker 20.10 or newer")
 	for version, want := range map[string]string{"1.30": "is too old", "9.99": "9.99"} {
 		unusable(t, func(c *exec.Cmd) { c.Env = append(os.Environ(), "DOCKER_API_VERSION="+version) }, want)
+	}
+}
+
+// groupsReadOnly: without a daemon belljar makes the control groups itself. Where they are mounted read-only, it says so at
+// once.
+func groupsReadOnly(t *testing.T) {
+	if !onOCI() {
+		t.Skip("this is about an engine without a daemon")
+	}
+	needRoot(t, "mounting")
+	readOnly := func(c *exec.Cmd) {
+		const mounts = `mount --make-rprivate / && for d in /sys/fs/cgroup /sys/fs/cgroup/*/; do mountpoint -q $d && mount -o remount,bind,ro $d; done; exec "$@"`
+		c.Args = append([]string{"unshare", "-m", "sh", "-c", mounts, "sh", c.Path}, c.Args[1:]...)
+		c.Path = "/usr/bin/unshare"
+	}
+	began := time.Now()
+	a := askAs(t, readOnly, "true")
+	a.ended(t, 125, "engine_error")
+	for _, want := range []string{"making a control group", "read-only file system", "mount -o remount,rw"} {
+		if strings.Count(a.Message, want) != 1 {
+			t.Errorf("%q is not said once: %s", want, a.Message)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -123,6 +124,35 @@ func TestDiskFullEndsTheCommand(t *testing.T) {
 	}
 	if len(r.Stdout) < 256<<10 || !strings.HasPrefix(string(seqBlock()), r.Stdout) || r.DroppedBytes != r.StdoutBytes-int64(len(r.Stdout)) {
 		t.Errorf("kept %d, dropped %d of %d", len(r.Stdout), r.DroppedBytes, r.StdoutBytes)
+	}
+}
+
+// A session that is there goes on. A new one is refused, with what to do, and leaves no container.
+func TestDiskFullForSessions(t *testing.T) {
+	t.Parallel()
+	state, use := smallDisk(t, 512<<10)
+	session := fmt.Sprintf("e2e-full-%d", time.Now().UnixNano())
+	asks(t, use, "--session", session, "echo kept >f").ended(t, 0, "")
+	fill := filepath.Join(state, "fill")
+	if err := os.WriteFile(fill, make([]byte, 1<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	if a := asks(t, use, "--session", session, "cat f"); a.code != 0 || a.Stdout != "kept\n" {
+		t.Errorf("%s", a.json)
+	}
+	a := askAs(t, use, "--session", session+"-new", "echo ran")
+	a.ended(t, 125, "engine_error")
+	want := fmt.Sprintf("writing the record of session %q: write %s/", session+"-new", state)
+	if !strings.HasPrefix(a.Message, want) || strings.Count(a.Message, full) != 1 || !strings.Contains(a.Message, "(make room in "+state) || a.Stdout != "" {
+		t.Errorf("%s", a.json)
+	}
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	rm := exec.Command(binary, "session", "rm", session)
+	use(rm)
+	if out, err := rm.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

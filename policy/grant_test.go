@@ -22,7 +22,7 @@ func TestGrantsAreTheTightest(t *testing.T) {
 	p := compile(t, CommandRules{Rules: []CommandRule{
 		granting("a", Allow, "a", Grant{Timeout: time.Hour, IdleTimeout: time.Second, Mounts: sandbox.ReadOnlyMounts, Limits: sandbox.Limits{Memory: 7 << 20, CPUs: 2, Pids: 5, Tmp: 1 << 20, Disk: 3 << 20}}),
 		granting("b", Ask, "b", Grant{Timeout: time.Minute, IdleTimeout: time.Hour, Network: "none", Limits: sandbox.Limits{Memory: 8 << 20, CPUs: 0.5, Output: 1 << 20, Files: 64, Disk: 2 << 20}}),
-		granting("c", Allow, "c", Grant{Mounts: sandbox.NoMounts, Limits: sandbox.Limits{Pids: 4, Output: 1 << 10, Tmp: 1 << 30, Files: 16}}),
+		granting("c", Allow, "c", Grant{Mounts: sandbox.NoMounts, Limits: sandbox.Limits{Pids: 4, Output: 1 << 10, Tmp: 1 << 30, Files: 32}}),
 		rule("d", Allow, "d"),
 		granting("no", Deny, "no", Grant{Timeout: time.Second}),
 		granting("timeout", Allow, "timeout", Grant{Timeout: 2 * time.Second}),
@@ -32,10 +32,10 @@ func TestGrantsAreTheTightest(t *testing.T) {
 		"a":            {Timeout: time.Hour, IdleTimeout: time.Second, Mounts: sandbox.ReadOnlyMounts, Limits: sandbox.Limits{Memory: 7 << 20, CPUs: 2, Pids: 5, Tmp: 1 << 20, Disk: 3 << 20}},
 		"a | d":        {Timeout: time.Hour, IdleTimeout: time.Second, Mounts: sandbox.ReadOnlyMounts, Limits: sandbox.Limits{Memory: 7 << 20, CPUs: 2, Pids: 5, Tmp: 1 << 20, Disk: 3 << 20}},
 		"timeout 5 d":  {Timeout: 2 * time.Second},
-		"sh -c 'c; d'": {Mounts: sandbox.NoMounts, Limits: sandbox.Limits{Pids: 4, Output: 1 << 10, Tmp: 1 << 30, Files: 16}},
+		"sh -c 'c; d'": {Mounts: sandbox.NoMounts, Limits: sandbox.Limits{Pids: 4, Output: 1 << 10, Tmp: 1 << 30, Files: 32}},
 		"a $(b) || c": {
 			Timeout: time.Minute, IdleTimeout: time.Second, Network: "none", Mounts: sandbox.NoMounts,
-			Limits: sandbox.Limits{Memory: 7 << 20, CPUs: 0.5, Pids: 4, Output: 1 << 10, Tmp: 1 << 20, Files: 16, Disk: 2 << 20},
+			Limits: sandbox.Limits{Memory: 7 << 20, CPUs: 0.5, Pids: 4, Output: 1 << 10, Tmp: 1 << 20, Files: 32, Disk: 2 << 20},
 		},
 	} {
 		if v := p.Judge(script, ""); !cmp.Equal(v.Grant, want) {
@@ -115,7 +115,7 @@ func TestGrantsAreChecked(t *testing.T) {
 		"grant.limits.pids: 3 is below the minimum of 4":                        {Limits: sandbox.Limits{Pids: 3}},
 		"grant.limits.output: 1 byte is below the minimum of 1 KiB":             {Limits: sandbox.Limits{Output: 1}},
 		"grant.limits.tmp: 1 byte is below the minimum of 64 KiB":               {Limits: sandbox.Limits{Tmp: 1}},
-		"grant.limits.files: 15 is below the minimum of 16":                     {Limits: sandbox.Limits{Files: 15}},
+		"grant.limits.files: 31 is below the minimum of 32":                     {Limits: sandbox.Limits{Files: 31}},
 		`grant.network: "host": a rule can only remove the network: write none`: {Network: "host"},
 		`grant.mounts: "rw": write ro or none`:                                  {Mounts: "rw"},
 		`secrets: "": write a variable's name, such as API_KEY`:                 {Secrets: []string{""}},
@@ -128,7 +128,7 @@ func TestGrantsAreChecked(t *testing.T) {
 		}
 	}
 	compile(t, CommandRules{Rules: []CommandRule{granting("r", Allow, "x", Grant{
-		Timeout: time.Second, IdleTimeout: time.Second, Limits: sandbox.Limits{Memory: 6 << 20, CPUs: 0.01, Pids: 4, Output: 1 << 10, Tmp: 64 << 10, Files: 16},
+		Timeout: time.Second, IdleTimeout: time.Second, Limits: sandbox.Limits{Memory: 6 << 20, CPUs: 0.01, Pids: 4, Output: 1 << 10, Tmp: 64 << 10, Files: 32},
 		Network: "none", Mounts: "none", Secrets: []string{"A", "b_2"},
 	})}})
 }

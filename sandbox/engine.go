@@ -132,7 +132,7 @@ type Counters struct {
 	Evidence
 	Resources
 	IOBytes int64 // read and written, on disks and networks; 0 is unknown
-	Stopped bool  // the container ended because the engine was asked for it, not by us
+	Stopped bool  // something ended the container, and neither belljar nor the kernel, out of memory, did
 }
 
 // Images finds images.

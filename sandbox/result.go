@@ -191,11 +191,11 @@ type ContainerInfo struct {
 	ID          string `json:"id"`
 	Image       string `json:"image"`
 	ImageDigest string `json:"image_digest"`
-	Engine      string `json:"engine"` // "docker" or "oci"
+	Engine      string `json:"engine"` // "docker", "oci" or "kubernetes"
 	Way         string `json:"way"`    // WayInit or WayExec; it does not change
 	Runtime     string `json:"runtime"`
 	Root        string `json:"root,omitempty"`   // how commands that are root are contained: "userns" or "gvisor"; "" if none may be
-	Limits      string `json:"limits,omitempty"` // "best-effort": none on memory, CPUs and pids, and no evidence of them; "" if all are enforced
+	Limits      string `json:"limits,omitempty"` // "best-effort": none on memory, CPUs and pids, and no evidence of them; "no-pids": none on pids; "" if all are enforced
 	Warm        bool   `json:"warm"`             // taken from the pool
 	Reused      bool   `json:"reused"`           // a session's, and used before
 }

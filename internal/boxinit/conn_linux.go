@@ -2,6 +2,7 @@ package boxinit
 
 import (
 	"syscall"
+	"time"
 
 	"belljar/internal/boxinit/wire"
 )
@@ -224,16 +225,53 @@ func (l *loop) leave(c *conn) {
 	})
 }
 
+// door is where further clients come.
+type door struct {
+	listener int       // -1 without one
+	at       int       // in the polled files, -1 if not
+	deaf     time.Time // until when no client is taken
+}
+
+// acceptPause is how long clients wait where no more files may be open: looking for them all the time would take all
+// processor time.
+const acceptPause = 50 * time.Millisecond
+
+// listens looks for new clients.
+func (l *loop) listens() {
+	l.door.at = -1
+	if l.door.listener >= 0 && !time.Now().Before(l.door.deaf) {
+		l.door.at = len(l.polled)
+		l.add(l.door.listener, pollIn)
+	}
+}
+
 // accept takes new clients.
 func (l *loop) accept() {
-	if l.listener < 0 {
+	if l.door.at < 0 || l.polled[l.door.at].revents == 0 {
 		return
 	}
 	for {
-		fd, _, err := syscall.Accept4(l.listener, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
+		fd, err := l.acceptOne()
 		if err != nil {
+			if errno := errnoOf(err); errno != syscall.EAGAIN && errno != syscall.EINTR {
+				l.door.deaf = time.Now().Add(acceptPause)
+			}
 			return
 		}
 		l.conns = append(l.conns, &conn{in: fd, out: fd, passes: true, inAt: -1})
 	}
+}
+
+// acceptOne leaves a client waiting that would get one of the init's own files.
+func (l *loop) acceptOne() (int, error) {
+	next, err := dup(l.door.listener)
+	if err != nil {
+		return -1, err
+	}
+	syscall.Close(next)
+	if next >= l.worker.files {
+		return -1, syscall.EMFILE
+	}
+	fd, _, err := syscall.Accept4(l.door.listener, syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC)
+	return fd, err
 }

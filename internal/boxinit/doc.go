@@ -12,7 +12,7 @@
 //
 // # Design
 //
-// It starts as user 0 of the container with no capability but SETUID, SETGID, KILL and
+// In a pod it has no capability: see alone_linux.go. Elsewhere it starts as user 0 of the container with no capability but SETUID, SETGID, KILL and
 // SETPCAP, and becomes a user of its own that no command runs as. Commands cannot signal
 // or trace it, nor read its memory or files. They get no capability, and none can be
 // regained: the bounding set is empty. With Config.Root user 0 gets some: the init keeps them for it, and does
@@ -29,11 +29,18 @@
 // that are ever needed are made at the start: see Threads.
 package boxinit
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Path is where the program is in the container, and its first argument. Nothing else makes it
 // an init: no command's process is a container's first.
 const Path = "/dev/belljar-init"
+
+// CopyArg is the first argument of a container's first process that copies its own program to the
+// path that is the second, and ends.
+const CopyArg = "copy-belljar-init"
 
 // Threads is how many processes, as a limit of processes counts them, an init takes at most.
 const Threads = 12
@@ -70,6 +77,12 @@ type Config struct {
 	// Root: commands may be user 0, of a user namespace or a kernel of the container's own,
 	// with RootCapabilities, which the container then must begin with. All others get none.
 	Root bool
+	// Alone: it has no capability, as in a pod. It is the user UID already, and so are all commands.
+	Alone bool
+	// NoSockets: no process can make a socket other than a Unix one. It needs Alone.
+	NoSockets bool
+	// Files and FileSize limit open files and the bytes of a file where they are not 0. They need Alone.
+	Files, FileSize int64
 }
 
 // RootCapabilities are what a command that is user 0 can do: what Docker gives to root, without
@@ -82,13 +95,31 @@ const (
 	capNetBindService, capSetFCap = 10, 31
 )
 
-const rootArg = "root"
+// The arguments after the first three.
+const (
+	rootArg     = "root"
+	aloneArg    = "alone"
+	socketsArg  = "no-sockets"
+	filesArg    = "files="
+	fileSizeArg = "file-size="
+)
 
 // Args are a container's first process.
 func (c Config) Args() []string {
 	args := []string{Path, string(c.Carrier), strconv.Itoa(c.UID), strconv.FormatInt(c.Deadline, 10)}
-	if c.Root {
-		args = append(args, rootArg)
+	for _, word := range []struct {
+		text string
+		set  bool
+	}{{rootArg, c.Root}, {aloneArg, c.Alone}, {socketsArg, c.NoSockets}} {
+		if word.set {
+			args = append(args, word.text)
+		}
+	}
+	if c.Files > 0 {
+		args = append(args, filesArg+strconv.FormatInt(c.Files, 10))
+	}
+	if c.FileSize > 0 {
+		args = append(args, fileSizeArg+strconv.FormatInt(c.FileSize, 10))
 	}
 	return args
 }
@@ -97,12 +128,41 @@ func (c Config) Args() []string {
 const maxUID = 1<<31 - 1
 
 func parseArgs(args []string) (c Config, ok bool) {
-	if len(args) != 3 && (len(args) != 4 || args[3] != rootArg) {
+	if len(args) < 3 {
 		return c, false
 	}
 	uid, err := strconv.Atoi(args[1])
 	deadline, alsoErr := strconv.ParseInt(args[2], 10, 64)
-	c = Config{Carrier: Carrier(args[0]), UID: uid, Deadline: deadline, Root: len(args) == 4}
+	c = Config{Carrier: Carrier(args[0]), UID: uid, Deadline: deadline}
+	for _, word := range args[3:] {
+		if !c.take(word) {
+			return c, false
+		}
+	}
 	known := c.Carrier == Frames || c.Carrier == Socket || c.Carrier == Listener || c.Carrier == Channels
-	return c, err == nil && alsoErr == nil && known && uid > 0 && uid < maxUID && deadline >= 0
+	fits := c.Alone && !c.Root && c.Carrier == Frames || !c.Alone && !c.NoSockets && c.Files == 0 && c.FileSize == 0
+	return c, err == nil && alsoErr == nil && known && fits && uid > 0 && uid < maxUID && deadline >= 0
+}
+
+// take takes one of the further arguments.
+func (c *Config) take(word string) bool {
+	switch word {
+	case rootArg:
+		c.Root = true
+		return true
+	case aloneArg:
+		c.Alone = true
+		return true
+	case socketsArg:
+		c.NoSockets = true
+		return true
+	}
+	for prefix, to := range map[string]*int64{filesArg: &c.Files, fileSizeArg: &c.FileSize} {
+		if text, is := strings.CutPrefix(word, prefix); is {
+			n, err := strconv.ParseInt(text, 10, 64)
+			*to = n
+			return err == nil && n > 0
+		}
+	}
+	return false
 }

@@ -8,8 +8,16 @@ import (
 	"belljar/internal/boxinit/wire"
 )
 
-// open makes the command's files, all of them closed on exec.
-func (e *ends) open(s *wire.StartRequest) syscall.Errno {
+// open makes the command's files, all of them closed on exec, and leaves room for others.
+func (e *ends) open(s *wire.StartRequest, most int) syscall.Errno {
+	errno := e.make(s)
+	if errno == 0 && max(e.stdin, e.stdout, e.stderr, e.theirs[0], e.theirs[1], e.theirs[2]) >= most {
+		errno = syscall.EMFILE
+	}
+	return errno
+}
+
+func (e *ends) make(s *wire.StartRequest) syscall.Errno {
 	if s.Terminal != nil {
 		return e.openTerminal(s)
 	}

@@ -27,6 +27,10 @@ func (l *loop) handle(c *conn, r wire.Request) {
 		l.askStart(from, id, body)
 	case wire.List:
 		l.queue = append(l.queue, job{of: from, id: id, settle: l.stopped})
+	case wire.Look:
+		if r, ok := wire.DecodeLook(body); ok {
+			l.queue = append(l.queue, job{of: from, id: id, look: r})
+		}
 	case wire.Ping:
 		from.send(wire.Done, id, errnoBody(0))
 	case wire.Kill, wire.End:

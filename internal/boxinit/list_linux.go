@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"belljar/internal/boxinit/wire"
@@ -16,28 +17,36 @@ const (
 	settlePause = time.Millisecond
 	// maxPIDs bounds a record of PIDs, in bytes.
 	maxPIDs = 32 << 10
+
+	// maxArgs bounds what is told of a process's arguments. It is shortArgs once those of all are maxAllArgs.
+	maxArgs, shortArgs, maxAllArgs = 4096, 64, 1 << 20
+	// cut marks arguments that are not told whole.
+	cut = "…"
 )
 
-// listProcesses is what /proc says of each process but this one: its stat, its status and
+// listProcesses is what /proc says of each process but this one: its stat, the beginning of its status and
 // its arguments. One that went meanwhile is left out. The first record is the uptime, the
 // last ones are the PIDs as they are afterwards.
 //
 // Processes that were stopped have the signal at once, but those that run take it a
 // moment later, and a fork(2) that had begun is finished first. With settle these are read again
 // until they have.
-func listProcesses(settle bool) (records [][]byte) {
-	found, all := map[int]process{}, others()
-	for until := time.Now().Add(settleTime); ; time.Sleep(settlePause) {
-		moving := readProcesses(found, all)
-		all = others()
-		for pid := range found {
-			if !slices.Contains(all, pid) {
-				delete(found, pid)
-			}
+func listProcesses(settle bool) (records [][]byte, errno syscall.Errno) {
+	l := listing{found: map[int]process{}}
+	found := l.found
+	all, err := others()
+	for until := time.Now().Add(settleTime); err == nil; time.Sleep(settlePause) {
+		moving := l.read(all)
+		if all, err = others(); err != nil {
+			break
 		}
+		l.keep(all)
 		if !settle || !moving && len(found) == len(all) || time.Now().After(until) {
 			break
 		}
+	}
+	if err != nil {
+		return nil, errnoOf(err)
 	}
 	up, _ := readFile("/proc/uptime", 128)
 	records = append(records, wire.AppendRecord(nil, up))
@@ -51,25 +60,56 @@ func listProcesses(settle bool) (records [][]byte) {
 			records, text = append(records, wire.AppendRecord(nil, text)), nil
 		}
 	}
-	return append(records, wire.AppendRecord(nil, text))
+	return append(records, wire.AppendRecord(nil, text)), 0
 }
 
 // others are all processes but this one.
-func others() []int {
-	return slices.DeleteFunc(pids(), func(pid int) bool { return pid == 1 })
+func others() ([]int, error) {
+	list, err := pids()
+	return slices.DeleteFunc(list, func(pid int) bool { return pid == 1 }), err
 }
 
-// readProcesses reads those processes of the list that have not been read, or still moved
+// listing is what was read, within its bounds: a container's memory is the init's, too.
+type listing struct {
+	found      map[int]process
+	size, args int // of what was found, in bytes
+	room       [maxArgs + 1]byte
+}
+
+// keep drops those that are gone.
+func (l *listing) keep(all []int) {
+	runs := make(map[int]struct{}, len(all))
+	for _, pid := range all {
+		runs[pid] = struct{}{}
+	}
+	for pid := range l.found {
+		if _, ok := runs[pid]; !ok {
+			l.drop(pid)
+		}
+	}
+}
+
+func (l *listing) drop(pid int) {
+	p := l.found[pid]
+	l.size, l.args = l.size-len(p.record), l.args-p.args
+	delete(l.found, pid)
+}
+
+// read reads those processes of the list that have not been read, or still moved
 // then. It reports whether any does.
-func readProcesses(found map[int]process, list []int) (moving bool) {
+func (l *listing) read(list []int) (moving bool) {
 	for _, pid := range list {
-		if p, ok := found[pid]; ok && !p.moves {
+		if p, ok := l.found[pid]; ok && !p.moves {
 			continue
 		}
-		if p, ok := readProcess(pid); ok {
-			found[pid] = p
-			moving = moving || p.moves
+		l.drop(pid)
+		p, ok := l.readProcess(pid)
+		if !ok || l.size+len(p.record) > wire.MaxListing {
+			continue
 		}
+		l.found[pid] = p
+		l.size, l.args = l.size+len(p.record), l.args+p.args
+		moving = moving || p.moves
 	}
 	return moving
 }
@@ -77,22 +117,57 @@ func readProcesses(found map[int]process, list []int) (moving bool) {
 // process is one of /proc.
 type process struct {
 	record []byte
+	args   int  // the length of its arguments there
 	moves  bool // it can do things, and is not just stopped
 }
 
 // readProcess is not ok for a process that is gone.
-func readProcess(pid int) (p process, ok bool) {
+func (l *listing) readProcess(pid int) (p process, ok bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
-	about, err := readFile(dir+"/stat", 1024)
+	var about [1024]byte
+	n, err := readInto(dir+"/stat", about[:])
 	if err != nil {
 		return p, false
 	}
-	status, err := readFile(dir+"/status", 4096)
-	if err != nil {
+	stat := about[:n]
+	if n, err = readInto(dir+"/status", l.room[:]); err != nil {
 		return p, false
 	}
-	args, _ := readFile(dir+"/cmdline", maxArgs)
-	s, _ := parseStat(about)
+	record := wire.AppendRecord(nil, stat, upToUser(l.room[:n]))
+	s, _ := parseStat(stat)
+	args := l.readArgs(dir, s.comm)
 	// One in state D waits, for a stopped child of vfork(2) or a disk: it will not do anything soon.
-	return process{wire.AppendRecord(nil, about, status, args), bytes.IndexByte([]byte("TtZXD"), s.state) < 0}, true
+	return process{wire.AppendRecord(record, args), len(args), bytes.IndexByte([]byte("TtZXD"), s.state) < 0}, true
+}
+
+// readArgs reads a process's arguments. Where they are cut, it is between two, as a part of one could be a secret's that
+// is to be masked whole; or it is the first one.
+func (l *listing) readArgs(dir, name string) []byte {
+	most := maxArgs
+	if l.args >= maxAllArgs {
+		most = shortArgs
+	}
+	n, _ := readInto(dir+"/cmdline", l.room[:most+1])
+	if n <= most {
+		return l.room[:n]
+	}
+	n = bytes.LastIndexByte(l.room[:most-len(cut)], 0) + 1
+	switch {
+	case n > 0:
+	case most == maxArgs:
+		n = most - len(cut)
+	default:
+		n = copy(l.room[:], name)
+	}
+	return append(l.room[:n], cut...)
+}
+
+// upToUser is the beginning of a status, up to the line of its user, or all without one.
+func upToUser(status []byte) []byte {
+	if i := bytes.Index(status, []byte("\nUid:")); i >= 0 {
+		if n := bytes.IndexByte(status[i+1:], '\n'); n >= 0 {
+			return status[:i+1+n+1]
+		}
+	}
+	return status
 }

@@ -15,7 +15,7 @@ type loop struct {
 	config   Config
 	worker   *worker
 	wake     bell
-	listener int // -1 without one
+	door     door
 	conns    []*conn
 	procs    map[int]*proc // by PID: those that were started and not yet reaped, and
 	ended    []*proc       // those whose streams are not at their end yet
@@ -41,7 +41,7 @@ type waiter struct {
 }
 
 func newLoop(config Config, w *worker) (*loop, error) {
-	l := &loop{config: config, worker: w, listener: -1, procs: map[int]*proc{}}
+	l := &loop{config: config, worker: w, door: door{listener: -1}, procs: map[int]*proc{}}
 	if err := l.wake.open(); err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func newLoop(config Config, w *worker) (*loop, error) {
 	l.conns = []*conn{first}
 	files := []int{first.in, first.out}
 	if config.Carrier == Listener {
-		l.listener = listenerFD
+		l.door.listener = listenerFD
 		files = append(files, listenerFD)
 	}
 	if config.Carrier == Channels {
@@ -82,7 +82,7 @@ func (l *loop) run() {
 		l.polled, l.again = l.polled[:0], false
 		l.garbage += perTurn
 		l.add(l.wake.reads, pollIn)
-		l.add(l.listener, pollIn)
+		l.listens()
 		for _, c := range l.conns {
 			c.poll(l)
 		}
@@ -138,6 +138,9 @@ func (l *loop) wait() {
 	if len(l.killers) > 0 {
 		sooner(killPause)
 	}
+	if left := time.Until(l.door.deaf); left > 0 {
+		sooner(left)
+	}
 	var until *syscall.Timespec
 	if timeout >= 0 {
 		spec := syscall.NsecToTimespec(int64(timeout))
@@ -186,7 +189,7 @@ func (l *loop) takeResult() {
 			l.garbage += len(record)
 			r.of.send(wire.Listed, r.id, record)
 		}
-		r.of.send(wire.Done, r.id, errnoBody(0))
+		r.of.send(wire.Done, r.id, errnoBody(r.errno))
 	case r.refusal != nil:
 		r.of.send(wire.NotStarted, r.id, r.refusal.Encode(nil))
 	default:

@@ -6,32 +6,34 @@ import (
 	"syscall"
 )
 
-// maxArgs bounds what is read of a process's arguments.
-const maxArgs = 4096
-
 // readFile reads the beginning of a file of /proc.
 func readFile(path string, most int) ([]byte, error) {
+	text := make([]byte, most)
+	n, err := readInto(path, text)
+	return text[:n], err
+}
+
+// readInto is readFile into that memory. It returns how much there is.
+func readInto(path string, text []byte) (have int, err error) {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer syscall.Close(fd)
-	text := make([]byte, most)
-	have := 0
-	for have < most {
+	for have < len(text) {
 		n, err := syscall.Read(fd, text[have:])
 		if err == syscall.EINTR {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 		if n == 0 {
 			break
 		}
 		have += n
 	}
-	return text[:have], nil
+	return have, nil
 }
 
 // stat is what is needed of /proc/PID/stat.
@@ -73,17 +75,17 @@ func startTicks(pid int) (uint64, bool) {
 }
 
 // pids are all processes of the container.
-func pids() (list []int) {
+func pids() (list []int, err error) {
 	fd, err := syscall.Open("/proc", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer syscall.Close(fd)
 	block := make([]byte, 16<<10)
 	for {
 		n, err := syscall.ReadDirent(fd, block)
 		if err != nil || n <= 0 {
-			return list
+			return list, err
 		}
 		_, _, names := syscall.ParseDirent(block[:n], -1, nil)
 		for _, name := range names {

@@ -223,7 +223,8 @@ func (p *proc) tellResized() {
 	if ioctl(p.streams[0].fd, syscall.TIOCGPGRP, unsafe.Pointer(&foreground)) == 0 {
 		return
 	}
-	for _, pid := range pids() {
+	all, _ := pids()
+	for _, pid := range all {
 		if s, ok := readStat(pid); ok && s.session == p.pid {
 			syscall.Kill(pid, syscall.SIGWINCH)
 		}

@@ -5,12 +5,17 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // init makes this program the container's init, if it is its first process.
 func init() {
-	if os.Getpid() == 1 && len(os.Args) > 0 && os.Args[0] == Path {
+	switch {
+	case os.Getpid() != 1:
+	case len(os.Args) > 0 && os.Args[0] == Path:
 		run(os.Args[1:])
+	case len(os.Args) == 3 && os.Args[1] == CopyArg:
+		copySelf(os.Args[2])
 	}
 }
 
@@ -23,7 +28,7 @@ func run(args []string) {
 	if !ok {
 		die("its arguments are wrong", 0)
 	}
-	if isTraceable() {
+	if !config.Alone && isTraceable() {
 		die("the host's kernel lets processes trace others that change their user: sysctl fs.suid_dumpable=2 ends that", 0)
 	}
 	runtime.LockOSThread()
@@ -31,18 +36,24 @@ func run(args []string) {
 	runtime.GOMAXPROCS(processors)
 	closeOnExec()
 	score := openScore()
-	if step, errno := become(config.UID, config.Root); errno != 0 {
+	settle := func() (string, syscall.Errno) { return become(config.UID, config.Root) }
+	if config.Alone {
+		settle = config.stayAlone
+	}
+	if step, errno := settle(); errno != 0 {
 		die(step, errno)
 	}
 	makeThreads(spareThreads)
-	w := &worker{uid: config.UID, root: config.Root, score: score, jobs: make(chan job, 1), results: make(chan result, 1)}
+	time.Sleep(time.Nanosecond) // with its first timer Go opens files, and it would crash where no more may be open
+	w := &worker{uid: config.UID, root: config.Root, alone: config.Alone, score: score, files: commandFiles(), jobs: make(chan job, 1), results: make(chan result, 1)}
 	l, err := newLoop(config, w)
 	if err != nil {
 		die("opening its connection", errnoOf(err))
 	}
 	heed()
-	notify(l.wake.ring, config.Root)
-	if config.Root {
+	reached := config.Root || config.Alone // by signals of commands
+	notify(l.wake.ring, reached)
+	if reached {
 		if errno := withstand(); errno != 0 {
 			die("handling signals", errno)
 		}
@@ -52,6 +63,18 @@ func run(args []string) {
 		w.results <- w.do(job)
 		l.wake.ring()
 	}
+}
+
+// ownFiles are those that the init must be able to open at any time, to list and to signal.
+const ownFiles = 6
+
+// commandFiles is how many files may be open after a command's and clients' are.
+func commandFiles() int {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 1<<31 - 1
+	}
+	return int(min(limit.Cur, 1<<31-1)) - ownFiles
 }
 
 func die(why string, errno syscall.Errno) {

@@ -20,7 +20,8 @@ func (l *loop) watch() {
 	if !ok {
 		return
 	}
-	for _, pid := range pids() {
+	all, _ := pids()
+	for _, pid := range all {
 		if l.procs[pid] != nil || pid == 1 {
 			continue
 		}

@@ -14,6 +14,7 @@ type job struct {
 	id     uint32
 	start  *wire.StartRequest // nil: list the processes
 	settle bool               // which were stopped
+	look   *wire.LookRequest  // nil: one of the others
 }
 
 // result is what came of a job.
@@ -24,21 +25,28 @@ type result struct {
 	ends    ends
 	refusal *wire.Refusal
 	list    [][]byte // bodies of wire.Listed
+	errno   syscall.Errno
 }
 
 // worker does jobs on the main thread.
 type worker struct {
 	uid     int  // our own
 	root    bool // commands may be user 0
+	alone   bool // all are our own user
 	score   score
+	files   int // how many may be open
 	jobs    chan job
 	results chan result
 }
 
 func (w *worker) do(j job) result {
 	r := result{job: j}
+	if j.look != nil {
+		r.list = look(j.look)
+		return r
+	}
 	if j.start == nil {
-		r.list = listProcesses(j.settle)
+		r.list, r.errno = listProcesses(j.settle)
 		return r
 	}
 	r.refusal = w.start(&r)
@@ -78,7 +86,7 @@ func (e *ends) close() {
 func (w *worker) start(r *result) *wire.Refusal {
 	r.ends = newEnds()
 	s := r.start
-	if s.UID == 0 && !w.root || s.UID >= maxUID || s.UID == uint32(w.uid) || s.GID >= maxUID {
+	if s.UID == 0 && !w.root || s.UID >= maxUID || (s.UID == uint32(w.uid)) != w.alone || s.GID >= maxUID {
 		return refuse(wire.BadRequest, syscall.EPERM, "choosing the user")
 	}
 	defer r.ends.closeTheirs()
@@ -91,8 +99,10 @@ func (w *worker) start(r *result) *wire.Refusal {
 		Files: []uintptr{uintptr(r.ends.theirs[0]), uintptr(r.ends.theirs[1]), uintptr(r.ends.theirs[2])},
 		Sys: &syscall.SysProcAttr{
 			Setsid: true, Setctty: s.Terminal != nil,
-			Credential: &syscall.Credential{Uid: s.UID, Gid: s.GID, Groups: []uint32{s.GID}}, // as docker run has it
 		},
+	}
+	if !w.alone {
+		attr.Sys.Credential = &syscall.Credential{Uid: s.UID, Gid: s.GID, Groups: []uint32{s.GID}} // as docker run has it
 	}
 	defer syscall.Chdir("/")
 	w.score.raise()
@@ -139,29 +149,34 @@ func refuse(reason wire.Reason, errno syscall.Errno, step string) *wire.Refusal 
 // belong to who made them: a command may open /dev/stdout.
 func (w *worker) prepare(r *result) (paths []string, refusal *wire.Refusal) {
 	s := r.start
-	if errno := w.act(s.UID, s.GID); errno != 0 {
-		return nil, refuse(wire.Failed, errno, "becoming the user")
+	if !w.alone {
+		if errno := w.act(s.UID, s.GID); errno != 0 {
+			return nil, refuse(wire.Failed, errno, "becoming the user")
+		}
+		defer w.actAsItself(s.UID)
 	}
-	defer func() {
-		errno := w.act(uint32(w.uid), uint32(w.uid))
-		if errno == 0 && s.UID == 0 {
-			errno = w.regain()
-		}
-		if errno != 0 {
-			die("becoming itself again", errno)
-		}
-		hide()
-	}()
 	if err := syscall.Chdir(s.Dir); err != nil {
 		return nil, refuse(wire.NoDir, errnoOf(err), "entering the directory")
 	}
 	if paths, refusal = lookup(s.Args[0], s.Env); refusal != nil {
 		return nil, refusal
 	}
-	if errno := r.ends.open(s); errno != 0 {
+	if errno := r.ends.open(s, w.files); errno != 0 {
 		return nil, refuse(wire.Failed, errno, "making its files")
 	}
 	return paths, nil
+}
+
+// actAsItself ends act.
+func (w *worker) actAsItself(was uint32) {
+	errno := w.act(uint32(w.uid), uint32(w.uid))
+	if errno == 0 && was == 0 {
+		errno = w.regain()
+	}
+	if errno != 0 {
+		die("becoming itself again", errno)
+	}
+	hide()
 }
 
 // act changes the thread's effective user, which files are made and found as. The

@@ -63,7 +63,7 @@ func each(l sandbox.Limits) []limit {
 		{"output", float64(l.Output), 1 << 10, asSize},
 		{"result", float64(l.Result), 1 << 10, asSize},
 		{"tmp", float64(l.Tmp), 64 << 10, asSize},
-		{"files", float64(l.Files), 16, decimal},
+		{"files", float64(l.Files), 32, decimal},
 		{"disk", float64(l.Disk), 0, asSize}, // 0: the root file system is read-only
 	}
 }

@@ -18,6 +18,9 @@ type counter interface {
 	Count() cgroup.Counts
 	// Counters are all counts, and their source, "" where limits are not counted.
 	Counters(ctx context.Context) (c sandbox.Counters, source string)
+	// EndedByMemory reports whether the container's first process, which has ended, is known to have been killed
+	// because memory ran out.
+	EndedByMemory() bool
 }
 
 // engineCounter asks the engine for its statistics, which are totals only. An engine on
@@ -28,6 +31,8 @@ type engineCounter struct {
 }
 
 func (c *engineCounter) Count() cgroup.Counts { return cgroup.Counts{} }
+
+func (c *engineCounter) EndedByMemory() bool { return false }
 
 func (c *engineCounter) Counters(ctx context.Context) (all sandbox.Counters, source string) {
 	if c.box.engine.local() {
@@ -72,12 +77,15 @@ func (b *box) stats(ctx context.Context) *container.StatsResponse {
 // Counters implements sandbox.Container: the inspector's counters, and those from the
 // engine's events.
 func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
+	now, _ := b.watch.now()
+	ended, _ := b.inspector.ended()
+	ended = !b.ending.Load() && (now.died || ended)
+	starved := ended && b.inspector.EndedByMemory()
 	c, source := b.inspector.Counters(ctx)
 	var sources []string
 	if source != "" {
 		sources = append(sources, source)
 	}
-	now, _ := b.watch.now()
 	if !now.missed {
 		sources = append(sources, "events")
 		// An event is not a count: it may stand for several kills, or repeat one.
@@ -86,14 +94,25 @@ func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
 			c.OOMKills = now.oom
 		}
 	}
-	if ended, _ := b.inspector.ended(); !b.ending.Load() && (now.died || ended) {
+	c.Source = strings.Join(sources, ",")
+	switch {
+	case !ended || starved:
+	case b.watchesInit() && c.OOMKills > 0: // what was killed for memory was something else
+		c.Stopped, c.KilledBy = true, "outside"
+	default:
 		c.Stopped = b.stopped(ctx)
 		if c.Stopped || b.sharesKernel() {
 			c.KilledBy = "outside" // a keeper does not end by itself
 		}
 	}
-	c.Source = strings.Join(sources, ",")
 	return c, nil
+}
+
+// watchesInit reports whether it is known what killed the container's first process: where this host sees an init of
+// ours. The engine's init ends, too, when its keeper was killed.
+func (b *box) watchesInit() bool {
+	_, here := b.inspector.(*hostInspector)
+	return here && b.init != nil
 }
 
 // stopped reports whether a container ended because someone asked the engine for it, as

@@ -50,6 +50,7 @@ func CannotFreeze(c sandbox.Container) {
 // is on another host.
 func NotHere(c sandbox.Container) {
 	b := c.(*box)
+	b.inspector.close()
 	b.inspector = &topInspector{counter: b.inspector.(*hostInspector).counter, box: b}
 }
 

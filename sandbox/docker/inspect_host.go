@@ -17,13 +17,14 @@ import (
 type hostInspector struct {
 	counter
 	proc.Lister
-	id    string // the container's
-	first int    // PID of the container's first process
+	id      string // the container's
+	first   int    // PID of the container's first process
+	unwatch func() // see proc.Counter
 }
 
 func (h *hostInspector) prepare() {}
 func (h *hostInspector) stop()    {}
-func (h *hostInspector) close()   {}
+func (h *hostInspector) close()   { h.unwatch() }
 
 // processes implements inspector.
 func (h *hostInspector) processes(ctx context.Context) ([]sandbox.Process, error) {

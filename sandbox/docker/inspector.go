@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"slices"
 
@@ -77,8 +76,9 @@ func (b *box) chooseInspector(about container.InspectResponse) {
 		group = cgroup.Find(b.id, first)
 	}
 	var counts counter = &engineCounter{box: b}
+	watched := &proc.Counter{Group: group, First: first, Dirs: append(lockdown.WritableDirs(b.spec), "/dev/shm")}
 	if group != nil {
-		counts = &proc.Counter{Group: group, Proc: fmt.Sprintf("/proc/%d", first), Dirs: append(lockdown.WritableDirs(b.spec), "/dev/shm")}
+		counts = watched
 	}
 	switch {
 	case !b.sharesKernel():
@@ -86,7 +86,10 @@ func (b *box) chooseInspector(about container.InspectResponse) {
 		return
 	case group != nil:
 		if status, err := proc.ReadStatus(first); err == nil {
-			b.inspector = &hostInspector{counter: counts, Lister: proc.Lister{Group: group, KeeperUID: b.keeperUID, HostUID: status.UID}, id: b.id, first: first}
+			b.inspector = &hostInspector{
+				counter: counts, Lister: proc.Lister{Group: group, KeeperUID: b.keeperUID, HostUID: status.UID}, id: b.id, first: first,
+				unwatch: watched.Watch(),
+			}
 			return
 		}
 	}

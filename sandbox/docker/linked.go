@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"belljar/internal/shellargs"
@@ -23,7 +21,6 @@ type linked struct {
 	known  chan struct{} // closed once it is known how it ended, or that this cannot be known
 	status int           // set before that
 	err    error         // the same
-	cut    atomic.Pointer[string]
 }
 
 // startLinked starts a process by the init.
@@ -47,6 +44,9 @@ func (b *box) startLinked(ctx context.Context, l *link, x sandbox.Exec) (*linked
 
 // linkedError explains a start that failed.
 func (b *box) linkedError(ctx context.Context, l *link, shell, dir string, err error) error {
+	if limited := boxlink.LimitError(err, b.spec.Limits); limited != nil {
+		return limited
+	}
 	refused, _ := errors.AsType[*boxlink.StartError](err)
 	switch {
 	case errors.Is(err, boxlink.ErrNoAnswer):
@@ -68,12 +68,6 @@ func (b *box) linkedError(ctx context.Context, l *link, shell, dir string, err e
 		return noShellError(refused, sandbox.Spec{Image: b.spec.Image}) // an init needs no sleep for a session
 	case missing:
 		return noBashError()
-	case refused.Reason == boxlink.NoProcess:
-		return engineError(refused, "the command could not start: limits.pids is %d, and as many processes run", b.spec.Limits.Pids).
-			As(sandbox.CausePidsLimit).Hint("raise limits.pids, or end what runs in the session")
-	case errors.Is(refused, syscall.EMFILE): // the limit is the init's, too, which holds each command's streams
-		return engineError(refused, "the command could not start: the container's init has as many files open as limits.files, %d, allows", b.spec.Limits.Files).
-			Hint("raise limits.files, or end what runs in the session")
 	}
 	return engineError(refused, "the container's init could not start the command").Hint("see: belljar doctor")
 }
@@ -130,43 +124,8 @@ func (p *linked) Wait(ctx context.Context) (int, error) {
 	if p.status == killed && p.err == nil && !p.box.ending.Load() {
 		p.box.survived(ctx)
 	}
-	p.drain(ctx)
+	p.Drain(ctx, p.box.ending.Load)
 	return p.status, p.err
-}
-
-// linkedDrain is how long streams are still read once all is read that a process wrote
-// itself: what holds them open since its end is something that it started.
-const linkedDrain = 250 * time.Millisecond
-
-// drain waits until all that the process wrote is passed on, and then for the streams' end
-// or a while.
-func (p *linked) drain(ctx context.Context) {
-	select {
-	case <-p.Rested():
-	case <-p.Ended():
-	case <-ctx.Done():
-		return
-	}
-	select {
-	case <-p.Ended():
-		if !p.Complete() && !p.box.ending.Load() {
-			p.markCut("the connection to the container broke")
-		}
-	case <-ctx.Done():
-	case <-time.After(linkedDrain):
-		p.markCut("the stream stayed open after the command ended")
-	}
-}
-
-// markCut remembers that output may be missing, and why.
-func (p *linked) markCut(why string) { p.cut.Store(&why) }
-
-// Cut implements sandbox.Running.
-func (p *linked) Cut() string {
-	if why := p.cut.Load(); why != nil {
-		return *why
-	}
-	return ""
 }
 
 // Resize implements sandbox.Running.

@@ -99,3 +99,42 @@ func killed(t *testing.T, c *inside, here bool, script string, end func(id strin
 	<-ended // the engine may have found it gone
 	return counters
 }
+
+// Who kills a container's init right after memory ran out for a command is not the kernel.
+func TestKilledAfterOutOfMemory(t *testing.T) {
+	t.Parallel()
+	engine := connectBy(t, sandbox.WayInit)
+	image := baseImage(t, engine)
+	for range 3 {
+		c := enter(t, engine, image)
+		c.run(t, "(tail /dev/zero); exit 3")
+		counters := killed(t, c, true, "sleep 1000", func(id string) error {
+			about, err := engine.Client().ContainerInspect(t.Context(), id)
+			if err != nil {
+				return err
+			}
+			return unix.Kill(about.State.Pid, unix.SIGKILL)
+		})
+		if counters.KilledBy != "outside" || !counters.Stopped || counters.OOMKills != 1 {
+			t.Errorf("%+v", counters)
+		}
+	}
+}
+
+// Files in memory are charged to the container, and no kill makes room for them: its first process may be killed,
+// too. Why it ended is known all the same.
+func TestMemoryOfFiles(t *testing.T) {
+	eachWay(t, func(t *testing.T, engine *docker.Engine, _ string) {
+		image := baseImage(t, engine)
+		for range 8 {
+			spec := specOf(image)
+			spec.Limits.Memory, spec.Limits.Tmp = 32<<20, 64<<20
+			c := enterAs(t, engine, spec)
+			_, status := c.run(t, "dd if=/dev/zero of=/tmp/f bs=64k")
+			counters, err := c.box.Counters(t.Context())
+			if status == 0 || err != nil || counters.OOMKills == 0 || counters.KilledBy == "outside" && counters.Stopped {
+				t.Errorf("status %d, %+v, error %v", status, counters, err)
+			}
+		}
+	})
+}

@@ -227,6 +227,7 @@ func TestPausedSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer again.Close()
 	(&inside{engine, again, spec}).wants(t, check{"echo alive", "alive"})
 }
 

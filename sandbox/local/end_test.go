@@ -230,3 +230,85 @@ func TestRemoveFails(t *testing.T) {
 		}
 	}
 }
+
+// What explains a command's end is what was counted up to then: what it left running may reach a limit later. Only
+// what the kernel killed because it was out of memory may be heard of later.
+func TestCountedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := run(t, playing(func(p *sandboxtest.Proc) int {
+			p.Start("bomb", func(p *sandboxtest.Proc) int {
+				<-p.Killed
+				p.Count(func(c *sandbox.Counters) { c.PidsLimitHits = 7 })
+				return 0
+			})
+			return 1
+		}), command())
+		wantFate(t, r, sandbox.StatusError, sandbox.CauseExited, 1)
+		if r.Evidence.PidsLimitHits != 7 {
+			t.Errorf("%+v", r.Evidence)
+		}
+	})
+	for _, lingers := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var mine *sandboxtest.Proc
+			asked := 0
+			engine := playing(func(p *sandboxtest.Proc) int {
+				mine = p
+				if lingers {
+					p.Start("holder", sleep(time.Hour))
+				}
+				return statusKilled
+			})
+			engine.OnCounters = func(context.Context) error {
+				if asked++; asked == 2 {
+					mine.Count(func(c *sandbox.Counters) { c.OOMKills = 1 })
+				}
+				return nil
+			}
+			r := run(t, engine, command())
+			wantFate(t, r, sandbox.StatusError, sandbox.CauseOOMKilled, statusKilled)
+			if r.Evidence.OOMKills != 1 || r.Evidence.KilledBy != "oom" {
+				t.Errorf("%+v", r.Evidence)
+			}
+		})
+	}
+}
+
+const statusKilled = 137
+
+// The command lines of what lingers are bounded, all together, and the first ones whole.
+func TestManyLongCommandLines(t *testing.T) {
+	const count, long = 400, 4000
+	for name, test := range map[string]struct{ size, whole, cut int }{
+		"too long": {long, (1 << 20) / long, count - (1<<20)/long},
+		"not":      {(1 << 20) / count, count, 0},
+		"short":    {64, count, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := run(t, playing(func(p *sandboxtest.Proc) int {
+				for range count {
+					p.Start(strings.Repeat("é", test.size/2), func(p *sandboxtest.Proc) int { p.CloseOutput(); p.Sleep(time.Hour); return 0 })
+				}
+				return 0
+			}), command())
+			whole, cut := 0, 0
+			for _, p := range r.Lingering {
+				if len(p.Command) == test.size/2*2 {
+					whole++
+				} else if len(p.Command) <= 64+len("…") && strings.HasSuffix(p.Command, "é…") {
+					cut++
+				}
+			}
+			if near := test.cut - cut; near < -20 || near > 20 || whole+cut != count {
+				t.Errorf("%s: %d whole, %d cut", name, whole, cut)
+			}
+			said := fmt.Sprintf("truncated: the command lines of %d processes are cut, as all take more than 1 MiB", cut)
+			if cut == 0 {
+				said = ""
+			}
+			if r.Evidence.ListError != said {
+				t.Errorf("%s: %q", name, r.Evidence.ListError)
+			}
+		})
+	}
+}

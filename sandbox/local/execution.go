@@ -117,6 +117,7 @@ func (x *execution) run(ctx, patient context.Context) {
 		x.notice("the audit log has no record of how the command ended: %v", problem)
 	}
 	x.maskResult()
+	x.boundLingering()
 	if e := x.result.Evidence.RemoveError; e != "" {
 		x.notice("%s", e)
 	}

@@ -64,7 +64,7 @@ func TestRefusals(t *testing.T) {
 		{change(func(c *sandbox.Command) { c.Limits.Pids = -1 }), sandbox.CauseInvalid, "limits.pids is -1, below the minimum of 4"},
 		{change(func(c *sandbox.Command) { c.Limits.Output = 1023 }), sandbox.CauseInvalid, "limits.output is 1023 bytes, below the minimum of 1 KiB"},
 		{change(func(c *sandbox.Command) { c.Limits.Tmp = 1 }), sandbox.CauseInvalid, "limits.tmp is 1 byte, below the minimum of 64 KiB"},
-		{change(func(c *sandbox.Command) { c.Limits.Files = 15 }), sandbox.CauseInvalid, "limits.files is 15, below the minimum of 16"},
+		{change(func(c *sandbox.Command) { c.Limits.Files = 31 }), sandbox.CauseInvalid, "limits.files is 31, below the minimum of 32"},
 		{change(func(c *sandbox.Command) { c.Timeout = time.Millisecond }), sandbox.CauseInvalid, "timeout 1ms is too short (at least 1s)"},
 		{change(func(c *sandbox.Command) { c.Timeout = -1 }), sandbox.CauseInvalid, "timeout -1ns is too short"},
 		{change(func(c *sandbox.Command) { c.Timeout = 25 * time.Hour }), sandbox.CauseInvalid, "timeout 25h is over max_timeout 24h (ask for 24h at most, or raise max_timeout in sandbox.yaml)"},

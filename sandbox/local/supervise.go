@@ -66,40 +66,47 @@ func (x *execution) exited(ctx, patient context.Context, place place, p process,
 	}
 	x.snapshot(patient, place)
 	x.collectFiles(ctx, place.Base(), collectTimeout)
-	killed := false
+	var last cleanup // what is counted after the command's end does not explain it
 	if e == nil {
 		if len(x.result.Lingering) > 0 && !place.Keeps() {
-			killed = true
 			x.apply(x.end(patient, place, ""))
-			x.apply(cleanup{counters: finalCounters(patient, place)})
+			last.counters = finalCounters(patient, place)
 		}
 		stop := context.AfterFunc(ctx, func() {
 			close(x.output.events.ending)
 			time.AfterFunc(gate.DrainTimeout, giveUp)
 		})
-		last := <-p.exited
+		end := <-p.exited
 		stop()
-		e = &last
+		e = &end
 	}
 	x.result.Evidence.OutputError = e.Cut
+	defer func() { x.apply(last) }()
 	if e.Err != nil {
 		return e.Err
 	}
-	if e.Status == statusKilled && !killed {
+	switch {
+	case e.Status != statusKilled:
+	case last.counters != nil:
+		x.addCounters(*last.counters)
+	default:
 		x.checkKiller(patient, place)
 	}
 	exitedWith(&x.result, e.Status, x.command.Limits)
 	return nil
 }
 
-// checkKiller checks once more whether the container was ended from outside: its
-// processes may have ended a moment before it did.
+// checkKiller checks once more whether the container was ended from outside, or memory ran out: processes
+// may have ended a moment before that is known.
 func (x *execution) checkKiller(ctx context.Context, place place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	if c, err := place.Counters(ctx); err == nil && c.KilledBy != "" {
-		x.result.Evidence.KilledBy = c.KilledBy
+	c, err := place.Counters(ctx)
+	if err != nil {
+		return
 	}
+	x.addCounters(c)
+	x.result.Evidence.KilledBy = c.KilledBy
 }
 
 // await returns the command's exit, nil where the process ended and its streams

@@ -30,15 +30,14 @@ type box struct {
 	lister   proc.Lister
 	counter  proc.Counter
 
-	gone    chan struct{} // closed when the runtime ended
-	lost    chan struct{} // see Lost
-	losing  sync.Once
-	life    context.Context // until Remove or Close
-	end     context.CancelFunc
-	all     sync.WaitGroup // what watches it until then
-	ending  atomic.Bool    // Remove was called
-	starved atomic.Int64   // how often memory ran out
-	status  atomic.Int64   // the runtime's exit status, once gone is closed
+	gone   chan struct{} // closed when the runtime ended
+	lost   chan struct{} // see Lost
+	losing sync.Once
+	life   context.Context // until Remove or Close
+	end    context.CancelFunc
+	all    sync.WaitGroup // what watches it until then
+	ending atomic.Bool    // Remove was called
+	status atomic.Int64   // the runtime's exit status, once gone is closed
 
 	removal sync.Mutex
 	removed bool
@@ -148,11 +147,15 @@ func (b *box) findFirst() (process, error) {
 // look begins to watch a container that runs.
 func (b *box) look() {
 	b.lister.Group, b.lister.KeeperUID, b.lister.HostUID = b.group, b.record.Keeper, b.record.hostKeeper()
-	b.counter.Group, b.counter.Proc, b.counter.Dirs = b.group, fmt.Sprintf("/proc/%d", b.record.First.PID), b.record.Dirs
+	b.counter.Group, b.counter.First, b.counter.Dirs = b.group, b.record.First.PID, b.record.Dirs
 	if b.record.ownKernel() {
 		b.counter.Dirs = nil // only the sentry knows how full they are
 	}
-	b.watchMemory()
+	stop := b.counter.Watch()
+	b.all.Go(func() {
+		<-b.life.Done()
+		stop()
+	})
 	b.all.Go(func() {
 		select {
 		case <-b.link.Done():
@@ -164,32 +167,11 @@ func (b *box) look() {
 	})
 }
 
-// watchMemory counts how often memory runs out, while that can be read: if that kills the init, too,
-// the runtime removes the control group at once.
-func (b *box) watchMemory() {
-	events, err := b.group.OOMEvents()
-	if err != nil {
-		return // what is counted at the end is the rest
-	}
-	b.all.Go(func() {
-		defer events.Close()
-		defer context.AfterFunc(b.life, events.Stop)()
-		for {
-			times, err := events.Next()
-			if err != nil {
-				return
-			}
-			b.counter.Count()
-			b.starved.Add(int64(times))
-		}
-	})
-}
-
 func (b *box) lose() { b.losing.Do(func() { close(b.lost) }) }
 
 // check compares what was mounted with what the policy checked.
 func (b *box) check(judged []bindmount.Source) error {
-	root, err := os.Open(filepath.Join(b.counter.Proc, "root"))
+	root, err := os.Open(filepath.Join(b.counter.Proc(), "root"))
 	if err != nil {
 		return engineError(err, "looking into the container").Hint("see: belljar doctor")
 	}
@@ -257,15 +239,13 @@ func (b *box) Signal(ctx context.Context, list []sandbox.Process, signal sandbox
 
 // Counters implements sandbox.Container.
 func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
+	ended := !b.ending.Load() && !b.record.First.runs()
+	starved := ended && b.counter.EndedByMemory()
 	c, source := b.counter.Counters(ctx)
 	c.Source = source
-	if !b.ending.Load() && !b.record.First.runs() {
-		if !b.record.ownKernel() || !b.record.Root {
-			c.KilledBy = "outside" // an init does not end by itself
-		}
-		if c.OOMKills == 0 {
-			c.OOMKills = int(b.starved.Load()) // it was killed before the kernel's count could be read
-		}
+	if ended && (!b.record.ownKernel() || !b.record.Root) {
+		c.KilledBy = "outside" // an init does not end by itself
+		c.Stopped = !starved && c.OOMKills > 0 && !b.record.ownKernel()
 	}
 	return c, nil
 }

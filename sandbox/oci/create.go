@@ -178,7 +178,7 @@ func (m *making) start(ctx context.Context) (b *box, err error) {
 	b.spec = m.spec
 	dirs, err := b.makeGroup()
 	if err != nil {
-		return nil, errors.Join(engineError(err, "making the container").Hint("see: belljar doctor"), e.removeGroup(b.name))
+		return nil, errors.Join(engineError(err, "making the container").Hint(groupHint(err)), e.removeGroup(b.name))
 	}
 	defer func() {
 		if err == nil {

@@ -132,3 +132,28 @@ func TestDirectoryIsRemoved(t *testing.T) {
 		wantNothing(t, dir, id)
 	})
 }
+
+// Who kills a container's init right after memory ran out for a command, or before, is not the kernel.
+func TestKilledAfterOutOfMemory(t *testing.T) {
+	each(t, func(t *testing.T, runtime string) {
+		engine := open(t, runtime)
+		for range 5 {
+			c := enter(t, engine, specOf(t))
+			if _, status := c.run(t, "(tail /dev/zero); exit 3"); status != 3 {
+				t.Errorf("status %d", status)
+			}
+			p, err := c.box.Exec(t.Context(), sandbox.Exec{Script: "sleep 1000", Dir: "/work", User: c.user, Stdout: io.Discard, Stderr: io.Discard})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, init := parts(t, c.box.Info().ID)
+			process, _ := os.FindProcess(init)
+			process.Kill()
+			status, err := p.Wait(t.Context())
+			counters, failed := c.box.Counters(t.Context())
+			if status != 137 || err != nil || failed != nil || counters.KilledBy != "outside" || !counters.Stopped || counters.OOMKills != 1 {
+				t.Errorf("status %d, error %v; %+v, error %v", status, err, counters, failed)
+			}
+		}
+	})
+}

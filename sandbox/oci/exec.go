@@ -16,8 +16,6 @@ import (
 	"belljar/internal/target"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/boxlink"
-
-	"golang.org/x/sys/unix"
 )
 
 // drain is how long the streams of a process that has ended may be silent before we stop reading.
@@ -92,6 +90,9 @@ func withDefaults(env, defaults []string) []string {
 
 // execError says why a process did not start.
 func (b *box) execError(ctx context.Context, x sandbox.Exec, err error) error {
+	if limited := boxlink.LimitError(err, b.spec.Limits); limited != nil {
+		return limited
+	}
 	var refused *boxlink.StartError
 	if !errors.As(err, &refused) {
 		if errors.Is(err, boxlink.ErrNoAnswer) {
@@ -111,14 +112,9 @@ func (b *box) execError(ctx context.Context, x sandbox.Exec, err error) error {
 		}
 		return engineError(err, "image %q has no working sh", b.record.Image.Reference).As(sandbox.CauseImage).
 			Hint("belljar runs each command as sh -c: use an image with a shell")
-	case boxlink.NoProcess:
-		return engineError(err, "the command could not start: the limit of processes is reached").As(sandbox.CausePidsLimit).Hint("end what runs in the session, or raise limits.pids")
 	case boxlink.Stuck:
 		return engineError(nil, "the command could not start: a process in the session stops every new one, as kill -STOP -1 does").
 			Hint(fmt.Sprintf("remove the session: belljar session rm %s", b.record.Session))
-	}
-	if errors.Is(err, unix.EMFILE) { // the limit is the init's, too, which holds each command's files while it starts
-		return engineError(err, "the command could not start: the container's init has as many files open as limits.files allows").Hint("raise limits.files, or end what runs in the session")
 	}
 	return engineError(err, "the command could not start").Hint("see: belljar doctor")
 }

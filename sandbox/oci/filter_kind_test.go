@@ -18,6 +18,7 @@ import (
 // Containers with a root user and without have each their own filter, in one process and from disk, whichever
 // was first: the kernel has it of the commands.
 func TestFilterIsOfItsKind(t *testing.T) {
+	needCrun(t)
 	for name, order := range map[string][]bool{"plain first": {false, true, true, false}, "root first": {true, false, false, true}} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -12,6 +12,7 @@ import (
 // The filter that crun compiled for the first container serves the next ones, also of other
 // processes, unless its file is damaged. A command cannot tell the difference.
 func TestFilterIsCompiledOnce(t *testing.T) {
+	needCrun(t)
 	dir := t.TempDir()
 	engine := openIn(t, oci.Config{Dir: dir, Runtime: "crun"})
 	const about = `grep -E '^(Seccomp|NoNew)' /proc/self/status; unshare -Ur id; nsenter -t 1 -m id; swapoff /dev/null; dmesg; acpid; insmod /bin/sh`

@@ -12,6 +12,8 @@ import (
 
 	"belljar/internal/ownfile"
 	"belljar/sandbox/internal/cgroup"
+
+	"golang.org/x/sys/unix"
 )
 
 // makeGroup makes a container's control group with its record, and returns the group's directories. Without
@@ -38,6 +40,17 @@ func (b *box) makeGroup() (dirs []string, err error) {
 		return dirs, b.note()
 	}
 	return dirs, nil
+}
+
+// groupHint is what to do where no control group can be made.
+func groupHint(err error) string {
+	switch {
+	case errors.Is(err, unix.EROFS):
+		return "have the control groups mounted so that belljar may write to them: mount -o remount,rw, for each directory below " + cgroup.Root
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EAGAIN): // EAGAIN: cgroup.max.descendants
+		return "the kernel takes no more control groups: remove some, or raise cgroup.max.descendants of those above"
+	}
+	return "see: belljar doctor"
 }
 
 // note writes a container's record.

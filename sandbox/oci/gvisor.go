@@ -187,7 +187,7 @@ func (b *box) sentryStatus() (int, error) {
 	case <-time.After(killTimeout): // it is not our child, or hangs
 	}
 	switch {
-	case b.ending.Load(), counts.OOMKills > 0, b.starved.Load() > 0:
+	case b.ending.Load(), counts.OOMKills > 0, b.counter.EndedByMemory(): // it does not survive the kill of any of its processes
 		return killed, nil
 	case counts.PidsLimitHits > 0:
 		return 0, engineError(nil, "the container's kernel crashed because it could not start a thread: limits.pids is %d", b.spec.Limits.Pids).

@@ -43,6 +43,9 @@ var hostileImages = map[string]func(root string) error{
 	"passwd is a FIFO":      func(root string) error { return makeFIFO(root, "etc/passwd") },
 	"group is a link":       func(root string) error { return makeAll(root, "etc", "group", "/dev/ptmx") },
 	"etc is a link":         func(root string) error { return os.Symlink("/work", filepath.Join(root, "etc")) },
+	"work is root's":        func(root string) error { return os.Mkdir(filepath.Join(root, "work"), 0o755) },
+	"tmp is closed":         func(root string) error { return os.Mkdir(filepath.Join(root, "tmp"), 0o500) },
+	"work is a link inside": func(root string) error { return makeAll(root, "", "work", "bin/../home") },
 	"nothing but a shell":   func(string) error { return nil },
 }
 
@@ -103,6 +106,8 @@ func TestHostileImages(t *testing.T) {
 					check{`cd /work && echo x >x && read -r l <x && echo $l`, "x"},
 					check{`read -r l </etc/hosts; echo $l`, "127.0.0.1 localhost"},
 				)
+				other := inside{box, sandbox.User{UID: 1234, GID: 1234}} // of the same session, say
+				other.wants(t, check{`echo y >/work/y && echo y >/tmp/y && echo ok`, "ok"}, check{`echo y >/work/x`, ".*Permission denied"})
 				if err := box.Remove(t.Context()); err != nil {
 					t.Errorf("%s: %s: %v", runtime, name, err)
 				}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -55,6 +56,18 @@ func runtimes(t *testing.T) (list []string) {
 		t.Skip("NOT ROOT, OR NO RUNTIME: NOT TESTED")
 	}
 	return list
+}
+
+// needCrun is for tests of what only crun does.
+func needCrun(t *testing.T) {
+	t.Helper()
+	if list := runtimes(t); slices.Contains(list, "crun") {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("CI needs crun")
+	}
+	t.Skip("NO CRUN: NOT TESTED")
 }
 
 // runscEnv is the path of gVisor's runtime, for tests that are for it, too: see make test-gvisor.

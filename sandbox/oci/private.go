@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"belljar/sandbox/internal/cgroup"
@@ -64,12 +65,49 @@ func (l *launch) prepare() error {
 	if err := l.bindGroups(); err != nil {
 		return err
 	}
+	if err := l.mountRoot(); err != nil {
+		return err
+	}
+	return l.openDirs()
+}
+
+func (l *launch) mountRoot() error {
 	if l.layer != nil {
 		return l.layer.Mount()
 	}
 	options := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", lowerDir, upperDir, workDir)
 	if err := unix.Mount("overlay", rootDir, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("mounting the image's root: %w", err)
+	}
+	return nil
+}
+
+// openDirs lets every user write to the directories in memory, whatever modes the image's
+// directories of these names have: runc gives them on, and crun does not. What is not there yet,
+// or is no directory, is the runtime's to make or to refuse.
+func (l *launch) openDirs() error {
+	root, err := unix.Open(rootDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("opening the container's root: %w", err)
+	}
+	defer unix.Close(root)
+	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	for _, m := range l.config.Mounts {
+		if m.Type != "tmpfs" || !slices.Contains(m.Options, "mode=1777") {
+			continue
+		}
+		dir, err := unix.Openat2(root, m.Destination, &how)
+		if err != nil {
+			continue
+		}
+		var s unix.Stat_t
+		if err = unix.Fstat(dir, &s); err == nil && s.Mode&0o7777 != 0o1777 {
+			err = unix.Fchmod(dir, 0o1777)
+		}
+		unix.Close(dir)
+		if err != nil {
+			return fmt.Errorf("opening %s to all users: %w", m.Destination, err)
+		}
 	}
 	return nil
 }

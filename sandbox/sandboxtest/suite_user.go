@@ -11,6 +11,21 @@ import (
 // others are users other than the suite's own.
 var others = []sandbox.User{{UID: 1000, GID: 50}, {UID: 2000, GID: 2000}}
 
+// refusesOthers reports whether all commands of a container run as its first user, as it says by a method. Then it refuses others.
+func refusesOthers(t *testing.T, f *fixture, s *session) bool {
+	one, says := s.Container.(interface{ OneUser() bool })
+	if !says || !one.OneUser() {
+		return false
+	}
+	for _, box := range []sandbox.Container{s, s.adopt(t, f)} {
+		for _, u := range append(others, sandbox.User{UID: user.UID, GID: 1000}) {
+			_, err := box.Exec(f.ctx, sandbox.Exec{Script: "exit 0", Dir: "/work", User: u})
+			wantError(t, err, sandbox.CauseInvalid)
+		}
+	}
+	return true
+}
+
 func asUser(u sandbox.User) func(*sandbox.Exec) {
 	return func(x *sandbox.Exec) { x.User = u }
 }
@@ -22,14 +37,20 @@ var userTests = map[string]func(*testing.T, *fixture){
 			t.Errorf("%q, error %v", files, err)
 		}
 	},
-	"each process runs as its user": func(t *testing.T, f *fixture) {
+	"each process runs as its user, or is refused": func(t *testing.T, f *fixture) {
 		s := f.session(t)
+		if refusesOthers(t, f, s) {
+			return
+		}
 		for _, u := range others {
 			wantText(t, "user", f.run(t, s, scriptWhere, 0, asUser(u)).stdout, "/work\n"+strings.Replace(u.Numbers(), ":", "\n", 1)+"\n")
 		}
 	},
 	"processes of all users are listed and killed": func(t *testing.T, f *fixture) {
 		s := f.session(t)
+		if refusesOthers(t, f, s) {
+			return
+		}
 		var all []*process
 		for _, u := range append([]sandbox.User{user}, others...) {
 			p := f.exec(t, s, scriptStubborn, asUser(u))

@@ -3,6 +3,7 @@
 package boxinittest
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,9 +65,13 @@ func Command(t testing.TB, config boxinit.Config) *exec.Cmd {
 	if config.Root {
 		caps += ",+chown,+dac_override,+fowner,+fsetid,+net_bind_service,+setfcap"
 	}
+	caps = "--bounding-set " + caps
+	if config.Alone {
+		caps = fmt.Sprintf("--reuid %d --regid %[1]d --clear-groups --bounding-set -all", config.UID)
+	}
 	args := config.Args()
 	script := `mount -t proc proc /proc && mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts /dev/pts && mount --bind /dev/pts/ptmx /dev/ptmx &&
-exec setpriv --bounding-set ` + caps + ` --inh-caps=-all --no-new-privs bash -c 'exec -a "$0" "$@"' ` + args[0] + ` ` + Binary(t) + ` ` + strings.Join(args[1:], " ")
+exec setpriv ` + caps + ` --inh-caps=-all --no-new-privs bash -c 'exec -a "$0" "$@"' ` + args[0] + ` ` + Binary(t) + ` ` + strings.Join(args[1:], " ")
 	cmd := exec.Command("unshare", "--pid", "--fork", "--mount", "--ipc", "--kill-child=KILL", "bash", "-c", script)
 	cmd.Stderr = os.Stderr
 	return cmd

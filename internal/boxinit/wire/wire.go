@@ -21,6 +21,8 @@ const (
 	MaxRequest = 8 << 20
 	// MaxFrame bounds a frame's body.
 	MaxFrame = 64 << 10
+	// MaxListing bounds the records of all processes, in bytes. Those that do not fit are left out.
+	MaxListing = 3 << 20
 	// Header is the length of a frame's header.
 	Header = 9
 	// Window is how much of a stream may be on its way, in bytes: the receiver
@@ -58,6 +60,7 @@ const (
 	Stay     Kind = 't' // the end of this connection does not end the init any more
 	Leave    Kind = 'b' // the client is about to go; its connection stays, for the next one
 	List     Kind = 'l' // Listed, any number of times, and Done
+	Look     Kind = 'f' // LookRequest; Listed, once for each name, and Done
 	Ping     Kind = 'p'
 )
 
@@ -72,7 +75,7 @@ const (
 	Exited     Kind = 'X' // ExitedAnswer
 	Rested     Kind = 'R' // the process has ended, and all that was in its streams then has been sent
 	Allowed    Kind = 'c' // how many more bytes of stdin may be sent (4 bytes)
-	Listed     Kind = 'L' // a ProcessRecord
+	Listed     Kind = 'L' // a record of texts
 	Done       Kind = 'A' // errno (4 bytes), 0 is success
 	Garbled    Kind = 'G' // a request of this client came with parts missing or added
 )
@@ -185,6 +188,42 @@ func DecodeStarted(b []byte) (s StartedAnswer, ok bool) {
 	return s, r.done() && s.PID > 1 && s.PID <= maxPID
 }
 
+// LookRequest asks for what is known of files, by their names. Each has a record that begins with "", or
+// with an errno in decimal.
+type LookRequest struct {
+	What   byte   // LookText, LookMode or LookSpace
+	Image  bool   // what is mounted does not count: then it is EXDEV
+	Offset uint32 // of a text
+	Names  []string
+}
+
+// What a LookRequest asks for.
+const (
+	LookText  = 't' // up to MaxText bytes of a regular file
+	LookMode  = 'm' // st_mode, of a link itself and then of what it leads to, in decimal
+	LookSpace = 's' // of the file system: its type, and its free blocks and inodes, in decimal, in one text
+)
+
+// MaxText is how much of a file is in one record.
+const MaxText = 48 << 10
+
+// Encode appends the request.
+func (l *LookRequest) Encode(b []byte) []byte {
+	b = AppendUint32(append(b, l.What, flag(l.Image)), l.Offset)
+	b = AppendUint32(b, uint32(len(l.Names)))
+	for _, name := range l.Names {
+		b = appendString(b, name)
+	}
+	return b
+}
+
+// DecodeLook reads a request.
+func DecodeLook(b []byte) (*LookRequest, bool) {
+	r := reader{rest: b}
+	l := &LookRequest{What: r.byte(), Image: r.byte() != 0, Offset: r.uint32(), Names: r.strings()}
+	return l, r.done() && (l.What == LookText || l.What == LookMode || l.What == LookSpace)
+}
+
 // Refusal is why a process does not run.
 type Refusal struct {
 	Reason Reason
@@ -233,10 +272,13 @@ func AppendRecord(b []byte, texts ...[]byte) []byte {
 	return b
 }
 
+// maxTexts is how many texts a record has at most.
+const maxTexts = 3
+
 // DecodeRecord reads the texts of a record.
 func DecodeRecord(b []byte) (texts []string, ok bool) {
 	r := reader{rest: b}
-	for len(r.rest) > 0 {
+	for len(r.rest) > 0 && len(texts) < maxTexts {
 		texts = append(texts, r.string())
 	}
 	return texts, r.done()

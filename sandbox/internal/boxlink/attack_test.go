@@ -19,7 +19,7 @@ import (
 // A process of the same user that stops every other one can stop a start before its program
 // runs. It is killed then, and everything else goes on.
 func TestStuck(t *testing.T) {
-	both(t, func(t *testing.T, l *Link) {
+	each(t, func(t *testing.T, l *Link) {
 		out := &watched{}
 		s := script("", out, io.Discard)
 		s.Args = []string{"python3", "-c", "import os\nprint('ready', flush=True)\nwhile 1:\n try: os.kill(-1, 19)\n except OSError: pass"}
@@ -110,7 +110,7 @@ func TestAttacks(t *testing.T) {
 // A command has no capability and can get none, no group but its own, a session of its own,
 // all signals at their default, and no file but its streams.
 func TestIdentity(t *testing.T) {
-	both(t, func(t *testing.T, l *Link) {
+	each(t, func(t *testing.T, l *Link) {
 		var out, errs bytes.Buffer
 		s := Start{Args: []string{"cat", "/proc/self/status", "/proc/self/oom_score_adj"}, Env: []string{"A=1"}, Dir: "/usr", UID: user, GID: 1234, Stdout: &out, Stderr: &errs}
 		p := start(t, l, s)

@@ -19,6 +19,9 @@ const (
 	maxFiles = 16
 )
 
+// lost stands for the files of an answer that this process could not take, as it has too many open.
+var lost = new(os.File)
+
 // Read implements io.Reader.
 func (r *fileReader) Read(p []byte) (int, error) {
 	control := make([]byte, syscall.CmsgSpace(4*perMessage))
@@ -30,6 +33,7 @@ func (r *fileReader) Read(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	var files []*os.File
 	for _, m := range messages {
 		fds, err := syscall.ParseUnixRights(&m)
 		if err != nil {
@@ -37,21 +41,29 @@ func (r *fileReader) Read(p []byte) (int, error) {
 		}
 		for _, fd := range fds {
 			syscall.SetNonblock(fd, true)
-			r.files = append(r.files, os.NewFile(uintptr(fd), "stream"))
+			files = append(files, os.NewFile(uintptr(fd), "stream"))
 		}
 	}
-	if flags&syscall.MSG_CTRUNC != 0 || len(r.files) > maxFiles {
+	if flags&syscall.MSG_CTRUNC != 0 { // there is room for as many as are sent
+		closeAll(files)
+		files = []*os.File{lost}
+	}
+	if r.files = append(r.files, files...); len(r.files) > maxFiles {
 		return 0, errProtocol
 	}
 	return n, nil
 }
 
-// next takes the files of an answer.
-func (r *fileReader) next(n int) ([]*os.File, bool) {
-	if n > len(r.files) {
-		return nil, false
+// next takes the files of an answer. They may be lost.
+func (r *fileReader) next(n int) (files []*os.File, err error) {
+	if len(r.files) > 0 && r.files[0] == lost {
+		r.files = r.files[1:]
+		return nil, syscall.EMFILE
 	}
-	files := r.files[:n:n]
+	if n > len(r.files) {
+		return nil, errProtocol
+	}
+	files = r.files[:n:n]
 	r.files = r.files[n:]
-	return files, true
+	return files, nil
 }

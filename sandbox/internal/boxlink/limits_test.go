@@ -1,9 +1,14 @@
 package boxlink
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,6 +16,9 @@ import (
 	"time"
 
 	"belljar/internal/boxinit"
+	"belljar/internal/boxinit/boxinittest"
+
+	"golang.org/x/sys/unix"
 )
 
 // group moves an init's processes into a cgroup of their own, which ends with the test.
@@ -64,12 +72,17 @@ func limited(t testing.TB, controller string, limits map[string]string) *Link {
 // With no process left to be made the init still answers, lists and kills, and says why nothing starts.
 func TestForkBomb(t *testing.T) {
 	l := limited(t, "pids", map[string]string{"pids.max": strconv.Itoa(boxinit.Threads + 30)})
-	start(t, l, script("b() { b | b & }; b; sleep 1000", io.Discard, io.Discard))
 	full := 0
-	for range 300 {
-		p, err := l.Start(within(t), script("exec sleep 1000", io.Discard, io.Discard))
+	for i := range 300 {
+		text, bomb := "exec sleep 1000", i%30 == 0 // one may end by itself, where each of its shells cannot fork
+		if bomb {
+			text = "b() { b | b & }; b; sleep 1000"
+		}
+		p, err := l.Start(within(t), script(text, io.Discard, io.Discard))
 		var refused *StartError
 		switch {
+		case err == nil && bomb:
+			t.Cleanup(func() { p.Close() })
 		case err == nil:
 			l.Signal(within(t), p.PID(), p.StartTicks(), 9)
 			p.Close()
@@ -120,14 +133,7 @@ func TestSmall(t *testing.T) {
 	if err := l.Hello(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	size := func() (kib int) {
-		for line := range strings.Lines(initStatus(t, cmd)[0]) {
-			if text, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-				kib, _ = strconv.Atoi(strings.Fields(text)[0])
-			}
-		}
-		return kib
-	}
+	size := func() int { return anonymous(t, cmd) }
 	before := size()
 	for range 2 {
 		status(t, start(t, l, script("head -c 50000000 /dev/zero", io.Discard, io.Discard)))
@@ -149,5 +155,205 @@ func TestSmall(t *testing.T) {
 		t.Errorf("it had %d KiB, and then %d", before, after)
 	} else {
 		t.Logf("it had %d KiB, and then %d", before, after)
+	}
+}
+
+// anonymous is the memory of an init that is no file's, in KiB.
+func anonymous(t testing.TB, cmd *exec.Cmd) (kib int) {
+	t.Helper()
+	for line := range strings.Lines(initStatus(t, cmd)[0]) {
+		if text, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+			kib, _ = strconv.Atoi(strings.Fields(text)[0])
+		}
+	}
+	return kib
+}
+
+// A process that has too many files open to take a command's streams says so, and loses nothing else: the command is
+// killed, others run on.
+func TestTooManyFilesHere(t *testing.T) {
+	each(t, func(t *testing.T, l *Link) {
+		out := &watched{}
+		other := script("while read -r l; do echo $l; done", out, io.Discard)
+		in, typed := io.Pipe()
+		other.Stdin = in
+		p := start(t, l, other)
+		var before unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+			t.Fatal(err)
+		}
+		null, err := os.Open(os.DevNull) // the next free number, at most
+		if err != nil {
+			t.Fatal(err)
+		}
+		few := before
+		few.Cur = uint64(null.Fd()) + 1
+		null.Close()
+		restore := func() {
+			if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+				t.Error(err)
+			}
+		}
+		defer restore()
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+			t.Fatal(err)
+		}
+		_, err = l.Start(within(t), script("exec sleep 1000", io.Discard, io.Discard))
+		restore()
+		if l.files != nil && !errors.Is(err, unix.EMFILE) || l.files == nil && err != nil {
+			t.Errorf("error %v", err)
+		}
+		io.WriteString(typed, "on\n")
+		out.await(t, "on\n")
+		typed.Close()
+		if code := status(t, p); code != 0 {
+			t.Errorf("status %d", code)
+		}
+		if got, _, _ := run(t, l, script("echo hi", nil, nil)); got != "hi\n" {
+			t.Errorf("got %q", got)
+		}
+		if l.files != nil {
+			if found := list(t, l); len(found.PIDs) > 0 {
+				t.Errorf("it runs: %v", found)
+			}
+		}
+	})
+}
+
+// Clients that an init may have no more files for wait until there is room, and cost it nothing meanwhile.
+func TestNoRoomForClients(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	listens, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listens.Close()
+	theirs, err := listens.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := boxinittest.Command(t, boxinit.Config{Carrier: boxinit.Listener, UID: initUID})
+	ours, socket := pair(t)
+	cmd.ExtraFiles = []*os.File{socket, theirs}
+	begins(cmd, "ulimit -n 32")
+	first := Socket(ours)
+	begin(t, cmd, first)
+	init := child(t, cmd)
+	dial := func() *Link {
+		conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := Socket(conn)
+		t.Cleanup(func() { l.Close() })
+		return l
+	}
+	var links []*Link
+	for range 40 {
+		links = append(links, dial())
+	}
+	waits := func(l *Link) bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		return l.Hello(ctx) != nil
+	}
+	if waits(links[0]) || !waits(links[39]) {
+		t.Error("the limit does not bind: this tests nothing")
+	}
+	before := cpuTicks(t, init)
+	time.Sleep(time.Second)
+	if took := cpuTicks(t, init) - before; took > 20 {
+		t.Errorf("it took %d ticks of processor time", took)
+	}
+	if _, err := first.Start(within(t), script("echo hi", io.Discard, io.Discard)); !errors.Is(err, unix.EMFILE) {
+		t.Errorf("error %v", err)
+	}
+	stillServes(t, first)
+	for _, l := range links {
+		l.Close()
+	}
+	if err := dial().Hello(within(t)); err != nil {
+		t.Error(err)
+	}
+	for ctx := within(t); ; { // those that waited are taken first, and have left
+		p, err := first.Start(ctx, script("exit 3", io.Discard, io.Discard))
+		if err == nil {
+			if code := status(t, p); code != 3 {
+				t.Errorf("status %d", code)
+			}
+			return
+		}
+		if !errors.Is(err, unix.EMFILE) || ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// child is the PID of the init that a command runs.
+func child(t testing.TB, cmd *exec.Cmd) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", cmd.Process.Pid))
+	pid, wrong := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || wrong != nil {
+		t.Fatal(err, wrong)
+	}
+	return pid
+}
+
+// cpuTicks is the processor time that a process took.
+func cpuTicks(t testing.TB, pid int) (n int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, field := range strings.Fields(string(text[bytes.LastIndexByte(text, ')'):]))[12:14] {
+		ticks, _ := strconv.Atoi(field)
+		n += ticks
+	}
+	return n
+}
+
+// stillServes checks that an init which starts no more commands does all else.
+func stillServes(t testing.TB, l *Link) {
+	t.Helper()
+	for range 5_000 { // it has garbage to collect
+		if !l.Answers(within(t)) {
+			t.Fatal(l.Err())
+		}
+	}
+	for what, do := range map[string]func(context.Context) error{"stopping": l.StopAll, "continuing": l.ContinueAll} {
+		if err := do(within(t)); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		list(t, l)
+	}
+}
+
+// An init that holds the streams of as many commands as its files allow starts no more, and does all else.
+func TestTooManyCommands(t *testing.T) {
+	in, out, cmd := session(t, boxinit.Config{Carrier: boxinit.Frames, UID: initUID, Deadline: 1 << 40}, "ulimit -n 32")
+	l := Frames(attach(in, out))
+	defer l.Close()
+	if err := l.Hello(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	started := 0
+	for ; err == nil && started < 30; started++ {
+		_, err = l.Start(within(t), script("exec sleep 1000", io.Discard, io.Discard))
+	}
+	if !errors.Is(err, unix.EMFILE) || started < 4 {
+		t.Fatalf("%d are started, error %v", started, err)
+	}
+	stillServes(t, l)
+	if found := list(t, l); len(found.Processes) != started-1 {
+		t.Errorf("%d are listed of %d", len(found.Processes), started-1)
+	}
+	if err := l.End(within(t)); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the init: %v", err)
 	}
 }

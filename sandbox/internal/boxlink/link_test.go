@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,10 +44,12 @@ func (d duplex) Close() error {
 	return d.WriteCloser.Close()
 }
 
-// both runs a test with either carrier.
-func both(t *testing.T, test func(t *testing.T, l *Link)) {
+// each runs a test with every carrier.
+func each(t *testing.T, test func(t *testing.T, l *Link)) {
 	t.Run("frames", func(t *testing.T) { test(t, frames(t)) })
 	t.Run("socket", func(t *testing.T) { test(t, socket(t)) })
+	t.Run("listener", func(t *testing.T) { test(t, listener(t)) })
+	t.Run("channels", func(t *testing.T) { test(t, channel(t)) })
 }
 
 // frames is a link to a new init.
@@ -67,6 +70,71 @@ func socket(t testing.TB) *Link {
 	cmd.ExtraFiles = []*os.File{theirs}
 	l := Socket(ours)
 	begin(t, cmd, l)
+	return l
+}
+
+// listener is a link to a new init that listens, as its second client.
+func listener(t testing.TB) *Link {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "socket")
+	listens, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listens.Close()
+	theirs, err := listens.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := boxinittest.Command(t, boxinit.Config{Carrier: boxinit.Listener, UID: initUID})
+	ours, socket := pair(t)
+	cmd.ExtraFiles = []*os.File{socket, theirs}
+	begin(t, cmd, Socket(ours))
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hello(t, Socket(conn))
+}
+
+// channel is a link to a new init over the last one of its channels.
+func channel(t testing.TB) *Link {
+	t.Helper()
+	_, all := channels(t)
+	last := all[len(all)-1]
+	return hello(t, Frames(last))
+}
+
+// channels are a link to a new init over its stdin and stdout, and the channels for further clients.
+func channels(t testing.TB) (first *Link, all []duplex) {
+	t.Helper()
+	cmd := boxinittest.Command(t, boxinit.Config{Carrier: boxinit.Channels, UID: initUID})
+	for range boxinit.ChannelCount {
+		theirIn, in, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, theirOut, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.ExtraFiles = append(cmd.ExtraFiles, theirIn, theirOut)
+		all = append(all, duplex{out, in, out})
+		t.Cleanup(func() { duplex{out, in, out}.Close() })
+	}
+	in, out := stdio(t, cmd)
+	first = Frames(duplex{out, in, out})
+	begin(t, cmd, first)
+	return first, all
+}
+
+// hello greets by a further link, which ends before the init.
+func hello(t testing.TB, l *Link) *Link {
+	t.Helper()
+	t.Cleanup(func() { l.Close() })
+	if err := l.Hello(within(t)); err != nil {
+		t.Fatalf("hello: %v", err)
+	}
 	return l
 }
 
@@ -160,7 +228,7 @@ func run(t testing.TB, l *Link, s Start) (string, string, int) {
 	return out.String(), errs.String(), code
 }
 
-func TestRun(t *testing.T) { both(t, testRun) }
+func TestRun(t *testing.T) { each(t, testRun) }
 
 func testRun(t *testing.T, l *Link) {
 	out, errs, code := run(t, l, script("echo hi; echo there >&2; exit 7", nil, nil))
@@ -172,7 +240,7 @@ func testRun(t *testing.T, l *Link) {
 	}
 }
 
-func TestStdin(t *testing.T) { both(t, testStdin) }
+func TestStdin(t *testing.T) { each(t, testStdin) }
 
 func testStdin(t *testing.T, l *Link) {
 	text := strings.Repeat("a\\\n\x00b\r", 300_000)
@@ -212,7 +280,7 @@ func TestRefused(t *testing.T) {
 }
 
 // A connection that ends takes everything with it.
-func TestDone(t *testing.T) { both(t, testDone) }
+func TestDone(t *testing.T) { each(t, testDone) }
 
 func testDone(t *testing.T, l *Link) {
 	p := start(t, l, script("sleep 1000", io.Discard, io.Discard))

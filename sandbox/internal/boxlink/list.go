@@ -18,18 +18,29 @@ type Listing struct {
 // Listed is a process.
 type Listed struct {
 	Stat   string // /proc/PID/stat
-	Status string // /proc/PID/status
-	Args   string // /proc/PID/cmdline, its beginning
+	Status string // /proc/PID/status, its beginning
+	Args   string // /proc/PID/cmdline, its beginning; then it ends with "…"
 }
 
 const (
-	// maxList bounds a listing, in bytes.
-	maxList = 32 << 20
+	// maxList bounds a listing, in bytes. The PIDs are complete.
+	maxList = 4 * wire.MaxListing
+	// maxRecord is more than a process's record is.
+	maxRecord = 10 << 10
 	// perRecord is what a record costs at least.
 	perRecord = 64
 )
 
 var errList = errors.New("the container's init sent no list")
+
+// full reports whether no more processes fit into a listing.
+func (l Listing) full() bool {
+	size := 0
+	for _, p := range l.Processes {
+		size += len(wire.AppendRecord(nil, []byte(p.Stat), []byte(p.Status), []byte(p.Args)))
+	}
+	return size > wire.MaxListing-maxRecord
+}
 
 // List lists what runs in the container. It is exact after StopAll.
 func (l *Link) List(ctx context.Context) (Listing, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -74,6 +75,8 @@ type Process struct {
 	exited chan struct{}
 	status int
 	when   time.Time
+
+	cut atomic.Pointer[string]
 }
 
 // Start starts a process. Canceling ctx cancels a start that was not sent yet. A process that
@@ -121,10 +124,21 @@ func (l *Link) Start(ctx context.Context, s Start) (*Process, error) {
 		return nil, ErrNoAnswer
 	}
 	if p.refused != nil {
+		p.killStreamless()
 		return nil, p.refused
 	}
 	p.run()
 	return p, nil
+}
+
+// killStreamless ends a process that runs, but whose streams could not be taken.
+func (p *Process) killStreamless() {
+	if p.pid == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
+	defer cancel()
+	p.link.Signal(ctx, p.pid, p.ticks, syscall.SIGKILL)
 }
 
 // run begins to carry the streams.
@@ -163,6 +177,8 @@ func (p *Process) abandon() {
 		p.run()
 		p.Close()
 		p.link.Signal(context.Background(), p.pid, p.ticks, syscall.SIGKILL)
+	} else {
+		p.killStreamless()
 	}
 }
 

@@ -39,6 +39,9 @@ func (l *Link) Processes(ctx context.Context, keeper int) (list []sandbox.Proces
 		if missed == 0 {
 			return list, nil
 		}
+		if found.full() {
+			return list, fmt.Errorf("the list is truncated: %d of %d processes are not in it", missed, len(found.PIDs))
+		}
 		err = fmt.Errorf("%w: %d of them", proc.ErrMissed, missed)
 	}
 	return list, err

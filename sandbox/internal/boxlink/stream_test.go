@@ -15,7 +15,7 @@ import (
 
 // A command may open its streams again, as under docker run: they are its user's.
 func TestReopen(t *testing.T) {
-	both(t, func(t *testing.T, l *Link) {
+	each(t, func(t *testing.T, l *Link) {
 		out, errs, code := run(t, l, script("echo a >/dev/stdout; echo b >/dev/stderr; echo c >/proc/self/fd/1; cat /dev/stdin", nil, nil))
 		if out != "a\nc\n" || errs != "b\n" || code != 0 {
 			t.Errorf("got %q, %q, %d", out, errs, code)
@@ -29,7 +29,7 @@ func TestReopen(t *testing.T) {
 }
 
 func TestTerminal(t *testing.T) {
-	both(t, func(t *testing.T, l *Link) {
+	each(t, func(t *testing.T, l *Link) {
 		in, typed := io.Pipe()
 		out := &watched{}
 		s := script("stty size; stty -echo; trap 'stty size; exit 3' WINCH; echo ready; while :; do sleep 0.01; done", out, out)
@@ -57,7 +57,7 @@ func TestTerminal(t *testing.T) {
 // What a process wrote is written out soon after its end, also where others hold its
 // streams, even such as write on.
 func TestRested(t *testing.T) {
-	both(t, func(t *testing.T, l *Link) {
+	each(t, func(t *testing.T, l *Link) {
 		for name, c := range map[string]struct {
 			tty   bool
 			text  string
@@ -99,7 +99,7 @@ func TestRested(t *testing.T) {
 // A reader that is slow holds up its own process only, and so does a process that does
 // not read its input.
 func TestSlow(t *testing.T) {
-	both(t, func(t *testing.T, l *Link) {
+	each(t, func(t *testing.T, l *Link) {
 		stuck := &blocked{began: make(chan struct{}), until: make(chan struct{})}
 		slow := start(t, l, script("head -c 5000000 /dev/zero; echo end >&2", stuck, io.Discard))
 		unread := script("exec sleep 1000", io.Discard, io.Discard)
@@ -129,7 +129,7 @@ func TestSlow(t *testing.T) {
 
 // Many at once, each with its own output.
 func TestMany(t *testing.T) {
-	both(t, func(t *testing.T, l *Link) {
+	each(t, func(t *testing.T, l *Link) {
 		var all sync.WaitGroup
 		for i := range 40 {
 			all.Go(func() {
@@ -175,7 +175,7 @@ func TestInterleaved(t *testing.T) {
 
 // An input that is not read to its end is not waited for, if its Read can be ended.
 func TestStdinLeft(t *testing.T) {
-	both(t, func(t *testing.T, l *Link) {
+	each(t, func(t *testing.T, l *Link) {
 		ours, theirs := net.Pipe()
 		defer ours.Close()
 		defer theirs.Close()
@@ -193,7 +193,7 @@ func TestStdinLeft(t *testing.T) {
 
 // A leftover that writes to a process's streams gets SIGPIPE once they are closed.
 func TestClose(t *testing.T) {
-	both(t, func(t *testing.T, l *Link) {
+	each(t, func(t *testing.T, l *Link) {
 		p := start(t, l, script("exec 3>/tmp/belljar-init-left; (trap 'echo pipe >&3; exit' PIPE; while :; do echo 2>&3 || break; done; echo end >&3) & echo ok", io.Discard, io.Discard))
 		defer os.Remove("/tmp/belljar-init-left")
 		<-p.Rested()

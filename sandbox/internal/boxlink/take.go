@@ -1,6 +1,8 @@
 package boxlink
 
 import (
+	"errors"
+	"fmt"
 	"syscall"
 	"time"
 
@@ -50,18 +52,21 @@ func (p *Process) takeStarted(body []byte) bool {
 	if !ok || p.pid != 0 {
 		return false
 	}
-	if p.queue == nil {
-		files, ok := p.link.files.next(int(s.Files))
-		if !ok {
-			return false
-		}
-		ends, err := newEnds(&p.output, p.asked, files)
-		if err != nil {
-			return false
-		}
-		p.ends = ends
-	}
 	p.pid, p.ticks = int(s.PID), int64(s.StartTicks)
+	if p.queue == nil {
+		files, err := p.link.files.next(int(s.Files))
+		switch {
+		case errors.Is(err, syscall.EMFILE):
+			p.refused = fmt.Errorf("taking the command's streams: %w", err)
+			delete(p.link.procs, p.id)
+		case err != nil:
+			return false
+		default:
+			if p.ends, err = newEnds(&p.output, p.asked, files); err != nil {
+				return false
+			}
+		}
+	}
 	close(p.answered)
 	return true
 }

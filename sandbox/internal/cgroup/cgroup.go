@@ -153,17 +153,23 @@ func number(dir, file string) int64 {
 
 // keyed reads one number of a file of lines "key number".
 func keyed(dir, file, key string) int64 {
+	n, _ := keyedThere(dir, file, key)
+	return n
+}
+
+// keyedThere is keyed, and reports whether there is such a line.
+func keyedThere(dir, file, key string) (n int64, there bool) {
 	if dir == "" {
-		return 0
+		return 0, false
 	}
 	text, _ := ReadFile(filepath.Join(dir, file))
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, key+" "); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
-			return n
+			n, err := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+			return n, err == nil
 		}
 	}
-	return 0
+	return 0, false
 }
 
 // Counts are what a group has counted since it was made; they only grow.
@@ -183,14 +189,18 @@ func (c Counts) Max(other Counts) Counts {
 
 // Counts reads them.
 func (g *Group) Counts() Counts {
-	return Counts{g.oomKills(), g.pidsLimitHits(), g.maxMemory(), g.cpuSeconds()}
+	kills, _ := g.OOMKills()
+	return Counts{kills, g.pidsLimitHits(), g.maxMemory(), g.cpuSeconds()}
 }
 
-func (g *Group) oomKills() int {
+// OOMKills reads how many processes were killed because memory ran out. It is not known once the group is gone.
+func (g *Group) OOMKills() (n int, known bool) {
+	file := "memory.oom_control"
 	if g.V2 != "" {
-		return int(keyed(g.Memory, "memory.events", "oom_kill"))
+		file = "memory.events"
 	}
-	return int(keyed(g.Memory, "memory.oom_control", "oom_kill"))
+	kills, known := keyedThere(g.Memory, file, "oom_kill")
+	return int(kills), known
 }
 
 func (g *Group) pidsLimitHits() int { return int(keyed(g.Pids, "pids.events", "max")) }

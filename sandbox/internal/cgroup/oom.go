@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,7 +17,10 @@ import (
 type OOMEvents struct {
 	group *Group
 	file  *os.File
-	gone  bool // the group's own end is an event, too, and was left out
+
+	mu      sync.Mutex
+	fd      int // the file's, -1 once it is closed
+	signals int
 }
 
 // OOMEvents begins to watch.
@@ -36,13 +40,17 @@ func (g *Group) OOMEvents() (*OOMEvents, error) {
 	if err != nil {
 		return nil, err
 	}
-	events := os.NewFile(uintptr(fd), "memory.oom_control")
+	events := newOOMEvents(g, fd, "memory.oom_control")
 	line := fmt.Sprintf("%d %d", fd, control.Fd())
 	if err := os.WriteFile(filepath.Join(g.Memory, "cgroup.event_control"), []byte(line), 0); err != nil {
 		events.Close()
 		return nil, fmt.Errorf("watching control group %s: %w", g.Memory, err)
 	}
-	return &OOMEvents{group: g, file: events}, nil
+	return events, nil
+}
+
+func newOOMEvents(g *Group, fd int, name string) *OOMEvents {
+	return &OOMEvents{group: g, file: os.NewFile(uintptr(fd), name), fd: fd}
 }
 
 func (g *Group) inotify() (*OOMEvents, error) {
@@ -50,31 +58,54 @@ func (g *Group) inotify() (*OOMEvents, error) {
 	if err != nil {
 		return nil, err
 	}
-	events := os.NewFile(uintptr(fd), "memory.events")
+	events := newOOMEvents(g, fd, "memory.events")
 	if _, err := unix.InotifyAddWatch(fd, filepath.Join(g.Memory, "memory.events"), unix.IN_MODIFY); err != nil {
 		events.Close()
 		return nil, fmt.Errorf("watching control group %s: %w", g.Memory, err)
 	}
-	return &OOMEvents{group: g, file: events}, nil
+	return events, nil
 }
 
-// Next waits for the next events, until Stop. It returns how many times memory ran out, as far as the
-// kernel says that: with version 2 it says only that something was counted.
-func (e *OOMEvents) Next() (times int, err error) {
+// Wait waits for the next events, until Stop.
+func (e *OOMEvents) Wait() error {
+	conn, err := e.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return conn.Read(func(uintptr) bool { return e.take() })
+}
+
+// take takes what has happened, and reports whether something has.
+func (e *OOMEvents) take() (some bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fd < 0 {
+		return false
+	}
 	var text [4096]byte
-	n, err := e.file.Read(text[:])
-	if err != nil || e.group.V2 != "" || n != 8 {
-		return 0, err
+	n, _ := unix.Read(e.fd, text[:])
+	if n == 8 && e.group.V2 == "" {
+		e.signals += int(binary.NativeEndian.Uint64(text[:8]))
 	}
-	times = int(binary.NativeEndian.Uint64(text[:8]))
-	if _, err := os.Stat(e.group.Memory); err != nil && !e.gone {
-		times, e.gone = times-1, true
-	}
-	return times, nil
+	return n > 0
 }
 
-// Stop ends Next.
+// Signals is how many times the kernel has said that memory runs out, just before it killed for that. The end of the
+// group counts once, too, a moment after its directory is gone. With version 2 it is not said, and 0.
+func (e *OOMEvents) Signals() int {
+	e.take()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.signals
+}
+
+// Stop ends Wait.
 func (e *OOMEvents) Stop() { e.file.SetReadDeadline(time.Unix(1, 0)) }
 
 // Close ends the watch.
-func (e *OOMEvents) Close() error { return e.file.Close() }
+func (e *OOMEvents) Close() error {
+	e.mu.Lock()
+	e.fd = -1
+	e.mu.Unlock()
+	return e.file.Close()
+}

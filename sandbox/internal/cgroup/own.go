@@ -112,6 +112,9 @@ func Remove(name string) (err error) {
 		var errs []error
 		dirs = slices.DeleteFunc(dirs, func(dir string) bool {
 			err := unix.Rmdir(dir)
+			if _, gone := os.Lstat(dir); errors.Is(err, unix.EROFS) && gone != nil { // it says so also where there is none
+				err = gone
+			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				errs = append(errs, fmt.Errorf("removing a control group: %w", &fs.PathError{Op: "rmdir", Path: dir, Err: err}))
 				return false

@@ -2,8 +2,11 @@
 package failure
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"syscall"
 
 	"belljar/sandbox"
 )
@@ -22,10 +25,37 @@ func (b *Builder) As(cause sandbox.Cause) *Builder {
 	return b
 }
 
-// Hint is the error, with what to do about it.
+// Hint is the error, with what to do about it. Where this host ran out of something, that is more than the general hint.
 func (b *Builder) Hint(text string) *sandbox.Error {
-	b.of.Hint = text
+	if b.of.Hint = text; text != general {
+		return &b.of
+	}
+	for errno, hint := range wants {
+		if errors.Is(b.of.Err, errno) && (errno != syscall.EAGAIN || isFork(b.of.Err)) {
+			b.of.Hint = hint
+		}
+	}
 	return &b.of
+}
+
+// isFork reports whether a program could not be started. Elsewhere EAGAIN means something else.
+func isFork(err error) bool {
+	path, is := errors.AsType[*fs.PathError](err)
+	return is && path.Op == "fork/exec"
+}
+
+// general is the hint of a failure that has no cause of its own.
+const general = "see: belljar doctor"
+
+// wants are what to do where this host, or this process, ran out of something.
+var wants = map[syscall.Errno]string{
+	syscall.EMFILE: "this belljar has as many files open as it may: raise its limit (ulimit -n)",
+	syscall.ENFILE: "this host has as many files open as it may: raise sysctl fs.file-max",
+	syscall.EAGAIN: "this host or this user has as many processes as it may: end some, or raise the limit (ulimit -u, sysctl kernel.pid_max)",
+	syscall.ENOMEM: "this host has no memory left: end what uses it",
+	syscall.ENOSPC: "make room there",
+	syscall.EDQUOT: "make room there, or raise this user's quota",
+	syscall.EROFS:  "make that writable",
 }
 
 // OneLine makes a program's text fit into a message.

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,12 +18,16 @@ import (
 // the last counts: the groups go with the container.
 type Counter struct {
 	Group *cgroup.Group
-	Proc  string   // of the container's first process: /proc/PID
+	First int      // PID of the container's first process
 	Dirs  []string // its directories in memory
 
 	mu   sync.Mutex
 	last cgroup.Counts
+	outlived
 }
+
+// Proc is the first process's directory.
+func (c *Counter) Proc() string { return fmt.Sprintf("/proc/%d", c.First) }
 
 // Count reads what is cheap to read, and would be lost with the container.
 func (c *Counter) Count() cgroup.Counts {
@@ -37,7 +42,7 @@ func (c *Counter) Count() cgroup.Counts {
 func (c *Counter) Counters(context.Context) (all sandbox.Counters, source string) {
 	n := c.Count()
 	all.OOMKills, all.PidsLimitHits, all.MaxMemoryBytes, all.CPUSeconds = n.OOMKills, n.PidsLimitHits, n.MaxMemory, n.CPUSeconds
-	all.IOBytes = c.Group.DiskBytes() + netBytes(filepath.Join(c.Proc, "net/dev"))
+	all.IOBytes = c.Group.DiskBytes() + netBytes(filepath.Join(c.Proc(), "net/dev"))
 	all.DiskFull = c.fullDirs()
 	if c.Group.Instead != "" {
 		return all, ""
@@ -50,7 +55,7 @@ func (c *Counter) fullDirs() []string {
 	var full []string
 	for _, dir := range c.Dirs {
 		var fs unix.Statfs_t
-		err := unix.Statfs(filepath.Join(c.Proc, "root", dir), &fs)
+		err := unix.Statfs(filepath.Join(c.Proc(), "root", dir), &fs)
 		inMemory := fs.Type == unix.TMPFS_MAGIC || dir == "/" && fs.Type == unix.OVERLAYFS_SUPER_MAGIC // whose layer is
 		if err == nil && inMemory && (fs.Bavail == 0 || fs.Ffree == 0) {
 			full = append(full, dir)

@@ -24,8 +24,11 @@ import (
 // architecture that Go runs on (proc(5)).
 const clockTicks = 100
 
-// maxArgs bounds what is shown of a process's arguments.
-const maxArgs = 4096
+// maxArgs bounds what is shown of a process's arguments. They end with cut then.
+const (
+	maxArgs = 4096
+	cut     = "…"
+)
 
 // Stat is what is needed of /proc/PID/stat, with the reader's PIDs.
 type Stat struct {
@@ -161,7 +164,10 @@ func ParseStatus(text string) Status {
 // commandLine reads /proc/PID/cmdline, which is empty for a process without memory of its
 // own.
 func commandLine(text []byte, comm string) string {
-	text = bytes.TrimRight(text[:min(len(text), maxArgs)], "\x00")
+	if len(text) > maxArgs {
+		text = append(text[:maxArgs-len(cut):maxArgs-len(cut)], cut...)
+	}
+	text = bytes.TrimRight(text, "\x00")
 	if len(text) == 0 {
 		return "[" + comm + "]"
 	}
@@ -218,7 +224,7 @@ func readProcess(pid int, up time.Duration) (p sandbox.Process, uid int, ok bool
 	if err != nil {
 		return p, 0, false
 	}
-	args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	args, _ := cgroup.ReadStart(fmt.Sprintf("/proc/%d/cmdline", pid), maxArgs+1)
 	p = stat.Process(up, inside.UID, args)
 	p.PID, p.PPID, p.PGID, p.SID, p.HostPID = inside.PID, stat.PPID, inside.PGID, inside.SID, pid
 	return p, inside.UID, true

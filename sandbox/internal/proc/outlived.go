@@ -1,0 +1,121 @@
+package proc
+
+import (
+	"sync"
+	"time"
+
+	"belljar/sandbox/internal/cgroup"
+)
+
+// outlived tells a first process that was killed because memory ran out from one that somebody killed: the kernel's
+// count says how many processes were, and not which. So it counts those that the first one is known to
+// have outlived.
+type outlived struct {
+	events  *cgroup.OOMEvents // nil where they cannot be watched
+	kills   int               // that it outlived
+	heard   int               // signals for these
+	judging sync.Once
+	ended   bool // for that
+}
+
+const (
+	// outliveTries and outlivePause bound how long a kill takes to be counted once the kernel has said that memory
+	// runs out.
+	outliveTries = 10
+	outlivePause = 2 * time.Millisecond
+
+	// goneWait is how long the kernel may take to tell the end of a group whose directory is gone.
+	goneWait = 500 * time.Millisecond
+)
+
+// Watch counts how often memory runs out, until stop is called. Where that kills the first process, too, its group
+// goes at once, and what was counted with it.
+func (c *Counter) Watch() (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kills, _ = c.Group.OOMKills()
+	events, err := c.Group.OOMEvents()
+	if err != nil {
+		return func() {} // what is counted at the end is the rest
+	}
+	c.events = events
+	var all sync.WaitGroup
+	all.Go(func() {
+		for events.Wait() == nil {
+			c.Count()
+			c.outlive(events)
+		}
+	})
+	return func() {
+		events.Stop()
+		all.Wait()
+		events.Close()
+	}
+}
+
+// outlive looks whether the first process runs after a kill that was counted: it was another's.
+func (c *Counter) outlive(events *cgroup.OOMEvents) {
+	for range outliveTries {
+		heard := events.Signals()
+		kills, known := c.Group.OOMKills()
+		time.Sleep(outlivePause) // a kill is counted just before it is sent
+		if !known || !c.firstLives() {
+			return
+		}
+		c.mu.Lock()
+		more := kills > c.kills
+		if more {
+			c.kills, c.heard, c.last.OOMKills = kills, heard, max(kills, c.last.OOMKills)
+		}
+		c.mu.Unlock()
+		if more {
+			return
+		}
+	}
+}
+
+func (c *Counter) firstLives() bool {
+	stat, err := ReadStat(c.First)
+	if err != nil || !stat.Runs() || stat.Exiting() {
+		return false
+	}
+	status, err := ReadStatus(c.First)
+	return err == nil && !status.Killed
+}
+
+// EndedByMemory reports whether the first process, which has ended, was killed because memory ran out. That is
+// counted, then, also where the kernel's count went before it was read.
+func (c *Counter) EndedByMemory() bool {
+	c.judging.Do(func() {
+		now, known := c.Group.OOMKills()
+		c.mu.Lock()
+		last, before := max(now, c.last.OOMKills), c.kills
+		c.mu.Unlock()
+		if c.ended = last > before || !known && c.signaled(); !c.ended {
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.last.OOMKills = max(last, before+1)
+	})
+	return c.ended
+}
+
+// signaled reports whether the kernel said that memory runs out after what the first process outlived. The group is
+// gone, and its end is a signal, too.
+func (c *Counter) signaled() bool {
+	c.mu.Lock()
+	events, heard := c.events, c.heard
+	c.mu.Unlock()
+	if events == nil {
+		return false
+	}
+	for end := time.Now().Add(goneWait); ; time.Sleep(outlivePause) {
+		switch n := events.Signals() - heard; {
+		case n > 1:
+			return true
+		case n == 0, time.Now().After(end): // memory runs out before the end, which is told
+			return false
+		}
+	}
+}
