@@ -13,6 +13,7 @@ import (
 	"belljar/images"
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
+	"belljar/sandbox/kubernetes"
 	"belljar/sandbox/listing"
 	"belljar/sandbox/oci"
 )
@@ -51,7 +52,7 @@ type Images interface {
 type Host struct {
 	Engine Engine
 	Images Images
-	Kind   string // config.EngineDocker or config.EngineOCI
+	Kind   string // config.EngineDocker, config.EngineOCI or config.EngineKubernetes
 	// NoDocker is why it is not Docker, with config.EngineAuto; else nil.
 	NoDocker error
 }
@@ -65,8 +66,11 @@ func Connect(ctx context.Context, c *config.Config) (*Host, error) { return reac
 func ConnectAlone(ctx context.Context, c *config.Config) (*Host, error) { return reach(ctx, c, true) }
 
 func reach(ctx context.Context, c *config.Config, alone bool) (*Host, error) {
-	if c.Engine.Kind == config.EngineOCI {
+	switch c.Engine.Kind {
+	case config.EngineOCI:
 		return openOCI(c, alone)
+	case config.EngineKubernetes:
+		return openKubernetes(c, alone)
 	}
 	engine, err := docker.Connect(ctx, c.Engine.Host)
 	if err == nil {
@@ -156,6 +160,9 @@ func (h *Host) Ping(ctx context.Context) error {
 // Remote is the engine's address if it is on another host, which does not see this one's
 // files.
 func (h *Host) Remote() (address string, yes bool) {
+	if engine, is := h.Engine.(*kubernetes.Engine); is {
+		return engine.Host(), true
+	}
 	engine, is := h.Engine.(*docker.Engine)
 	if !is || strings.HasPrefix(engine.Host(), "unix://") {
 		return "", false

@@ -66,11 +66,30 @@ type Config struct {
 
 // Engine selects the container engine.
 type Engine struct {
-	Kind    string // EngineAuto, EngineDocker or EngineOCI
+	Kind    string // EngineAuto, EngineDocker, EngineOCI or EngineKubernetes
 	Host    string // empty: DOCKER_HOST, the docker context, then the default socket
 	Runtime string // of the default profile; empty for the engine's default
 	Init    string // a program, absolute; empty: this one, and NoInit: none
 	Limits  string // LimitsRequired or LimitsBestEffort
+
+	Kubernetes Kubernetes
+}
+
+// Kubernetes is where the pods of EngineKubernetes are made, and what all of them have.
+type Kubernetes struct {
+	Kubeconfig     string // absolute; empty: as kubectl finds one
+	Context        string
+	Namespace      string
+	Image          string // of belljar itself
+	Pull           sandbox.PullPolicy
+	StartTimeout   time.Duration `mapstructure:"start_timeout"`
+	NodeSelector   []string      `mapstructure:"node_selector"` // KEY=VALUE
+	Tolerations    []string      // KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT
+	Labels         []string      // KEY=VALUE
+	PriorityClass  string        `mapstructure:"priority_class"`
+	PullSecrets    []string      `mapstructure:"pull_secrets"`
+	Seccomp        string        // a file of the nodes; empty: the runtime's profile
+	UserNamespaces bool          `mapstructure:"user_namespaces"`
 }
 
 // What to do where limits on memory, processors and processes cannot be had.
@@ -84,6 +103,8 @@ const (
 	EngineAuto   = "auto" // docker where it answers, else oci
 	EngineDocker = "docker"
 	EngineOCI    = "oci"
+
+	EngineKubernetes = "kubernetes"
 )
 
 // NoInit is the Engine.Init of an engine that starts commands itself.

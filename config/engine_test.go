@@ -3,30 +3,86 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
+	"time"
 )
+
+// basic is without what only engine.kind kubernetes has.
+func basic(e Engine) Engine {
+	e.Kubernetes = Kubernetes{}
+	return e
+}
+
+func TestEngineKubernetes(t *testing.T) {
+	c, err := loadNamed(t, `engine:
+  kind: kubernetes
+  kubernetes:
+    kubeconfig: /etc/belljar/kubeconfig
+    context: me@there
+    namespace: sandboxes
+    image: registry.example.com/belljar:1
+    pull: always
+    start_timeout: 30s
+    node_selector: [kubernetes.io/arch=amd64]
+    tolerations: ["only=sandboxes:NoSchedule", gpu]
+    labels: [team=a]
+    priority_class: low
+    pull_secrets: [key-1]
+    seccomp: profiles/belljar.json
+    user_namespaces: true
+`, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Kubernetes{
+		"/etc/belljar/kubeconfig", "me@there", "sandboxes", "registry.example.com/belljar:1", "always", 30 * time.Second, []string{"kubernetes.io/arch=amd64"},
+		[]string{"only=sandboxes:NoSchedule", "gpu"}, []string{"team=a"}, "low", []string{"key-1"}, "profiles/belljar.json", true,
+	}
+	if c.Engine.Kind != EngineKubernetes || !reflect.DeepEqual(c.Engine.Kubernetes, want) {
+		t.Errorf("%+v", c.Engine)
+	}
+	c, err = loadNamed(t, "", Options{Env: []string{"BELLJAR_ENGINE_KUBERNETES_NAMESPACE=mine", "BELLJAR_ENGINE_KUBERNETES_LABELS=[a=b]"}})
+	if err != nil || c.Engine.Kubernetes.Namespace != "mine" || !slices.Equal(c.Engine.Kubernetes.Labels, []string{"a=b"}) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for text, want := range map[string]string{
+		"{namespace: Mine}":          "named.yaml:1: engine.kubernetes.namespace: the value is not a name (write a name of Kubernetes, such as belljar-sandboxes)",
+		"{labels: [a]}":              "named.yaml:1: engine.kubernetes.labels[0]: the value is not KEY=VALUE (write KEY=VALUE, such as kubernetes.io/arch=amd64)",
+		"{tolerations: ['a:Never']}": "named.yaml:1: engine.kubernetes.tolerations[0]: the value is not a taint (write KEY=VALUE:EFFECT, such as sandboxes=only:NoSchedule)",
+		"{namespaces: a}":            "named.yaml:1: engine.kubernetes.namespaces: unknown key (did you mean engine.kubernetes.namespace?)",
+		"{kubeconfig: here}":         "named.yaml:1: engine.kubernetes.kubeconfig: the value is not absolute (write the whole path)",
+	} {
+		if _, err := loadNamed(t, "engine: {kubernetes: "+text+"}", Options{}); errorText(err) != want {
+			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
+		}
+	}
+	if _, err := loadNamed(t, "profiles: {a: {engine: {kubernetes: {namespace: b}}}}", Options{}); err == nil {
+		t.Error("a profile has a cluster of its own")
+	}
+}
 
 func TestEngine(t *testing.T) {
 	c, err := loadNamed(t, "engine: {kind: oci, runtime: /opt/crun, init: /opt/belljar}\nprofiles: {a: {engine: {runtime: runsc}}}", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Engine{Kind: EngineOCI, Runtime: "/opt/crun", Init: "/opt/belljar", Limits: LimitsRequired}); c.Engine != want {
+	if want := (Engine{Kind: EngineOCI, Runtime: "/opt/crun", Init: "/opt/belljar", Limits: LimitsRequired}); !reflect.DeepEqual(basic(c.Engine), want) {
 		t.Errorf("%+v", c.Engine)
 	}
 	if a, b := c.Profiles["default"].Runtime, c.Profiles["a"].Runtime; a != "/opt/crun" || b != "runsc" {
 		t.Errorf("runtimes %q, %q", a, b)
 	}
 	c, err = loadNamed(t, "", Options{Env: []string{"BELLJAR_ENGINE_KIND=docker", "BELLJAR_ENGINE_INIT=none"}})
-	if err != nil || c.Engine != (Engine{Kind: EngineDocker, Init: NoInit, Limits: LimitsRequired}) {
+	if err != nil || !reflect.DeepEqual(basic(c.Engine), Engine{Kind: EngineDocker, Init: NoInit, Limits: LimitsRequired}) {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if c, err := loadNamed(t, "", Options{}); err != nil || c.Engine != (Engine{Kind: EngineAuto, Limits: LimitsRequired}) {
+	if c, err := loadNamed(t, "", Options{}); err != nil || !reflect.DeepEqual(basic(c.Engine), Engine{Kind: EngineAuto, Limits: LimitsRequired}) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for text, want := range map[string]string{
-		"{kind: podman}":    "named.yaml:1: engine.kind: the value is not valid (write one of auto, docker, oci)",
+		"{kind: podman}":    "named.yaml:1: engine.kind: the value is not valid (write one of auto, docker, oci, kubernetes)",
 		"{runtime: ./crun}": "named.yaml:1: engine.runtime: the value is not a runtime (write its name in the engine, such as runsc, or for engine.kind oci its absolute path)",
 		"{limits: none}":    "named.yaml:1: engine.limits: the value is not valid (write one of required, best-effort)",
 		"{init: belljar}":   "named.yaml:1: engine.init: the value is not absolute (write the whole path of a belljar, or none)",

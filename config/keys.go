@@ -30,7 +30,7 @@ var (
 	pidsLimit   = integer(4, 1<<22)
 	outputLimit = size(1<<10, "1KiB")
 	tmpLimit    = size(64<<10, "64KiB")
-	filesLimit  = integer(16, 1<<20)
+	filesLimit  = integer(32, 1<<20)
 )
 
 // The values of rootfs.
@@ -38,11 +38,24 @@ const readOnly, writable = "read-only", "writable"
 
 var keys = []key{
 	{name: "version", kind: integer(1, 1), def: "1", doc: "Version of this file's format."},
-	{name: "engine.kind", kind: enum(EngineAuto, EngineDocker, EngineOCI), def: EngineAuto, host: true, doc: "What makes containers: docker, an OCI runtime without a daemon (oci), or docker where it answers, else oci (auto)."},
+	{name: "engine.kind", kind: enum(EngineAuto, EngineDocker, EngineOCI, EngineKubernetes), def: EngineAuto, host: true, doc: "What makes containers: docker, an OCI runtime without a daemon (oci), a cluster's pods (kubernetes), or docker where it answers, else oci (auto)."},
 	{name: "engine.host", kind: optional(address("unix", "tcp", "ssh", "http", "https")), def: "", host: true, doc: "Address of the container engine: unix://, tcp:// or ssh://. Empty: DOCKER_HOST, the docker context, then the default socket."},
-	{name: "engine.runtime", kind: optional(runtime), def: "", command: true, host: true, flag: "--runtime", doc: "OCI runtime, such as runsc, by the name that the engine has for it; for oci, crun, runc, runsc or the absolute path of one. Empty: the engine's default; for oci, crun where it is installed, else runc."},
+	{name: "engine.runtime", kind: optional(runtime), def: "", command: true, host: true, flag: "--runtime", doc: "OCI runtime, such as runsc, by the name that the engine has for it; for oci, crun, runc, runsc or the absolute path of one; for kubernetes, a RuntimeClass. Empty: the engine's default; for oci, crun where it is installed, else runc."},
 	{name: "engine.init", kind: optional(initProgram), def: "", host: true, doc: "The static belljar program that starts the commands in each container, as an absolute path; none: the engine starts them. Empty: this program. Where it cannot be used, docker starts them: see belljar doctor."},
 	{name: "engine.limits", kind: enum(LimitsRequired, LimitsBestEffort), def: LimitsRequired, host: true, doc: "For oci, where belljar does not run as root and may make no control groups: run nothing (required), or run commands without limits.memory, limits.cpus and limits.pids, and without evidence of them, which each result says in container.limits (best-effort)."},
+	{name: "engine.kubernetes.kubeconfig", kind: optional(absoluteFile), def: "", host: true, doc: "File that says how the cluster is reached. Empty: KUBECONFIG, ~/.kube/config, or, in a pod, its service account."},
+	{name: "engine.kubernetes.context", kind: optional(word), def: "", host: true, doc: "Context of that file. Empty: its current one."},
+	{name: "engine.kubernetes.namespace", kind: optional(objectName), def: "", host: true, doc: "Namespace of the pods. Empty: that of the context, or default."},
+	{name: "engine.kubernetes.image", kind: optional(reference), def: "", host: true, doc: "Image of this version of belljar, with the program at /belljar, as deploy/Dockerfile builds it. Each pod copies its init from it. Needed for kubernetes."},
+	{name: "engine.kubernetes.pull", kind: enum("always", "missing", "never"), def: "missing", host: true, doc: "When a node pulls that image."},
+	{name: "engine.kubernetes.start_timeout", kind: durationTo(second, time.Hour, "1h"), def: "2m", host: true, doc: "How long a pod may take to run, with the pull of its image."},
+	{name: "engine.kubernetes.node_selector", kind: pairs, def: "[]", host: true, doc: "Labels of the nodes that may run pods: KEY=VALUE."},
+	{name: "engine.kubernetes.tolerations", kind: taints, def: "[]", host: true, doc: "Taints that the pods tolerate, as kubectl writes them: KEY, KEY=VALUE, KEY:EFFECT or KEY=VALUE:EFFECT."},
+	{name: "engine.kubernetes.labels", kind: pairs, def: "[]", host: true, doc: "Labels of the pods, besides belljar's own: KEY=VALUE."},
+	{name: "engine.kubernetes.priority_class", kind: optional(objectName), def: "", host: true, doc: "PriorityClass of the pods. Empty: the cluster's default."},
+	{name: "engine.kubernetes.pull_secrets", kind: objectNames, def: "[]", host: true, doc: "Secrets of the namespace that nodes pull images with."},
+	{name: "engine.kubernetes.seccomp", kind: optional(profileFile), def: "", host: true, doc: "Seccomp profile of the pods, a file in the kubelets' seccomp directory. Empty: the runtime's default."},
+	{name: "engine.kubernetes.user_namespaces", kind: boolean, def: "false", host: true, doc: "Give each pod a user namespace (hostUsers: false). The nodes' runtime must know them: containerd 2 and newer do."},
 	{name: "image", kind: reference, def: "belljar/base", command: true, doc: "Image that commands run in."},
 	{name: "pull", kind: enum("always", "missing", "never"), def: "missing", command: true, doc: "When the image is pulled from its registry."},
 	{name: "timeout", kind: duration(second), def: "10m", command: true, doc: "Time limit for the whole command; at least 1s, at most max_timeout."},

@@ -40,23 +40,37 @@ func sourceOf(c *Config, key string) string {
 // An untrusted file reset the operator's keys to their defaults by being there.
 func TestUntrustedFileResetsNothing(t *testing.T) {
 	of := map[string]string{
-		"engine.kind":           "oci",
-		"engine.host":           "tcp://mine:2375",
-		"engine.runtime":        "runsc",
-		"engine.init":           "/srv/belljar",
-		"engine.limits":         "best-effort",
-		"max_running":           "3",
-		"queue.length":          "3",
-		"queue.wait":            "3m",
-		"pool.min":              "1",
-		"pool.max":              "9",
-		"pool.max_age":          "3m",
-		"serve.listen":          "unix:///run/mine",
-		"serve.token_file":      "/srv/token",
-		"serve.tls_cert":        "/srv/cert",
-		"serve.tls_key":         "/srv/key",
-		"serve.client_ca":       "/srv/ca",
-		"serve.hosts":           "[belljar.internal]",
+		"engine.kind":                       "oci",
+		"engine.host":                       "tcp://mine:2375",
+		"engine.runtime":                    "runsc",
+		"engine.init":                       "/srv/belljar",
+		"engine.limits":                     "best-effort",
+		"max_running":                       "3",
+		"queue.length":                      "3",
+		"queue.wait":                        "3m",
+		"pool.min":                          "1",
+		"pool.max":                          "9",
+		"pool.max_age":                      "3m",
+		"serve.listen":                      "unix:///run/mine",
+		"serve.token_file":                  "/srv/token",
+		"serve.tls_cert":                    "/srv/cert",
+		"serve.tls_key":                     "/srv/key",
+		"serve.client_ca":                   "/srv/ca",
+		"serve.hosts":                       "[belljar.internal]",
+		"engine.kubernetes.kubeconfig":      "/etc/belljar/kubeconfig",
+		"engine.kubernetes.context":         "there",
+		"engine.kubernetes.namespace":       "sandboxes",
+		"engine.kubernetes.image":           "registry.example.com/belljar:1",
+		"engine.kubernetes.pull":            "always",
+		"engine.kubernetes.start_timeout":   "1m",
+		"engine.kubernetes.node_selector":   `["pool=sandboxes"]`,
+		"engine.kubernetes.tolerations":     `["only=sandboxes:NoSchedule"]`,
+		"engine.kubernetes.labels":          `["team=a"]`,
+		"engine.kubernetes.priority_class":  "low",
+		"engine.kubernetes.pull_secrets":    `["key-1"]`,
+		"engine.kubernetes.seccomp":         "profiles/belljar.json",
+		"engine.kubernetes.user_namespaces": "true",
+
 		"serve.origins":         "[\"https://ci.example.com\"]",
 		"serve.insecure":        "true",
 		"serve.max_connections": "3",
@@ -78,11 +92,12 @@ func TestUntrustedFileResetsNothing(t *testing.T) {
 		if !k.host {
 			continue
 		}
-		group, name, nested := strings.Cut(k.name, ".")
-		text := group + ": " + of[k.name]
-		if nested {
-			text = group + ": {" + name + ": " + of[k.name] + "}"
+		parts := strings.Split(k.name, ".")
+		text := of[k.name]
+		for i := len(parts) - 1; i > 0; i-- {
+			text = "{" + parts[i] + ": " + text + "}"
 		}
+		text = parts[0] + ": " + text
 		for _, untrusted := range []string{"", "image: other\nprofiles: {a: {timeout: 1m}}"} {
 			if k.name == "secrets" {
 				untrusted = strings.TrimPrefix(untrusted, "image: other\n")

@@ -35,8 +35,8 @@ func objectOf(table []key) object {
 	root := newObject()
 	for _, k := range table {
 		at, name := root, k.name
-		if group, rest, nested := strings.Cut(k.name, "."); nested {
-			properties := root["properties"].(object)
+		for group, rest, nested := strings.Cut(name, "."); nested; group, rest, nested = strings.Cut(name, ".") {
+			properties := at["properties"].(object)
 			if properties[group] == nil {
 				properties[group] = newObject()
 			}

@@ -36,6 +36,8 @@ var checks = []struct {
 	{"runc", needDocker, func(_ context.Context, p *patient) finding { return checkRunc(p.about, p.profiles()) }},
 	{"runtime", needOCI, checkRuntime},
 	{"cgroups", needOCI, checkCgroups},
+	{"rights", needKubernetes, checkRights},
+	{"admission", needKubernetes, checkAdmission},
 	{"limits", needDocker, func(_ context.Context, p *patient) finding { return checkLimits(p.about) }},
 	{"seccomp", needDocker, func(_ context.Context, p *patient) finding { return checkSeccomp(p.about) }},
 	{"apparmor", needDocker, func(_ context.Context, p *patient) finding { return checkAppArmor(p.about) }},
@@ -64,7 +66,7 @@ func needDocker(p *patient) string {
 }
 
 func needOCI(p *patient) string {
-	if p.host == nil || p.docker != nil {
+	if p.host == nil || p.docker != nil || p.cluster() != nil {
 		return notThisEngine
 	}
 	return ""
@@ -172,6 +174,9 @@ func (p *patient) reachEngine(ctx context.Context) finding {
 	}
 	if p.docker, _ = host.Engine.(*docker.Engine); p.docker == nil {
 		p.host = host
+		if p.cluster() != nil {
+			return p.aboutKubernetes(ctx)
+		}
 		return p.aboutOCI()
 	}
 	if p.about, err = p.docker.About(ctx); err != nil {

@@ -1,0 +1,44 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+)
+
+// Event is a change of a pod.
+type Event struct {
+	Type string // ADDED, MODIFIED, DELETED or ERROR
+	Pod  Pod
+}
+
+// WatchPod calls seen with each state of a pod, beginning with the present one, until it returns true or ctx ends. A watch that
+// the API server ends, as it does with each after a while, returns no error.
+func (c *Client) WatchPod(ctx context.Context, namespace, name string, seen func(Event) (done bool)) error {
+	query := url.Values{"watch": {"1"}, "fieldSelector": {"metadata.name=" + name}, "timeoutSeconds": {"300"}}
+	answer, err := c.request(ctx, http.MethodGet, PodsPath(namespace), query, nil)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	for lines := json.NewDecoder(answer.Body); ; {
+		var line struct {
+			Type   string
+			Object json.RawMessage
+		}
+		if err := lines.Decode(&line); err != nil {
+			return ctx.Err() // its end, or that of the connection: who calls it, asks again
+		}
+		e := Event{Type: line.Type}
+		if line.Type == "ERROR" {
+			return nil
+		}
+		if err := json.Unmarshal(line.Object, &e.Pod); err != nil {
+			return err
+		}
+		if seen(e) {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package kubernetes
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/kube"
+)
+
+// Version is the API server's.
+func (e *Engine) Version(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var about struct{ GitVersion string }
+	if err := e.client.Get(ctx, "/version", nil, &about); err != nil {
+		return "", callError(err, "asking the API server for its version")
+	}
+	return about.GitVersion, nil
+}
+
+// right is what belljar does with objects of a kind.
+type right struct{ group, resource, subresource, verb string }
+
+// rights are all that belljar needs, in one namespace: docs/kubernetes.md has them as a Role.
+var rights = []right{
+	{"", "pods", "", "create"}, {"", "pods", "", "get"}, {"", "pods", "", "list"}, {"", "pods", "", "watch"}, {"", "pods", "", "delete"},
+	{"", "pods", "attach", "create"}, {"", "pods", "attach", "get"},
+	{"coordination.k8s.io", "leases", "", "create"}, {"coordination.k8s.io", "leases", "", "get"}, {"coordination.k8s.io", "leases", "", "list"},
+	{"coordination.k8s.io", "leases", "", "update"}, {"coordination.k8s.io", "leases", "", "delete"},
+}
+
+// MissingRights are those that this user does not have, such as "create pods/attach".
+func (e *Engine) MissingRights(ctx context.Context) (missing []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for _, r := range rights {
+		review := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": map[string]any{
+			"resourceAttributes": map[string]any{"namespace": e.namespace, "group": r.group, "resource": r.resource, "subresource": r.subresource, "verb": r.verb},
+		}}
+		var answer struct{ Status struct{ Allowed bool } }
+		if err := e.client.Create(ctx, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review, &answer); err != nil {
+			return nil, callError(err, "asking for the rights of this user")
+		}
+		if !answer.Status.Allowed {
+			missing = append(missing, strings.TrimSuffix(r.verb+" "+r.resource+"/"+r.subresource, "/"))
+		}
+	}
+	return missing, nil
+}
+
+// Admits returns an error where the API server would refuse a pod with these limits now: by a policy, a webhook or a quota.
+func (e *Engine) Admits(ctx context.Context, image string, user sandbox.User, limits sandbox.Limits) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if user.UID == 0 {
+		user = lookUser
+	}
+	spec := sandbox.Spec{Command: "try", Image: sandbox.Image{Reference: image, ID: image}, User: user, Limits: limits, Deadline: time.Now().Add(time.Minute)}
+	if err := e.client.Try(ctx, kube.PodsPath(e.namespace), e.pod(spec, "none")); err != nil {
+		return callError(err, "trying whether namespace %q takes pods", e.namespace)
+	}
+	return nil
+}

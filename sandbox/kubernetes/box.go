@@ -1,0 +1,283 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"belljar/sandbox"
+
+	"golang.org/x/sys/unix"
+)
+
+// box is a handle on a pod.
+type box struct {
+	engine *Engine
+	record record
+	spec   sandbox.Spec
+
+	attaching sync.Mutex // held while link changes
+	link      *link
+	closed    bool
+
+	lost    chan struct{} // see Lost
+	losing  sync.Once
+	life    context.Context // until Remove or Close
+	end     context.CancelFunc
+	all     sync.WaitGroup // what watches it until then
+	ending  atomic.Bool    // Remove was called
+	removal sync.Mutex
+	removed bool
+	counter counter
+	finding sync.Mutex // held while it is found out how the pod ended
+	ended   *fate      // then
+}
+
+func newBox(e *Engine, r record) *box {
+	b := &box{engine: e, record: r, lost: make(chan struct{})}
+	b.life, b.end = context.WithCancel(context.Background())
+	b.spec = sandbox.Spec{
+		Command: r.Command, Session: r.Session, Image: sandbox.Image{Reference: r.Image, ID: r.ImageID, Digest: r.Digest}, User: r.User,
+		Deadline: r.Deadline, Limits: r.Limits, Tmpfs: r.Tmpfs, Runtime: r.Runtime,
+	}
+	return b
+}
+
+// use takes a link, of which this handle is a user already.
+func (b *box) use(l *link) {
+	b.link = l
+	b.all.Go(func() {
+		select {
+		case <-l.Done():
+			b.lose()
+		case <-b.life.Done():
+		}
+	})
+}
+
+func (b *box) lose() { b.losing.Do(func() { close(b.lost) }) }
+
+// Info implements sandbox.Container.
+func (b *box) Info() sandbox.ContainerInfo {
+	return sandbox.ContainerInfo{
+		ID: b.record.UID, Image: b.record.Image, ImageDigest: b.record.Digest, Engine: "kubernetes", Way: sandbox.WayInit,
+		Runtime: b.record.Runtime, Limits: "no-pids",
+	}
+}
+
+// Lost implements sandbox.Container.
+func (b *box) Lost() <-chan struct{} { return b.lost }
+
+// OneUser reports that all commands of the container run as its first user.
+func (b *box) OneUser() bool { return true }
+
+func endedError() error {
+	return engineError(nil, "the pod ended before the command started").As(sandbox.CauseEngineLost).Hint("another program may have deleted it: run the command again")
+}
+
+// attached is the link to the init, for one more user. A session's handle attaches again where the connection broke.
+func (b *box) attached(ctx context.Context) (*link, error) {
+	b.attaching.Lock()
+	defer b.attaching.Unlock()
+	if b.ending.Load() || b.closed {
+		return nil, endedError()
+	}
+	if b.link != nil && !b.link.broken() {
+		b.link.addUser()
+		return b.link, nil
+	}
+	if b.engine.endsWithUs(b.spec) {
+		return nil, endedError()
+	}
+	if b.link != nil {
+		b.link.release()
+		b.link = nil
+	}
+	l, err := b.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.use(l)
+	l.addUser()
+	return l, nil
+}
+
+// reach is a link to the init of a session.
+func (b *box) reach(ctx context.Context) (*link, error) {
+	if l := b.engine.links.use(b.record.UID); l != nil {
+		return l, nil
+	}
+	hold, err := b.engine.leases.take(ctx, b.record.UID)
+	if err != nil {
+		return nil, err
+	}
+	l, err := b.engine.attach(ctx, b.record.Name, b.record.UID)
+	if err != nil {
+		hold.release()
+		return nil, err
+	}
+	l.hold = hold
+	return l, nil
+}
+
+// Close implements sandbox.Container. What it started may go on using the link.
+func (b *box) Close() error {
+	b.attaching.Lock()
+	b.closed = true
+	l := b.link
+	b.link = nil
+	b.attaching.Unlock()
+	b.end()
+	b.all.Wait()
+	if l != nil {
+		l.release()
+	}
+	b.lose()
+	return nil
+}
+
+// Answers reports whether the init answers.
+func (b *box) Answers(ctx context.Context) bool {
+	l, err := b.attached(ctx)
+	if err != nil {
+		return false
+	}
+	defer l.release()
+	return l.Answers(ctx)
+}
+
+// noKeeper is the user of no process: the init lists all but itself.
+const noKeeper = -1
+
+// Processes implements sandbox.Container.
+func (b *box) Processes(ctx context.Context) ([]sandbox.Process, error) {
+	l, err := b.attached(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.release()
+	b.count(ctx, l) // a pod's counts go with it
+	return l.Processes(ctx, noKeeper)
+}
+
+// Signal implements sandbox.Container.
+func (b *box) Signal(ctx context.Context, list []sandbox.Process, signal sandbox.Signal) error {
+	number := unix.SignalNum(string(signal))
+	if number == 0 {
+		return engineError(nil, "signal %.80q is unknown", string(signal)).As(sandbox.CauseInvalid).Hint("give a name such as SIGTERM")
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	l, err := b.attached(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	for _, p := range list {
+		if err := l.Signal(ctx, p.PID, p.StartTicks, number); err != nil {
+			return engineError(err, "sending %s to process %d", signal, p.PID).Hint("see: belljar doctor")
+		}
+	}
+	return nil
+}
+
+const (
+	// killTimeout bounds how long the init may take to kill all processes, before the kubelet is to.
+	killTimeout = 3 * time.Second
+	// removeTimeout bounds how long a kubelet may take to end a pod.
+	removeTimeout = 15 * time.Second
+)
+
+// Remove implements sandbox.Container.
+func (b *box) Remove(ctx context.Context) error {
+	b.removal.Lock()
+	defer b.removal.Unlock()
+	if b.removed {
+		return nil
+	}
+	b.ending.Store(true)
+	dead := b.killAll(ctx)
+	b.Close()
+	err := b.engine.deleteDead(ctx, b.record.Name, b.record.UID, dead)
+	if b.removed = err == nil; b.removed {
+		b.engine.records.remove(b.engine, b.record.UID)
+	}
+	return err
+}
+
+// killAll has the init kill all processes, and itself, and reports whether it said that it did: then
+// what was counted is final, and nothing runs any more.
+func (b *box) killAll(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	defer cancel()
+	b.attaching.Lock()
+	l := b.link
+	if l == nil && !b.engine.endsWithUs(b.spec) && !b.closed {
+		l, _ = b.reach(ctx)
+		b.link = l
+	}
+	b.attaching.Unlock()
+	if l == nil || l.KillAll(ctx) != nil {
+		return false
+	}
+	b.count(ctx, l)
+	l.End(ctx) // with its connection it ends anyway, if it is no session's
+	l.close()
+	return true
+}
+
+// abandon deletes a pod that Create does not return.
+func (b *box) abandon() error {
+	b.ending.Store(true)
+	b.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	b.engine.records.remove(b.engine, b.record.UID)
+	return b.engine.deleteDead(ctx, b.record.Name, b.record.UID, true) // no command ran in it
+}
+
+// deleteDead deletes a pod. The API server forgets one at once in which nothing runs any more, and any other when its kubelet has seen
+// the end.
+func (e *Engine) deleteDead(ctx context.Context, name, uid string, dead bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	if dead {
+		return e.deleteOrDoom(ctx, name, uid, 0)
+	}
+	if err := e.deleteOrDoom(ctx, name, uid, 1); err != nil {
+		return err
+	}
+	for {
+		there, err := e.exists(ctx, name, uid)
+		switch {
+		case err == nil && !there:
+			return nil
+		case ctx.Err() != nil:
+			return engineError(errors.Join(ctx.Err(), err), "pod %s does not end", name).Hint("its node may be lost: kubectl get nodes")
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// deleteOrDoom tries again where the API server does not answer, and later, if it goes on like that.
+func (e *Engine) deleteOrDoom(ctx context.Context, name, uid string, grace int) error {
+	for {
+		err := e.delete(ctx, name, uid, grace)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(250 * time.Millisecond):
+		case <-ctx.Done():
+			e.leases.doom(uid, name)
+			return fmt.Errorf("deleting pod %s, which is tried again each %s: %w", name, sandbox.FormatDuration(renewEach), err)
+		}
+	}
+}

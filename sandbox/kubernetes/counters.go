@@ -1,0 +1,182 @@
+package kubernetes
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/kube"
+	"belljar/sandbox/internal/lockdown"
+
+	"golang.org/x/sys/unix"
+)
+
+// counter has the last counts: the init's look at its control group, which goes with the pod.
+type counter struct {
+	mu   sync.Mutex
+	last sandbox.Counters
+	read bool // there are any
+}
+
+// files are what a container sees of its control group, with version 2 and with version 1.
+var groupFiles = []string{
+	"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory.peak", "/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/io.stat",
+	"/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory/memory.max_usage_in_bytes", "/sys/fs/cgroup/cpuacct/cpuacct.usage",
+	"/sys/fs/cgroup/pids/pids.events", "/sys/fs/cgroup/blkio/blkio.throttle.io_service_bytes",
+}
+
+// parseGroup reads those files.
+func parseGroup(texts []string) (c sandbox.Counters, read bool) {
+	if texts[0] != "" {
+		c.OOMKills, c.PidsLimitHits = int(keyed(texts[0], "oom_kill")), int(keyed(texts[3], "max"))
+		c.MaxMemoryBytes, c.CPUSeconds = number(texts[1]), float64(keyed(texts[2], "usage_usec"))/1e6
+		for field := range strings.FieldsSeq(texts[4]) {
+			if name, value, _ := strings.Cut(field, "="); name == "rbytes" || name == "wbytes" {
+				c.IOBytes += number(value)
+			}
+		}
+		return c, true
+	}
+	c.OOMKills, c.PidsLimitHits = int(keyed(texts[5], "oom_kill")), int(keyed(texts[8], "max"))
+	c.MaxMemoryBytes, c.CPUSeconds = number(texts[6]), float64(number(texts[7]))/1e9
+	c.IOBytes = keyed(texts[9], "Total")
+	return c, texts[5] != ""
+}
+
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	return max(0, n)
+}
+
+// keyed is one number of lines "key number".
+func keyed(text, key string) int64 {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, key+" "); ok {
+			return number(rest)
+		}
+	}
+	return 0
+}
+
+// count reads what there is now.
+func (b *box) count(ctx context.Context, l *link) {
+	texts, err := l.Texts(ctx, groupFiles...)
+	if err != nil {
+		return
+	}
+	now, read := parseGroup(texts)
+	dirs := append(lockdown.WritableDirs(b.spec), "/dev/shm")
+	spaces, err := l.Spaces(ctx, dirs)
+	b.counter.mu.Lock()
+	defer b.counter.mu.Unlock()
+	last := &b.counter.last
+	b.counter.read = b.counter.read || read
+	last.OOMKills, last.PidsLimitHits = max(last.OOMKills, now.OOMKills), max(last.PidsLimitHits, now.PidsLimitHits)
+	last.MaxMemoryBytes, last.CPUSeconds = max(last.MaxMemoryBytes, now.MaxMemoryBytes), max(last.CPUSeconds, now.CPUSeconds)
+	last.IOBytes = max(last.IOBytes, now.IOBytes)
+	if err != nil || b.ending.Load() { // what is full after the end says nothing of the command
+		return
+	}
+	last.DiskFull = nil
+	for i, s := range spaces {
+		if s.Type == unix.TMPFS_MAGIC && (s.FreeBlocks == 0 || s.FreeInodes == 0) {
+			last.DiskFull = append(last.DiskFull, dirs[i])
+		}
+	}
+}
+
+// Counters implements sandbox.Container.
+func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
+	if l, err := b.attached(ctx); err == nil {
+		b.count(ctx, l)
+		l.release()
+	}
+	b.counter.mu.Lock()
+	c, read := b.counter.last, b.counter.read
+	b.counter.mu.Unlock()
+	var sources []string
+	if read {
+		sources = append(sources, "cgroup")
+	}
+	b.finding.Lock()
+	ended := b.ended
+	b.finding.Unlock()
+	if ended != nil && ended.known {
+		sources = append(sources, "pod")
+		c.KilledBy = "outside"
+		if ended.oom {
+			c.OOMKills, c.KilledBy = max(1, c.OOMKills), ""
+		}
+	}
+	c.Source = strings.Join(sources, ",")
+	return c, nil
+}
+
+// killed is the exit status of a process that SIGKILL ended.
+const killed = 128 + 9
+
+// statusWithoutInit is the exit status of a process whose init is not reached any more.
+func (b *box) statusWithoutInit() (int, error) {
+	if b.ending.Load() {
+		return killed, nil
+	}
+	f := b.findFate()
+	switch {
+	case b.ending.Load(), f.oom:
+		return killed, nil
+	case f.reason != "":
+		return 0, engineError(nil, "the pod ended while the command ran: %s", f.reason).As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
+	case f.known:
+		return 0, engineError(nil, "another program deleted the pod: the exit status is unknown").As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
+	}
+	if f.silent {
+		return 0, engineError(nil, "the connection to the pod broke, and the API server does not answer: the exit status is unknown").
+			As(sandbox.CauseEngineLost).Hint("partial output kept; see: belljar doctor")
+	}
+	return 0, engineError(nil, "the connection to the pod broke: the exit status is unknown").As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
+}
+
+// findFate asks how the pod ended, once for all who want to know.
+func (b *box) findFate() fate {
+	b.finding.Lock()
+	defer b.finding.Unlock()
+	if b.ended != nil {
+		return *b.ended
+	}
+	f := b.askFate()
+	b.ended = &f
+	return f
+}
+
+const (
+	// fateTimeout is how long a kubelet may take to say how a container ended.
+	fateTimeout = 6 * time.Second
+	fatePause   = 150 * time.Millisecond
+)
+
+func (b *box) askFate() (f fate) {
+	ctx, cancel := context.WithTimeout(b.life, fateTimeout)
+	defer cancel()
+	f.silent = true
+	for {
+		var pod kube.Pod
+		err := b.engine.client.Get(ctx, kube.PodPath(b.engine.namespace, b.record.Name), nil, &pod)
+		switch {
+		case kube.CodeOf(err) == 404 || err == nil && pod.Metadata.UID != b.record.UID:
+			return fate{known: true, reason: f.reason, oom: f.oom}
+		case err == nil:
+			// A pod that is being deleted, or evicted, may say more later: how its container ended.
+			if f = fateOf(&pod); f.known && statusOf(pod.Status.ContainerStatuses, mainContainer).State.Terminated != nil {
+				return f
+			}
+		}
+		select {
+		case <-time.After(fatePause):
+		case <-ctx.Done():
+			return f
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"belljar/internal/boxinit"
+	"belljar/sandbox"
+	"belljar/sandbox/internal/kube"
+	"belljar/sandbox/internal/lockdown"
+)
+
+// check refuses what a pod cannot have.
+func (e *Engine) check(spec sandbox.Spec) error {
+	switch {
+	case spec.Root:
+		return engineError(nil, "root in a pod would be root on the node").As(sandbox.CauseInvalid).Hint("use engine.kind oci, which gives it a user namespace, or another user")
+	case spec.Limits.Disk > 0:
+		return engineError(nil, "Kubernetes cannot bound what is written to a container's root file system").As(sandbox.CauseInvalid).
+			Hint("use engine.kind oci, or rootfs: read-only")
+	case spec.User.UID <= 0:
+		return rootError()
+	case spec.Network != "none" && spec.Network != "":
+		return engineError(nil, "network %q does not exist: a pod's commands have no network", spec.Network).As(sandbox.CauseInvalid).Hint("use network none")
+	case len(spec.Mounts) > 0:
+		return engineError(nil, "mount %q: a pod sees no files of belljar's host", spec.Mounts[0].Source).As(sandbox.CauseInvalid).
+			Hint("copy files: belljar session cp, or files and collect of the HTTP API")
+	}
+	return nil
+}
+
+func rootError() error {
+	return engineError(nil, "commands may not run as root").As(sandbox.CauseInvalid).Hint("give a UID above 0")
+}
+
+// Create implements sandbox.Engine.
+func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Container, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := e.check(spec); err != nil {
+		return nil, err
+	}
+	b, err := e.create(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// grace is how long a request to make a pod may go on after its context has ended: else it would be unknown whether there is one.
+const grace = 5 * time.Second
+
+// create makes a pod, and attaches to it. No pod stays behind with an error.
+func (e *Engine) create(ctx context.Context, spec sandbox.Spec) (b *box, err error) {
+	lease, err := e.leases.ofProcess(ctx)
+	if err != nil {
+		return nil, orCanceled(ctx, err)
+	}
+	pod := e.pod(spec, lease)
+	made, err := e.make(ctx, pod, spec)
+	if err != nil {
+		return nil, err
+	}
+	b = newBox(e, e.record(spec, made))
+	b.spec = spec
+	if err = ctx.Err(); err == nil {
+		err = b.start(ctx)
+	}
+	if err != nil {
+		if sandbox.CauseOf(err) == sandbox.CauseImage {
+			e.forget(spec.Image)
+		}
+		return nil, errors.Join(orCanceled(ctx, err), b.abandon())
+	}
+	return b, nil
+}
+
+// orCanceled is the end of ctx, if that came first.
+func orCanceled(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// make has the API server make a pod. It is waited for, so that there is something to delete.
+func (e *Engine) make(ctx context.Context, pod *kube.Pod, spec sandbox.Spec) (*kube.Pod, error) {
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
+	defer stop()
+	var made kube.Pod
+	err := e.client.Create(patient, kube.PodsPath(e.namespace), pod, &made)
+	if err == nil {
+		return &made, nil
+	}
+	var refused *kube.StatusError
+	if !errors.As(err, &refused) { // it may have been made all the same
+		err = errors.Join(err, e.deleteUnanswered(ctx, pod))
+	}
+	if kube.CodeOf(err) == http.StatusConflict {
+		return nil, engineError(nil, "a command with the ID %q is already running", spec.Command).As(sandbox.CauseInvalid).Hint("leave out the ID, and belljar chooses one")
+	}
+	return nil, orCanceled(ctx, callError(err, "creating a pod in namespace %q", e.namespace))
+}
+
+// deleteUnanswered deletes the pod that was made by a request without an answer. The name alone is not enough: it may
+// be another's.
+func (e *Engine) deleteUnanswered(ctx context.Context, pod *kube.Pod) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	var there kube.Pod
+	err := e.client.Get(ctx, kube.PodPath(e.namespace, pod.Metadata.Name), nil, &there)
+	if kube.CodeOf(err) == http.StatusNotFound {
+		return nil
+	}
+	if err == nil && there.Metadata.Annotations[noteMaker] == pod.Metadata.Annotations[noteMaker] {
+		err = e.delete(ctx, there.Metadata.Name, there.Metadata.UID, 0)
+	}
+	return err
+}
+
+// start waits until the pod runs, and attaches to its init.
+func (b *box) start(ctx context.Context) error {
+	pod, err := b.engine.awaitRunning(ctx, b.record.Name, b.record.UID, b.spec)
+	if err != nil {
+		return err
+	}
+	b.record.Node = pod.Spec.NodeName
+	var hold *hold
+	if !b.engine.endsWithUs(b.spec) {
+		if hold, err = b.engine.leases.take(ctx, b.record.UID); err != nil {
+			return err
+		}
+	}
+	l, err := b.engine.attach(ctx, b.record.Name, b.record.UID)
+	if err != nil {
+		if hold != nil {
+			hold.release()
+		}
+		return b.attachError(ctx, err)
+	}
+	l.hold = hold
+	b.use(l)
+	if b.spec.Session != "" && b.engine.endsWithUs(b.spec) {
+		l.addUser() // the engine: it ends with its connection
+	}
+	if err := b.checkMounts(ctx, l); err != nil {
+		return err
+	}
+	if b.spec.Session != "" {
+		if !b.engine.endsWithUs(b.spec) {
+			if err := l.Stay(ctx); err != nil {
+				return engineError(err, "starting the session").Hint("see: belljar doctor")
+			}
+		}
+		if err := b.engine.records.add(b.engine, b.record); err != nil {
+			return engineError(err, "recording the session").Hint("set XDG_STATE_HOME to a writable directory")
+		}
+	}
+	return nil
+}
+
+// attachError explains why a pod that runs could not be attached to.
+func (b *box) attachError(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	var pod kube.Pod
+	if b.engine.client.Get(ctx, kube.PodPath(b.engine.namespace, b.record.Name), nil, &pod) == nil {
+		if why, failed := startError(&pod, b.spec); failed {
+			return why
+		}
+	}
+	var refused *kube.StatusError
+	if errors.As(err, &refused) {
+		return callError(err, "attaching to pod %s", b.record.Name)
+	}
+	return engineError(err, "starting the pod's init").Hint("set engine.kubernetes.image to an image of this belljar's version; see: belljar doctor")
+}
+
+// mountsOf are the mount points of a mountinfo, proc_pid_mountinfo(5).
+func mountsOf(mountinfo string) (list []string) {
+	for line := range strings.Lines(mountinfo) {
+		if fields := strings.Fields(line); len(fields) > 4 {
+			list = append(list, fields[4])
+		}
+	}
+	return list
+}
+
+// ofRuntime are where runtimes and kubelets mount something in each container.
+var ofRuntime = []string{"/proc", "/sys", "/dev", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", boxinit.Path}
+
+// extraMounts are those that neither this engine nor every runtime makes: an image's volumes, which a runtime puts on the
+// node's disk, without a bound; or what an admission webhook added.
+func extraMounts(mountinfo string, own []string) (extra []string) {
+	for _, at := range mountsOf(mountinfo) {
+		known := at == "/" || slices.Contains(own, at) || slices.ContainsFunc(ofRuntime, func(dir string) bool {
+			return at == dir || strings.HasPrefix(at, dir+"/")
+		})
+		if !known && !slices.Contains(extra, at) {
+			extra = append(extra, at)
+		}
+	}
+	return extra
+}
+
+// checkMounts refuses a pod that has other mounts than it was to have.
+func (b *box) checkMounts(ctx context.Context, l *link) error {
+	texts, err := l.Texts(ctx, "/proc/1/mountinfo")
+	if err != nil || texts[0] == "" {
+		return engineError(err, "looking at the pod's mounts").Hint("see: belljar doctor")
+	}
+	var own []string
+	for dir := range lockdown.Tmpfs(b.spec) {
+		own = append(own, path.Clean(dir))
+	}
+	if extra := extraMounts(texts[0], own); len(extra) > 0 {
+		return engineError(nil, "the pod has mounts that belljar did not ask for: %s", strings.Join(extra, ", ")).
+			Hint("look for an admission webhook that adds volumes, and leave out namespace " + b.engine.namespace)
+	}
+	return nil
+}
+
+// awaitRunning waits until a pod's main container runs.
+func (e *Engine) awaitRunning(ctx context.Context, name, uid string, spec sandbox.Spec) (*kube.Pod, error) {
+	late, cancel := context.WithTimeout(ctx, e.config.Start)
+	defer cancel()
+	var last *kube.Pod
+	var why error
+	for {
+		done := false
+		err := e.client.WatchPod(late, e.namespace, name, func(ev kube.Event) bool {
+			if ev.Pod.Metadata.UID != uid || ev.Type == "DELETED" {
+				why, done = engineError(nil, "another program deleted the pod before it ran").As(sandbox.CauseEngineLost).Hint("run the command again"), true
+				return true
+			}
+			last = &ev.Pod
+			if runs(last) {
+				done = true
+				return true
+			}
+			why, done = startError(last, spec)
+			return done
+		})
+		switch {
+		case done && why != nil:
+			return nil, why
+		case done:
+			return last, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case late.Err() != nil:
+			return nil, lateError(last, e.config.Start)
+		case err != nil && kube.CodeOf(err) != 0:
+			return nil, callError(err, "waiting for pod %s", name)
+		}
+		select { // the connection broke: the API server may be restarting
+		case <-time.After(100 * time.Millisecond):
+		case <-late.Done():
+		}
+	}
+}
+
+// statusOf is the state of a container of a pod.
+func statusOf(list []kube.ContainerStatus, name string) (s kube.ContainerStatus) {
+	if i := slices.IndexFunc(list, func(s kube.ContainerStatus) bool { return s.Name == name }); i >= 0 {
+		return list[i]
+	}
+	return s
+}
+
+func runs(pod *kube.Pod) bool {
+	return pod.Status != nil && pod.Metadata.DeletionTimestamp == nil && statusOf(pod.Status.ContainerStatuses, mainContainer).State.Running != nil
+}
+
+// said is a reason and a message as one text.
+func said(reason, message string) string {
+	if message == "" {
+		return reason
+	}
+	return fmt.Sprintf("%s: %s", reason, message)
+}

@@ -1,0 +1,170 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"belljar/internal/ownfile"
+	"belljar/sandbox"
+	"belljar/sandbox/internal/failure"
+	"belljar/sandbox/internal/kube"
+	"belljar/sandbox/internal/proc"
+)
+
+// Config is what an Engine is made of.
+type Config struct {
+	// File and Context name an API server as kubectl's flags do. Empty: as kubectl finds one, or that of
+	// the pod that this process is in.
+	File, Context string
+	// Namespace is where the pods are. Empty: that of the context.
+	Namespace string
+	// Dir is where belljar keeps its state: it knows sessions by their records here. Empty: only those of this process.
+	Dir string
+	// InitImage is an image that has belljar at InitPath, of this version.
+	InitImage, InitPath string
+	// Pull is when the nodes pull InitImage: Always, IfNotPresent or Never.
+	Pull string
+	// OwnSessions: sessions end with this process, and no other process sees them.
+	OwnSessions bool
+	// Start is how long a pod may take to run; 0 is two minutes.
+	Start time.Duration
+	Pods  Pods
+}
+
+// Pods is what all pods have.
+type Pods struct {
+	NodeSelector   map[string]string
+	Tolerations    []Toleration
+	Labels         map[string]string
+	PriorityClass  string
+	ServiceAccount string
+	PullSecrets    []string
+	Seccomp        string // a profile of the nodes; "" is the runtime's
+	UserNamespaces bool   // each pod has one of its own, which the nodes' runtime must know
+}
+
+// Toleration is of a node's taint.
+type Toleration = kube.Toleration
+
+// Engine makes pods. It is safe for concurrent use.
+type Engine struct {
+	config    Config
+	client    *kube.Client
+	namespace string
+	dir       string // of records, "" for none
+	owner     proc.Owner
+	links     links
+	leases    leases
+	known     images
+	records   records
+
+	life context.Context // until Close
+	end  context.CancelFunc
+	all  sync.WaitGroup
+}
+
+const (
+	// callTimeout is for a request.
+	callTimeout = 10 * time.Second
+	// startTimeout is how long a pod may take to run.
+	startTimeout = 2 * time.Minute
+)
+
+// Open checks what an engine needs, but does not connect. Close closes it.
+func Open(config Config) (*Engine, error) {
+	if config.InitImage == "" {
+		return nil, sandbox.Invalid("set engine.kubernetes.image to an image of belljar that the nodes can pull", "engine.kind kubernetes needs an image of belljar, which starts the commands")
+	}
+	access, err := kube.Load(config.File, config.Context)
+	if err != nil {
+		return nil, engineError(err, "looking for a Kubernetes cluster").Hint("set KUBECONFIG or engine.kubernetes.kubeconfig; see: kubectl cluster-info")
+	}
+	client, err := kube.New(access)
+	if err != nil {
+		return nil, engineError(err, "reading %q", access.From).Hint("see: kubectl cluster-info")
+	}
+	e := &Engine{config: config, client: client, owner: proc.ThisProcess(), namespace: cmp.Or(config.Namespace, access.Namespace, "default")}
+	e.config.InitPath = cmp.Or(config.InitPath, "/belljar")
+	e.config.Pull = cmp.Or(config.Pull, "IfNotPresent")
+	e.config.Start = cmp.Or(config.Start, startTimeout)
+	if config.Dir != "" && !config.OwnSessions {
+		e.dir = filepath.Join(config.Dir, "kubernetes")
+		if err = os.MkdirAll(config.Dir, 0o700); err == nil {
+			err = ownfile.MakeDir(e.dir)
+		}
+		if err != nil {
+			return nil, engineError(err, "making the engine's directory").Hint("set XDG_STATE_HOME to a writable directory")
+		}
+	}
+	e.life, e.end = context.WithCancel(context.Background())
+	e.leases.engine = e
+	return e, nil
+}
+
+// Host is the API server's URL.
+func (e *Engine) Host() string { return e.client.Access().Server }
+
+// Namespace is where the pods are.
+func (e *Engine) Namespace() string { return e.namespace }
+
+// Ping returns an error where pods cannot be listed now.
+func (e *Engine) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var list kube.PodList
+	if err := e.client.Get(ctx, kube.PodsPath(e.namespace), map[string][]string{"limit": {"1"}}, &list); err != nil {
+		return callError(err, "listing pods of namespace %q", e.namespace)
+	}
+	return nil
+}
+
+// Networks are the names of the networks that a command may use.
+func (e *Engine) Networks(context.Context) ([]string, error) { return []string{"none"}, nil }
+
+// Close ends the engine, and what only this process keeps. Containers go before it; sessions stay.
+func (e *Engine) Close() error {
+	e.links.closeAll()
+	e.end()
+	e.all.Wait()
+	err := e.leases.releaseAll()
+	e.client.Close()
+	return err
+}
+
+// engineError begins an error.
+var engineError = failure.New
+
+// quotaWords are in the API server's message where a ResourceQuota is reached. There is no code of its own for that.
+const quotaWords = "exceeded quota"
+
+// busyFor is when a quota or a node may have room again.
+const busyFor = 5 * time.Second
+
+// callError explains a request that failed.
+func callError(err error, doing string, args ...any) error {
+	var refused *kube.StatusError
+	if !errors.As(err, &refused) {
+		return engineError(err, doing, args...).Hint("check that the cluster answers: kubectl get pods; see: belljar doctor")
+	}
+	switch {
+	case refused.Code == 403 && strings.Contains(refused.Message, quotaWords):
+		busy := engineError(err, doing, args...).As(sandbox.CauseBusy).Hint("wait until other pods have ended, or raise the namespace's ResourceQuota")
+		busy.RetryAfter = cmp.Or(refused.RetryAfter, busyFor)
+		return busy
+	case refused.Code == 429:
+		busy := engineError(err, doing, args...).As(sandbox.CauseBusy).Hint("run the command again")
+		busy.RetryAfter = cmp.Or(refused.RetryAfter, busyFor)
+		return busy
+	case refused.Code == 401, refused.Code == 403:
+		return engineError(err, doing, args...).Hint("docs/kubernetes.md has the rights that belljar needs; see: belljar doctor")
+	case refused.Code == 400, refused.Code == 422:
+		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("check engine.kubernetes, runtime and limits")
+	}
+	return engineError(err, doing, args...).Hint("see: belljar doctor")
+}

@@ -1,0 +1,110 @@
+package kubernetes
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"belljar/sandbox"
+)
+
+// images are those that were resolved, by their references, and their files.
+type images struct {
+	mu       sync.Mutex
+	resolved map[string]sandbox.Image
+	files    map[[2]string][]byte // by image and name
+}
+
+// imageFor is how long belljar's other processes take an image as it was resolved. Nodes do, too, as long as they have it.
+const imageFor = 10 * time.Minute
+
+// remembered is an image in a file.
+type remembered struct {
+	Server, Reference string
+	Image             sandbox.Image
+	At                time.Time
+}
+
+func (e *Engine) imageFile(reference string) string {
+	sum := sha256.Sum256([]byte(e.Host() + "\n" + reference))
+	return filepath.Join(e.dir, "image-"+hex.EncodeToString(sum[:16])+recordSuffix)
+}
+
+// recall is what a reference was resolved to before, by this process, or by another a while ago.
+func (e *Engine) recall(reference string) (sandbox.Image, bool) {
+	e.known.mu.Lock()
+	defer e.known.mu.Unlock()
+	if i, known := e.known.resolved[reference]; known {
+		return i, true
+	}
+	if e.dir == "" {
+		return sandbox.Image{}, false
+	}
+	var r remembered
+	text, err := os.ReadFile(e.imageFile(reference))
+	if err != nil || json.Unmarshal(text, &r) != nil || r.Server != e.Host() || r.Reference != reference || r.Image.ID == "" || time.Since(r.At) > imageFor || time.Until(r.At) > 0 {
+		return sandbox.Image{}, false
+	}
+	e.rememberLocked(r.Image)
+	return r.Image, true
+}
+
+func (e *Engine) rememberLocked(i sandbox.Image) {
+	if e.known.resolved == nil {
+		e.known.resolved = map[string]sandbox.Image{}
+	}
+	e.known.resolved[i.Reference] = i
+}
+
+// remember keeps what a reference was resolved to.
+func (e *Engine) remember(i sandbox.Image) {
+	e.known.mu.Lock()
+	defer e.known.mu.Unlock()
+	e.rememberLocked(i)
+	if text, err := json.Marshal(remembered{e.Host(), i.Reference, i, time.Now()}); e.dir != "" && err == nil {
+		writeFile(e.dir, e.imageFile(i.Reference), text) // else it is resolved once more
+	}
+}
+
+// forget drops an image that no node has any more.
+func (e *Engine) forget(i sandbox.Image) {
+	e.known.mu.Lock()
+	defer e.known.mu.Unlock()
+	if e.known.resolved[i.Reference].ID == i.ID {
+		delete(e.known.resolved, i.Reference)
+	}
+	if e.dir != "" {
+		os.Remove(e.imageFile(i.Reference))
+	}
+}
+
+// maxKept bounds how many files are kept.
+const maxKept = 256
+
+func (i *images) of(id string, names []string) (files [][]byte, ok bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, name := range names {
+		text, known := i.files[[2]string{id, name}]
+		if !known {
+			return nil, false
+		}
+		files = append(files, text)
+	}
+	return files, true
+}
+
+func (i *images) keep(id string, names []string, files [][]byte) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.files == nil || len(i.files) > maxKept {
+		i.files = map[[2]string][]byte{}
+	}
+	for n, name := range names {
+		i.files[[2]string{id, name}] = files[n]
+	}
+}

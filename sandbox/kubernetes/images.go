@@ -1,0 +1,144 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/rand"
+	"io/fs"
+	"strings"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/imagefile"
+	"belljar/sandbox/internal/kube"
+)
+
+// lookUser is who an init is that looks at an image. It can read what every user can.
+var lookUser = sandbox.User{UID: 65534, GID: 65534}
+
+const (
+	lookMemory = 64 << 20
+	lookTmp    = 1 << 20
+	lookTime   = 10 * time.Minute
+)
+
+// policies are Kubernetes' words.
+var policies = map[sandbox.PullPolicy]string{sandbox.PullAlways: "Always", sandbox.PullMissing: "IfNotPresent", sandbox.PullNever: "Never"}
+
+// Resolve implements sandbox.Images: by a pod of the image, in which nothing of it runs.
+func (e *Engine) Resolve(ctx context.Context, reference string, pull sandbox.PullPolicy) (sandbox.Image, error) {
+	if known, ok := e.recall(reference); ok && pull != sandbox.PullAlways {
+		return known, nil
+	}
+	image := sandbox.Image{Reference: reference, ID: reference}
+	err := e.inImage(ctx, image, policies[pull], func(ctx context.Context, pod *kube.Pod, l *link) error {
+		id := statusOf(pod.Status.ContainerStatuses, mainContainer).ImageID
+		image.ID, image.Digest = pinned(id)
+		texts, err := l.Texts(ctx, "/proc/1/mountinfo")
+		if err != nil || texts[0] == "" || image.ID == "" {
+			return engineError(err, "looking at image %q", reference).As(sandbox.CauseImage).Hint("see: belljar doctor")
+		}
+		image.Volumes = extraMounts(texts[0], []string{"/tmp", "/work"})
+		return nil
+	})
+	if err != nil {
+		return sandbox.Image{}, err
+	}
+	e.remember(image)
+	return image, nil
+}
+
+// pinned is what a pod of exactly that image names, by its status' imageID: NAME@DIGEST, or, where no registry knows it, its ID
+// on its node.
+func pinned(imageID string) (id, digest string) {
+	_, digest, named := strings.Cut(imageID, "@")
+	if named {
+		return strings.TrimPrefix(imageID, "docker-pullable://"), digest
+	}
+	at := strings.Index(imageID, "sha256:")
+	if at < 0 {
+		return "", ""
+	}
+	return imageID[at:], imageID[at:]
+}
+
+// Watch implements sandbox.Images: what a reference was resolved to stays until this process ends.
+func (e *Engine) Watch(ctx context.Context, changed func(watching bool)) {
+	changed(true)
+	<-ctx.Done()
+}
+
+// inImage calls look with the init of a pod of an image, which is deleted then.
+func (e *Engine) inImage(ctx context.Context, image sandbox.Image, pull string, look func(ctx context.Context, pod *kube.Pod, l *link) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	spec := sandbox.Spec{
+		Command: "image-" + strings.ToLower(rand.Text()), Image: image, User: lookUser, Network: "none", Deadline: time.Now().Add(lookTime),
+		Limits: sandbox.Limits{Memory: lookMemory, CPUs: 1, Pids: 32, Tmp: lookTmp, Files: 64},
+	}
+	lease, err := e.leases.ofProcess(ctx)
+	if err != nil {
+		return orCanceled(ctx, err)
+	}
+	pod := e.pod(spec, lease)
+	pod.Metadata.Labels[labelKind] = "image"
+	if pull != "" {
+		pod.Spec.Containers[0].ImagePullPolicy = pull
+	}
+	made, err := e.make(ctx, pod, spec)
+	if err != nil {
+		return err
+	}
+	b := newBox(e, e.record(spec, made))
+	b.spec = spec
+	ran, err := e.awaitRunning(ctx, b.record.Name, b.record.UID, spec)
+	if err == nil {
+		var l *link
+		if l, err = e.attach(ctx, b.record.Name, b.record.UID); err == nil {
+			b.use(l)
+			err = look(ctx, ran, l)
+		} else {
+			err = b.attachError(ctx, err)
+		}
+	}
+	failed := b.abandon()
+	if err != nil {
+		return orCanceled(ctx, err)
+	}
+	return failed
+}
+
+// Files implements sandbox.Engine.
+func (e *Engine) Files(ctx context.Context, image sandbox.Image, names []string, most int64) (files [][]byte, err error) {
+	if files, ok := e.known.of(image.ID, names); ok {
+		return files, nil
+	}
+	err = e.inImage(ctx, image, "", func(ctx context.Context, _ *kube.Pod, l *link) (err error) {
+		files, err = imagefile.Read(image, names, func(name string) ([]byte, error) { return l.ImageFile(ctx, name, most) })
+		return err
+	})
+	if err == nil {
+		e.known.keep(image.ID, names, files)
+	}
+	return files, err
+}
+
+// Modes implements sandbox.Engine.
+func (e *Engine) Modes(ctx context.Context, image sandbox.Image, names []string) (modes []fs.FileMode, err error) {
+	err = e.inImage(ctx, image, "", func(ctx context.Context, _ *kube.Pod, l *link) error {
+		found, err := l.ImageModes(ctx, names)
+		if err != nil {
+			return engineError(err, "looking for %q in image %q", names, image.Reference).As(sandbox.CauseImage).Hint("see: belljar doctor")
+		}
+		modes, err = imagefile.Modes(image, names, func(name string) (fs.FileMode, error) {
+			for i := range names {
+				if names[i] == name {
+					return found[i], nil
+				}
+			}
+			return fs.ModeIrregular, nil
+		})
+		return err
+	})
+	return modes, err
+}

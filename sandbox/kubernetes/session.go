@@ -1,0 +1,190 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/kube"
+)
+
+// record is what belljar knows of a pod that it made, by the pod's UID. That of a session is a file of this user's, for
+// belljar's other processes: what labels say, anyone who may make pods can say.
+type record struct {
+	UID, Name      string
+	Namespace      string
+	Server         string // the API server
+	Command        string
+	Session        string
+	Image, ImageID string
+	Digest         string
+	Print          string
+	User           sandbox.User
+	Limits         sandbox.Limits
+	Tmpfs          []string
+	Runtime        string
+	Node           string
+	Created        time.Time
+	Deadline       time.Time
+}
+
+func (e *Engine) record(spec sandbox.Spec, pod *kube.Pod) record {
+	r := record{
+		UID: pod.Metadata.UID, Name: pod.Metadata.Name, Namespace: e.namespace, Server: e.Host(), Command: spec.Command, Session: spec.Session,
+		Image: spec.Image.Reference, ImageID: spec.Image.ID, Digest: spec.Image.Digest, Print: spec.Print(), User: spec.User,
+		Limits: spec.Limits.OfContainer(), Tmpfs: spec.Tmpfs, Runtime: spec.Runtime, Created: time.Now(), Deadline: spec.Deadline,
+	}
+	r.Limits.Tmp = spec.Limits.Tmp
+	return r
+}
+
+// records are those of sessions.
+type records struct {
+	mu   sync.Mutex
+	here map[string]record // without a directory
+}
+
+// recordSuffix ends the names of records' files, which begin with the UID.
+const recordSuffix = ".json"
+
+func (e *Engine) recordFile(uid string) string {
+	return filepath.Join(e.dir, filepath.Base(uid)+recordSuffix)
+}
+
+func (s *records) add(e *Engine, r record) error {
+	if e.dir == "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.here == nil {
+			s.here = map[string]record{}
+		}
+		s.here[r.UID] = r
+		return nil
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return writeFile(e.dir, e.recordFile(r.UID), text)
+}
+
+// writeFile writes a file as a whole, which only this user can read.
+func writeFile(dir, name string, text []byte) error {
+	fresh, err := os.CreateTemp(dir, "new-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(fresh.Name())
+	_, err = fresh.Write(text)
+	if closing := fresh.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(fresh.Name(), name)
+	}
+	return err
+}
+
+func (s *records) remove(e *Engine, uid string) {
+	if e.dir != "" {
+		os.Remove(e.recordFile(uid))
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.here, uid)
+}
+
+// of is the record of the pod with that UID, in this cluster and namespace.
+func (s *records) of(e *Engine, uid string) (r record, ok bool) {
+	if e.dir == "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		r, ok = s.here[uid]
+		return r, ok
+	}
+	text, err := os.ReadFile(e.recordFile(uid))
+	ok = err == nil && json.Unmarshal(text, &r) == nil && r.UID == uid && r.Server == e.Host() && r.Namespace == e.namespace
+	return r, ok
+}
+
+// prune removes the records of pods that are gone.
+func (s *records) prune(e *Engine, exists func(uid string) bool) {
+	if e.dir == "" {
+		return
+	}
+	entries, _ := os.ReadDir(e.dir) // it may be gone
+	for _, entry := range entries {
+		uid, is := strings.CutSuffix(entry.Name(), recordSuffix)
+		if r, ok := s.of(e, uid); is && ok && !exists(r.UID) {
+			s.remove(e, uid)
+		}
+	}
+}
+
+// list is belljar's pods in the namespace, of any process, that have the label.
+func (e *Engine) list(ctx context.Context, more string) ([]kube.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var list kube.PodList
+	query := map[string][]string{"labelSelector": {labelManaged + "=" + managedBy + more}}
+	if err := e.client.Get(ctx, kube.PodsPath(e.namespace), query, &list); err != nil {
+		return nil, callError(err, "listing pods of namespace %q", e.namespace)
+	}
+	return list.Items, nil
+}
+
+// Sessions implements sandbox.Engine.
+func (e *Engine) Sessions(ctx context.Context, name string) (list []sandbox.Kept, err error) {
+	pods, err := e.list(ctx, ","+labelKind+"=session")
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods {
+		r, ours := e.records.of(e, pod.Metadata.UID)
+		if !ours || !runs(&pod) || name != "" && r.Session != name {
+			continue
+		}
+		list = append(list, sandbox.Kept{
+			Session: r.Session, ID: r.UID, Image: r.Image, ImageID: r.ImageID, Print: r.Print, User: r.User, Created: r.Created, Deadline: r.Deadline,
+		})
+	}
+	return list, nil
+}
+
+// Adopt implements sandbox.Engine.
+func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	gone := engineError(nil, "the pod of session %q is gone", kept.Session).As(sandbox.CauseEngineLost).Hint("run the command again")
+	r, ours := e.records.of(e, kept.ID)
+	if !ours {
+		return nil, gone
+	}
+	var pod kube.Pod
+	err := e.client.Get(ctx, kube.PodPath(e.namespace, r.Name), nil, &pod)
+	switch {
+	case kube.CodeOf(err) == 404, err == nil && (pod.Metadata.UID != r.UID || !runs(&pod)):
+		return nil, gone
+	case err != nil:
+		return nil, callError(err, "looking for the pod of session %q", kept.Session)
+	}
+	b := newBox(e, r)
+	l, err := b.reach(ctx)
+	if err != nil {
+		b.Close()
+		if sandbox.CauseOf(err) == sandbox.CauseBusy {
+			return nil, err
+		}
+		return nil, engineError(err, "reaching the pod of session %q", kept.Session).As(sandbox.CauseEngineLost).
+			Hint(fmt.Sprintf("remove the session: belljar session rm %s", kept.Session))
+	}
+	b.use(l)
+	return b, nil
+}

@@ -1,0 +1,280 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/kube"
+)
+
+// behind is an engine of an API server that answers like that.
+func behind(t *testing.T, answer http.HandlerFunc) *Engine {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "config")
+	text := "clusters: [{name: c, cluster: {server: \"" + server.URL + "\"}}]\ncontexts: [{name: x, context: {cluster: c, namespace: ns}}]\ncurrent-context: x\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Open(Config{File: file, InitImage: "belljar:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func wantSpec() sandbox.Spec {
+	return sandbox.Spec{
+		Command: "c1", Image: sandbox.Image{Reference: "app", ID: "app@sha256:1", Digest: "sha256:1", Volumes: []string{"/data"}}, User: sandbox.User{UID: 1000, GID: 50},
+		Workdir: "/work", Network: "none", Tmpfs: []string{"/var/tmp"}, Deadline: time.Now().Add(time.Hour),
+		Limits: sandbox.Limits{Memory: 128 << 20, CPUs: 0.5, Pids: 64, Tmp: 8 << 20, Files: 256},
+	}
+}
+
+// No API server is needed to see that a pod is as locked down as PodSecurity's restricted asks, and more.
+func TestPodIsLockedDown(t *testing.T) {
+	e := behind(t, http.NotFound)
+	e.config.Pods = Pods{
+		NodeSelector: map[string]string{"a": "b"}, Labels: map[string]string{"team": "x", labelManaged: "others"}, PriorityClass: "low", PullSecrets: []string{"key"},
+		Seccomp: "p.json", UserNamespaces: true,
+	}
+	pod := e.pod(wantSpec(), "lease")
+	s := pod.Spec
+	yes := func(b *bool) bool { return b != nil && *b }
+	no := func(b *bool) bool { return b != nil && !*b }
+	for what, so := range map[string]bool{
+		"restarts":        s.RestartPolicy == "Never",
+		"grace":           *s.TerminationGracePeriodSeconds == 1,
+		"deadline":        *s.ActiveDeadlineSeconds > 3600 && *s.ActiveDeadlineSeconds <= 3640,
+		"token":           no(s.AutomountServiceAccountToken),
+		"service links":   no(s.EnableServiceLinks),
+		"users":           no(s.HostUsers),
+		"not root":        yes(s.SecurityContext.RunAsNonRoot) && *s.SecurityContext.RunAsUser == 1000 && *s.SecurityContext.RunAsGroup == 50,
+		"seccomp":         *s.SecurityContext.SeccompProfile == kube.Seccomp{Type: "Localhost", LocalhostProfile: "p.json"},
+		"names":           s.DNSPolicy == "None",
+		"labels":          pod.Metadata.Labels[labelManaged] == managedBy && pod.Metadata.Labels["team"] == "x" && pod.Metadata.Labels[labelOwner] == "lease" && pod.Metadata.Labels[labelKind] == "command",
+		"placement":       s.NodeSelector["a"] == "b" && s.PriorityClassName == "low" && s.ImagePullSecrets[0].Name == "key",
+		"ends with us":    s.Containers[0].Stdin && s.Containers[0].StdinOnce,
+		"command":         slices.Equal(s.Containers[0].Command, []string{"/dev/belljar-init", "frames", "1000", "0", "alone", "no-sockets", "files=256", "file-size=9437184"}),
+		"image":           s.Containers[0].Image == "app@sha256:1" && s.Containers[0].ImagePullPolicy == "IfNotPresent",
+		"its init's file": slices.Contains(s.Containers[0].VolumeMounts, kube.VolumeMount{Name: "init", MountPath: "/dev/belljar-init", SubPath: "belljar", ReadOnly: true}),
+	} {
+		if !so {
+			t.Errorf("%s: %+v", what, s)
+		}
+	}
+	for _, c := range append(slices.Clone(s.InitContainers), s.Containers...) {
+		x := c.SecurityContext
+		if !no(x.AllowPrivilegeEscalation) || !no(x.Privileged) || !yes(x.ReadOnlyRootFilesystem) || !slices.Equal(x.Capabilities.Drop, []string{"ALL"}) || len(x.Capabilities.Add) > 0 ||
+			c.Resources.Limits["memory"] != "134217728" || c.Resources.Limits["cpu"] != "500m" || c.Resources.Limits["ephemeral-storage"] == "" {
+			t.Errorf("%+v", c)
+		}
+	}
+	var dirs []string
+	for _, m := range s.Containers[0].VolumeMounts[1:] {
+		i := slices.IndexFunc(s.Volumes, func(v kube.Volume) bool { return v.Name == m.Name })
+		if d := s.Volumes[i].EmptyDir; d == nil || d.Medium != "Memory" || d.SizeLimit != "8388608" {
+			t.Errorf("%+v", d)
+		}
+		dirs = append(dirs, m.MountPath)
+	}
+	if want := []string{"/data", "/tmp", "/var/tmp", "/work", "/dev/shm"}; !slices.Equal(dirs, want) {
+		t.Errorf("%q", dirs)
+	}
+	spec := wantSpec()
+	spec.Session = "s"
+	if c := e.pod(spec, "lease").Spec.Containers[0]; c.StdinOnce || c.Command[3] == "0" {
+		t.Errorf("a session's: %+v", c)
+	}
+	e.config.OwnSessions = true
+	if c := e.pod(spec, "lease").Spec.Containers[0]; !c.StdinOnce {
+		t.Errorf("one that ends with us: %+v", c)
+	}
+}
+
+func TestWhatPodsCannotHave(t *testing.T) {
+	e := behind(t, http.NotFound)
+	for want, change := range map[string]func(*sandbox.Spec){
+		"root in a pod would be root on the node":        func(s *sandbox.Spec) { s.Root = true },
+		"commands may not run as root":                   func(s *sandbox.Spec) { s.User.UID = 0 },
+		"what is written to a container's root file":     func(s *sandbox.Spec) { s.Limits.Disk = 1 },
+		`network "bridge" does not exist`:                func(s *sandbox.Spec) { s.Network = "bridge" },
+		`mount "/srv": a pod sees no files of belljar's`: func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Source: "/srv", Target: "/work/srv"}} },
+	} {
+		spec := wantSpec()
+		change(&spec)
+		if _, err := e.Create(t.Context(), spec); sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestRefusedRequests(t *testing.T) {
+	for name, c := range map[string]struct {
+		code    int
+		message string
+		want    sandbox.Cause
+	}{
+		"quota":        {403, `pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`, sandbox.CauseBusy},
+		"rights":       {403, `pods is forbidden: User "u" cannot create resource "pods"`, sandbox.CauseEngine},
+		"PodSecurity":  {403, `pods "x" is forbidden: violates PodSecurity "restricted:latest"`, sandbox.CauseEngine},
+		"overload":     {429, "too many requests", sandbox.CauseBusy},
+		"no such":      {422, "runtimeClassName: not found", sandbox.CauseInvalid},
+		"ID in use":    {409, "exists", sandbox.CauseInvalid},
+		"server error": {500, "etcd", sandbox.CauseEngine},
+	} {
+		e := behind(t, func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/leases") || r.Method == http.MethodDelete {
+				io.WriteString(w, `{"metadata":{"name":"l","uid":"u"}}`)
+				return
+			}
+			w.WriteHeader(c.code)
+			json.NewEncoder(w).Encode(map[string]string{"message": c.message})
+		})
+		_, err := e.Create(t.Context(), wantSpec())
+		var is *sandbox.Error
+		if !errors.As(err, &is) || is.Cause != c.want || is.Hint == "" || (c.want == sandbox.CauseBusy) != (is.RetryAfter > 0) {
+			t.Errorf("%s: %+v", name, err)
+		}
+		if c.code != 409 && !strings.Contains(err.Error(), c.message) {
+			t.Errorf("%s: it does not say %q: %v", name, c.message, err)
+		}
+	}
+}
+
+func status(text string) *kube.Pod {
+	var pod kube.Pod
+	if err := json.Unmarshal([]byte(text), &pod); err != nil {
+		panic(err)
+	}
+	return &pod
+}
+
+func TestWhyAPodDoesNotRun(t *testing.T) {
+	spec := wantSpec()
+	for text, want := range map[string]sandbox.Cause{
+		`{"status":{"phase":"Pending"}}`: "",
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"PodInitializing"}}}]}}`:                                             "",
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ImagePullBackOff","message":"no such image"}}}]}}`:                  sandbox.CauseImage,
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ErrImageNeverPull"}}}]}}`:                                           sandbox.CauseImage,
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"CreateContainerConfigError"}}}]}}`:                                  sandbox.CauseImage,
+		`{"status":{"initContainerStatuses":[{"name":"init","state":{"waiting":{"reason":"ErrImagePull"}}}]}}`:                                               sandbox.CauseEngine,
+		`{"status":{"initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":2,"reason":"Error"}}}]}}`:                                      sandbox.CauseEngine,
+		`{"status":{"initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}}`:                                  "",
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":128,"reason":"StartError","message":"exec: no such file"}}}]}}`: sandbox.CauseEngine,
+		`{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource"}}`:                                                          sandbox.CauseEngine,
+		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Pending"}}`:                                                             sandbox.CauseEngineLost,
+	} {
+		err, yes := startError(status(text), spec)
+		if yes != (want != "") || yes && sandbox.CauseOf(err) != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	err := lateError(status(`{"status":{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes"}]}}`), time.Minute)
+	if sandbox.CauseOf(err) != sandbox.CauseBusy || !strings.Contains(err.Error(), "Unschedulable: 0/1 nodes") {
+		t.Error(err)
+	}
+	for _, pod := range []*kube.Pod{nil, status(`{}`), status(`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ContainerCreating"}}}]}}`)} {
+		if err := lateError(pod, time.Minute); sandbox.CauseOf(err) != sandbox.CauseEngine {
+			t.Error(err)
+		}
+	}
+}
+
+func TestHowAPodEnded(t *testing.T) {
+	for text, want := range map[string]fate{
+		`{"status":{"phase":"Running"}}`: {},
+		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                            {known: true, oom: true},
+		`{"status":{"phase":"Failed","reason":"DeadlineExceeded","message":"Pod was active too long","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137}}}]}}`: {known: true, reason: "DeadlineExceeded: Pod was active too long"},
+		`{"status":{"phase":"Failed","reason":"Evicted","message":"low on\nresource"}}`:                                                                                                  {known: true, reason: "Evicted: low on resource"},
+		`{"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"EvictionByEvictionAPI","message":"evicted"}]}}`:                                                   {known: true, reason: "EvictionByEvictionAPI: evicted"},
+		`{"status":{"phase":"Succeeded","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}}`:                                           {known: true, reason: "its connection to this process broke"},
+		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":2,"reason":"Error"}}}]}}`:                                                  {known: true, reason: "the container ended: Error, exit status 2"},
+		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}}`:                                                                                         {known: true, reason: "another program deleted the pod"},
+	} {
+		if got := fateOf(status(text)); got != want {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// A pod and its lease that are made while another process sweeps are no orphan's.
+func TestSweepSparesWhatIsMadeMeanwhile(t *testing.T) {
+	made, deleted := false, false
+	e := behind(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodDelete:
+			deleted = true
+			io.WriteString(w, "{}")
+		case !made: // the first list has neither
+			made = true
+			io.WriteString(w, `{"items":[]}`)
+		case strings.HasSuffix(r.URL.Path, "/leases"):
+			json.NewEncoder(w).Encode(kube.LeaseList{Items: []kube.Lease{{Metadata: kube.Meta{Name: "l"}, Spec: kube.LeaseSpec{LeaseDurationSeconds: 40, RenewTime: kube.MicroTime(time.Now())}}}})
+		default:
+			json.NewEncoder(w).Encode(kube.PodList{Items: []kube.Pod{{Metadata: kube.Meta{Name: "p", UID: "u", Labels: map[string]string{labelOwner: "l"}}}}})
+		}
+	})
+	if n, err := e.Sweep(t.Context()); n != 0 || err != nil || deleted {
+		t.Errorf("swept %d, error %v, deleted %v", n, err, deleted)
+	}
+	if n, err := e.Sweep(t.Context()); n != 0 || err != nil || deleted { // now both are listed
+		t.Errorf("swept %d, error %v, deleted %v", n, err, deleted)
+	}
+}
+
+func TestPinned(t *testing.T) {
+	for imageID, want := range map[string][2]string{
+		"docker.io/library/app@sha256:1": {"docker.io/library/app@sha256:1", "sha256:1"},
+		"docker-pullable://app@sha256:1": {"app@sha256:1", "sha256:1"},
+		"sha256:2":                       {"sha256:2", "sha256:2"},
+		"docker://sha256:2":              {"sha256:2", "sha256:2"},
+		"":                               {},
+	} {
+		if id, digest := pinned(imageID); id != want[0] || digest != want[1] {
+			t.Errorf("%s: %s, %s", imageID, id, digest)
+		}
+	}
+}
+
+func TestExtraMounts(t *testing.T) {
+	const text = `1 0 0:1 / / ro - overlay overlay ro
+2 1 0:2 / /proc rw - proc proc rw
+3 1 0:3 / /dev/shm rw - tmpfs tmpfs rw
+4 1 0:4 / /etc/hosts rw - ext4 /dev/x rw
+5 1 0:5 / /dev/belljar-init ro - ext4 /dev/x rw
+6 1 0:6 / /tmp rw - tmpfs tmpfs rw
+7 1 0:7 / /data rw - ext4 /dev/x rw
+8 1 0:8 / /proc-like rw - ext4 /dev/x rw
+`
+	if got := extraMounts(text, []string{"/tmp", "/work"}); !slices.Equal(got, []string{"/data", "/proc-like"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestParseGroup(t *testing.T) {
+	v2 := []string{"low 0\noom 2\noom_kill 1\n", "1000\n", "usage_usec 1500000\nuser_usec 1\n", "max 3\n", "8:0 rbytes=10 wbytes=20 rios=1\n", "", "", "", "", ""}
+	v1 := []string{"", "", "", "", "", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "1000\n", "1500000000\n", "max 3\n", "8:0 Read 10\n8:0 Write 20\nTotal 30\n"}
+	want := sandbox.Counters{Evidence: sandbox.Evidence{OOMKills: 1, PidsLimitHits: 3}, Resources: sandbox.Resources{CPUSeconds: 1.5, MaxMemoryBytes: 1000}, IOBytes: 30}
+	for name, texts := range map[string][]string{"v2": v2, "v1": v1} {
+		got, read := parseGroup(texts)
+		if !read || got.OOMKills != want.OOMKills || got.PidsLimitHits != want.PidsLimitHits || got.Resources != want.Resources || got.IOBytes != want.IOBytes {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if _, read := parseGroup(make([]string, 10)); read {
+		t.Error("nothing counts as read")
+	}
+}

@@ -1,0 +1,120 @@
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/failure"
+	"belljar/sandbox/internal/kube"
+)
+
+// pullReasons are those of a container that waits for its image, and does not get it.
+var pullReasons = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ErrImagePull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"}
+
+// makeReasons are those of a container that its runtime does not make, or not start.
+var makeReasons = []string{"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+// text is what Kubernetes says, as an error that is one line.
+func text(reason, message string) error { return errors.New(failure.OneLine(said(reason, message))) }
+
+// startError says why a pod will not run, if that is known by now.
+func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
+	s := pod.Status
+	if s == nil {
+		return nil, false
+	}
+	if pod.Metadata.DeletionTimestamp != nil {
+		return engineError(nil, "another program deleted the pod before it ran").As(sandbox.CauseEngineLost).Hint("run the command again"), true
+	}
+	for _, own := range s.InitContainerStatuses {
+		if w := own.State.Waiting; w != nil && (slices.Contains(pullReasons, w.Reason) || slices.Contains(makeReasons, w.Reason)) {
+			return engineError(text(w.Reason, w.Message), "starting a container of belljar's own image").Hint("check engine.kubernetes.image, its path and its pull secrets"), true
+		}
+		if t := own.State.Terminated; t != nil && (t.ExitCode != 0 || t.Signal != 0) {
+			return engineError(text(t.Reason, t.Message), "copying belljar's init into the pod: exit status %d", t.ExitCode).
+				Hint("set engine.kubernetes.image to an image of this belljar's version; see: belljar doctor"), true
+		}
+	}
+	main := statusOf(s.ContainerStatuses, mainContainer)
+	if w := main.State.Waiting; w != nil {
+		switch {
+		case slices.Contains(pullReasons, w.Reason):
+			return engineError(text(w.Reason, w.Message), "getting image %q", spec.Image.Reference).As(sandbox.CauseImage).
+				Hint("check its name, and that the nodes can pull it: engine.kubernetes.pull_secrets"), true
+		case slices.Contains(makeReasons, w.Reason):
+			return engineError(text(w.Reason, w.Message), "starting a container of image %q", spec.Image.Reference).As(sandbox.CauseImage).
+				Hint("check that the image's paths /tmp, /work and /dev are directories, if they exist"), true
+		}
+	}
+	if t := main.State.Terminated; t != nil {
+		return engineError(text(t.Reason, t.Message), "the pod's init ended before a command: exit status %d", t.ExitCode).
+			Hint("set engine.kubernetes.image to an image of this belljar's version; see: belljar doctor"), true
+	}
+	if s.Phase == "Failed" || s.Phase == "Succeeded" {
+		return engineError(text(s.Reason, s.Message), "the pod ended before it ran").Hint("see: kubectl describe nodes"), true
+	}
+	return nil, false
+}
+
+// lateError says what a pod that does not run in time waits for.
+func lateError(pod *kube.Pod, limit time.Duration) error {
+	took := sandbox.FormatDuration(limit)
+	if pod == nil || pod.Status == nil {
+		return engineError(nil, "the pod did not run after %s, and nothing is known of it", took).Hint("see: belljar doctor")
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == "PodScheduled" && c.Status != "True" {
+			busy := engineError(text(c.Reason, c.Message), "no node had room for the pod for %s", took).As(sandbox.CauseBusy).
+				Hint("wait until other pods have ended, or add nodes; check engine.kubernetes.node_selector and tolerations")
+			busy.RetryAfter = busyFor
+			return busy
+		}
+	}
+	for _, c := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
+		if w := c.State.Waiting; w != nil {
+			return engineError(text(w.Reason, w.Message), "the pod did not run after %s: container %q waits", took, c.Name).Hint("see: kubectl describe pod; belljar doctor")
+		}
+	}
+	return engineError(nil, "the pod did not run after %s", took).Hint("see: kubectl describe pod; belljar doctor")
+}
+
+// fate is how a pod ended.
+type fate struct {
+	known  bool
+	silent bool // the API server does not answer
+	oom    bool
+	reason string // what Kubernetes says, "" where it says nothing
+}
+
+// fateOf reads that from a pod that may have ended.
+func fateOf(pod *kube.Pod) (f fate) {
+	s := pod.Status
+	if s == nil {
+		return f
+	}
+	if s.Reason != "" { // Evicted, DeadlineExceeded, Preempting, NodeLost, …: of the whole pod
+		f.known, f.reason = true, failure.OneLine(said(s.Reason, s.Message))
+	}
+	for _, c := range s.Conditions { // DisruptionTarget: EvictionByEvictionAPI, PreemptionByScheduler, DeletionByTaintManager, …
+		if c.Type == "DisruptionTarget" && c.Status == "True" {
+			f.known, f.reason = true, failure.OneLine(said(c.Reason, c.Message))
+		}
+	}
+	if pod.Metadata.DeletionTimestamp != nil && f.reason == "" {
+		f.known, f.reason = true, "another program deleted the pod"
+	}
+	if t := statusOf(s.ContainerStatuses, mainContainer).State.Terminated; t != nil {
+		f.known, f.oom = true, t.Reason == "OOMKilled"
+		switch {
+		case f.reason != "" || f.oom:
+		case t.ExitCode == 0: // as it does when its stdin ends
+			f.reason = "its connection to this process broke"
+		default:
+			f.reason = fmt.Sprintf("the container ended: %s, exit status %d", t.Reason, t.ExitCode)
+		}
+	}
+	return f
+}
