@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,7 +41,13 @@ func evaluate(t *testing.T, lines ...string) *evaluating {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &evaluating{t.TempDir(), env}
+	return evaluateOn(t, env, lines...)
+}
+
+// evaluateOn is evaluate with that environment's engine.
+func evaluateOn(t *testing.T, env []string, lines ...string) *evaluating {
+	t.Helper()
+	e := &evaluating{t.TempDir(), slices.Clip(env)} // others may append to it, too
 	e.write(t, "suite.jsonl", strings.Join(lines, "\n")+"\n")
 	return e
 }
@@ -63,9 +72,21 @@ func (e *evaluating) run(t *testing.T, status int, args ...string) string {
 	cmd := e.command(args...)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != status {
-		t.Fatalf("belljar eval %q: %v, want exit status %d\n%s", args, err, status, out)
+		t.Fatalf("belljar eval %q: %v, want exit status %d\n%s%s", args, err, status, out, e.logs())
 	}
 	return string(out)
+}
+
+// logs are what the trials of the directory's runs logged.
+func (e *evaluating) logs() (all string) {
+	filepath.WalkDir(e.dir, func(name string, of fs.DirEntry, err error) error {
+		if err == nil && of.Type().IsRegular() && strings.Contains(name, "/logs/") {
+			text, _ := os.ReadFile(name)
+			all += fmt.Sprintf("%s:\n%.2000s\n", strings.TrimPrefix(name, e.dir), text)
+		}
+		return nil
+	})
+	return all
 }
 
 // results are those of a run, by task and trial.

@@ -9,10 +9,12 @@ import (
 	"testing"
 )
 
-// A receipt names everything that is not what was graded any more.
+// A receipt names everything that is not what was graded any more. The image has the working
+// directory, which only root may write: the tests' user and the solution's can, on each engine.
 func TestEvalVerify(t *testing.T) {
 	t.Parallel()
-	e := evaluate(t, `{"id":"a","image":"belljar/verified:1","answer":"answer","solution":"42\n","check":"sh /tests/t.sh","tests":{"t.sh":"test $(cat answer) = 42"}}`)
+	needEachEngine(t)
+	e := evaluateOn(t, os.Environ(), `{"id":"a","image":"belljar/verified:1","answer":"answer","solution":"42\n","check":"sh /tests/t.sh","tests":{"t.sh":"test $(cat answer) = 42"}}`)
 	image := func(release string) {
 		tree := newTree()
 		for _, dir := range []string{"bin/", "tmp/", "work/", "etc/"} {
@@ -42,6 +44,11 @@ func TestEvalVerify(t *testing.T) {
 	if said := e.run(t, 0, verify...); !strings.Contains(said, " 0 differ, 1 not checked") { // which belljar ran
 		t.Errorf("unchanged: %s", said)
 	}
+	e.write(t, "out/results.jsonl", strings.Replace(e.read(t, "out/results.jsonl"), `"attempt":1`, `"attempt":2`, 1))
+	if said := e.run(t, 125, "resume", "out", "--sign", "key.pem"); !strings.Contains(said, "result line a/1 is not the one that the run's earlier receipt has") {
+		t.Errorf("an edited result is signed: %s", said)
+	}
+	e.write(t, "out/results.jsonl", strings.Replace(e.read(t, "out/results.jsonl"), `"attempt":2`, `"attempt":1`, 1))
 	for _, c := range []struct {
 		file, old, with string
 		status          int

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"belljar/eval/run"
 	"belljar/eval/suite"
@@ -101,6 +102,9 @@ const excluded = "excluded"
 func whyNot(h *tar.Header, name string, declared []suite.Artifact, seen map[string]bool) string {
 	if path.Clean(name) != name || strings.ContainsRune(name, 0) || len(name) > 1000 {
 		return "its name is not clean"
+	}
+	if !utf8.ValidString(name) { // results are JSON, which cannot say which file it is
+		return "its name is not UTF-8"
 	}
 	in := slices.IndexFunc(declared, func(a suite.Artifact) bool { return target.Within(a.Path, name) })
 	switch {

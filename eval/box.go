@@ -1,9 +1,11 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -30,21 +32,59 @@ const (
 type box struct {
 	trial *trial
 	base  sandbox.Command
+	id    string // of the container, once a command ran in it
 }
 
 var boxes atomic.Int64
 
-// newBox describes a container. It is made with its first command.
+// newSession is a name for a session.
+func (h *Harness) newSession() string {
+	return fmt.Sprintf("%s%d-%d", h.sessions(), time.Now().UnixNano()%1e12, boxes.Add(1))
+}
+
+// newBox describes a container, which is made with its first command.
 func (t *trial) newBox(image string, bounds suite.Bounds, dirs []string, env []string) *box {
+	b := &box{trial: t, base: t.commands(image, bounds, dirs)}
+	b.base.Env, b.base.Session = env, t.harness.newSession()
+	return b
+}
+
+// graderBox is one that grades, which may have been made ahead.
+func (t *trial) graderBox() *box {
+	b := &box{trial: t, base: t.graderBase()}
+	b.base.Env, b.base.Session = t.graderEnv(), t.harness.take(b.base)
+	return b
+}
+
+func (t *trial) graderBase() sandbox.Command {
+	g := t.task.Grader
+	return t.commands(g.Image, g.Bounds, append(t.task.Dirs(), suite.TestsDir, suite.RewardDir, suite.LogsDir))
+}
+
+// testsOwner is whose the tests are. It runs the first command of their container, which has the directories in
+// memory, too.
+func (t *trial) testsOwner() sandbox.User {
+	if t.task.Root {
+		return sandbox.User{}
+	}
+	return keeper
+}
+
+// commands is what all commands of a container have in common.
+func (t *trial) commands(image string, bounds suite.Bounds, dirs []string) sandbox.Command {
 	if t.task.Root {
 		dirs = []string{} // the root is writable
 	}
-	return &box{t, sandbox.Command{
-		Session: fmt.Sprintf("%s%d-%d", t.harness.sessions(), time.Now().UnixNano()%1e12, boxes.Add(1)),
-		Profile: t.harness.profile(t.task), Image: image, Tmpfs: dirs, Network: network(bounds), Limits: boundsOf(t.task, bounds), Env: env,
+	return sandbox.Command{
+		Profile: t.harness.profile(t.task), Image: image, Tmpfs: dirs, Network: network(bounds), Limits: boundsOf(t.task, bounds),
 		Streams: sandbox.StreamsFull, IdleTimeout: sandbox.NoIdleTimeout, Timeout: stepTimeout, Dir: "/tmp", OnOutputLimit: sandbox.OutputTruncate,
 		Description: fmt.Sprintf("eval of task %.200s, trial %d", t.task.ID, t.number),
-	}}
+	}
+}
+
+// has reports whether a directory is in the container from its beginning.
+func (b *box) has(dir string) bool {
+	return dir == "/tmp" || dir == "/work" || slices.Contains(b.base.Tmpfs, dir)
 }
 
 // do runs a command in the container, and records it as a phase.
@@ -57,7 +97,20 @@ func (b *box) do(ctx context.Context, name run.PhaseName, detail string, change 
 		return b.trial.record(name, detail, sandbox.Refused(c, err), time.Since(began))
 	}
 	r, _ := x.Wait()
-	return b.trial.record(name, detail, r, time.Since(began))
+	return b.in(b.trial.record(name, detail, r, time.Since(began)))
+}
+
+// in says of a command whether it ran in the container that those before it ran in. If that is gone, the
+// command has an empty one, which says nothing about what was in the other.
+func (b *box) in(s step) step {
+	switch id := s.result.Container.ID; {
+	case b.base.Session == "" || id == "":
+	case b.id == "":
+		b.id = id
+	case b.id != id:
+		s.lost = cmp.Or(s.result.SessionLost, "it was ended")
+	}
+	return s
 }
 
 // put writes files into the container, as the user that runs commands, or the keeper.
@@ -71,12 +124,30 @@ func (b *box) put(ctx context.Context, name run.PhaseName, detail string, user s
 	})
 }
 
-// remove ends the container, whatever runs in it.
+// remove ends the container, whatever runs in it, while the trial goes on: see trial.closed.
 func (b *box) remove(ctx context.Context) {
+	t := b.trial
+	t.removing.Go(func() {
+		if err := t.harness.removeSession(ctx, b.base.Session); err != nil {
+			t.left.Store(b.base.Session, err)
+		}
+	})
+}
+
+// removeSession tries again if the engine fails: it may just restart.
+func (h *Harness) removeSession(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	if err := b.trial.harness.Runner.RemoveSession(ctx, b.base.Session); err != nil && sandbox.CauseOf(err) != sandbox.CauseInvalid {
-		b.trial.notice("removing a container: %v", err)
+	for {
+		err := h.Runner.RemoveSession(ctx, name)
+		if err == nil || sandbox.CauseOf(err) == sandbox.CauseInvalid { // there is none
+			return nil
+		}
+		select {
+		case <-time.After(engineRetry):
+		case <-ctx.Done():
+			return err
+		}
 	}
 }
 
@@ -111,7 +182,7 @@ func (b *box) fetch(ctx context.Context, name run.PhaseName, script string, read
 	to.Close()
 	err = <-ended
 	result.Stdout.Head, result.Stdout.Tail = nil, nil // the archive is no log
-	return b.trial.record(name, "", result, time.Since(began)), err
+	return b.in(b.trial.record(name, "", result, time.Since(began))), err
 }
 
 // quote quotes a word for the shell.

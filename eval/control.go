@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"fmt"
 	"path"
@@ -23,6 +24,7 @@ type control struct {
 	tests   []sandbox.File // in place of those with the same paths
 	missing bool           // there are no artifacts
 	planted bool           // the tests write the reward elsewhere: one in its place is planted
+	more    bool           // if it ends as it should, another follows
 }
 
 // elsewhere is where the tests of a control write the reward.
@@ -63,7 +65,7 @@ func (c control) prepare(g suite.Grader) string {
 		script += "\nmkdir -m 1777 " + elsewhere
 	}
 	if c.python != "" {
-		script += "\npython3 -I -S -c " + quote(controlsPy) + " " + c.python + " " + suite.TestsDir + " || exit 93"
+		script += "\npython3 -I -S -c " + quote(controlsPy) + " " + c.python + " t" + strings.ToLower(rand.Text()[:9]) + " " + suite.TestsDir + " || exit 93"
 	}
 	return script
 }
@@ -156,6 +158,7 @@ func (t *trial) knownControl(ctx context.Context, made artifacts, c control) out
 // solution passes otherwise: else the outcome is an error, with the reason.
 func (t *trial) calibrate(ctx context.Context, c control) outcome {
 	aside := &trial{harness: t.harness, task: t.task, number: t.number, step: t.step, aside: true}
+	defer t.removing.Go(aside.removing.Wait)
 	own := t.harness.once(t.key()+"oracle", func() outcome {
 		made, out := aside.reference(ctx)
 		if out.verdict != "" {

@@ -54,6 +54,16 @@ var agents = map[string]struct {
 	"removes what it began with":   {"count", "rm /app/count.py", run.Failed, ""},
 	"leaves what it began with":    {"count", "true", run.Failed, ""},
 	"many files":                   {"count", "i=0; while [ $i -lt 11000 ]; do : >/app/$i; i=$((i+1)); done", run.Failed, ""},
+	"a name that is not UTF-8":     {"count", "printf x >\"/app/$(printf 'a\\377b')\"", run.Failed, "its name is not UTF-8"},
+	"links through links":          {"count", "mkdir /app/d; ln -s d /app/l; ln -s l/x /app/d/y; ln -s /app/l/y /app/d/x; ln -s .. /app/d/up", run.Failed, "symbolic link"},
+	"a socket":                     {"count", "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"/app/s\")'", run.Failed, ""},
+	"hard links":                   {"count", "echo x >/app/a; ln /app/a /app/b", run.Failed, "hard link"},
+	"deep directories":             {"count", "cd /app; i=0; while [ $i -lt 300 ]; do mkdir ddddddd && cd ddddddd || exit 0; i=$((i+1)); done; echo x >x", run.Failed, "not clean"},
+	"files that are written on":    {"count", "for i in 1 2 3; do (trap '' TERM HUP; while :; do echo 'print(1)' >/app/count.py; : >/app/count.py; done) >/dev/null 2>&1 & done; sleep 0.2", run.Failed, ""},
+	"an archive's own headers":     {"count", "mkdir -p '/app/GNUSparseFile.0' /app/PaxHeaders; printf '30 path=/tests/test.sh\\n' >/app/PaxHeaders/x; cp /app/PaxHeaders/x '/app/././@LongLink'", run.Failed, ""},
+	"names of options":             {"count", "cd /app; echo x >--checkpoint=1; echo x >'--checkpoint-action=exec=sh x'; echo x >-rf", run.Failed, ""},
+	"no file can be read":          {"count", "chmod 000 /app/*", run.Failed, ""},
+	"no space is left":             {"count", "head -c 1G /dev/zero >/app/big; head -c 1G /dev/zero >/tmp/big; head -c 1G /dev/zero >/logs/artifacts/big; true", run.Failed, ""},
 	"names with control character": {"count", "printf x >\"/app/$(printf 'a\\nb\\033c')\"", run.Failed, ""},
 }
 

@@ -67,8 +67,7 @@ func over(files []sandbox.File, with artifacts) (all []sandbox.File) {
 // there first; the artifacts' code cannot write them, and has no network.
 func (t *trial) verify(ctx context.Context, made artifacts, c control) outcome {
 	g := t.task.Grader
-	dirs := append(t.task.Dirs(), suite.TestsDir, suite.RewardDir, suite.LogsDir)
-	b := t.newBox(g.Image, g.Bounds, dirs, t.graderEnv())
+	b := t.graderBox()
 	defer b.remove(ctx)
 	if out := t.placeTests(ctx, b, c); out.verdict != "" {
 		return out
@@ -90,20 +89,35 @@ func (t *trial) verify(ctx context.Context, made artifacts, c control) outcome {
 		out.message = "placing the artifacts: " + out.message
 		return out
 	}
+	if c.more {
+		t.ahead(ctx)
+	}
 	return t.runTests(ctx, b, c)
+}
+
+// ahead has a container made for the next grading of artifacts.
+func (t *trial) ahead(ctx context.Context) {
+	if g := t.task.Grader; g.By != run.ByExpect && !g.Shared && len(t.task.Steps.List) == 0 {
+		t.harness.ahead(ctx, t.graderBase(), t.testsOwner())
+	}
 }
 
 func (t *trial) graderEnv() []string {
 	return slices.Concat(t.task.Env, []string{"PYTHONNOUSERSITE=1"}, t.task.Grader.Env)
 }
 
-// placeTests places the tests as another user's than those that run, unless all is root.
+// placeTests places the tests as another user's than those that run, unless all is root. As the
+// container's first user that one owns the writable directories, too, which on Docker have the modes of the
+// image's: it lets the others write to them.
 func (t *trial) placeTests(ctx context.Context, b *box, c control) outcome {
-	owner, prepare := keeper, c.prepare(t.task.Grader)
+	prepare := c.prepare(t.task.Grader)
 	if t.task.Root {
-		owner, prepare = sandbox.User{}, "mkdir -p "+words([]string{suite.TestsDir, suite.RewardDir, suite.LogsDir})+" && "+prepare
+		prepare = "mkdir -p " + words([]string{suite.TestsDir, suite.RewardDir, suite.LogsDir}) + " && " + prepare
+	} else {
+		dirs := slices.DeleteFunc(slices.Clone(b.base.Tmpfs), func(d string) bool { return d == suite.TestsDir })
+		prepare = "chmod 1777 " + words(append(dirs, "/tmp", "/work")) + " && " + prepare
 	}
-	return b.put(ctx, c.phase(), c.detail("tests"), owner, c.replace(t.task.Grader.Tests), prepare).harness("placing the tests")
+	return b.put(ctx, c.phase(), c.detail("tests"), t.testsOwner(), c.replace(t.task.Grader.Tests), prepare).harness("placing the tests")
 }
 
 // runTests runs the tests, and finds their verdict.

@@ -43,6 +43,7 @@ type Harness struct {
 	finding singleflight.Group   // of once
 	oracles map[string]artifacts // what the tasks' own solutions make, by trial.key
 	seeds   map[string]artifacts // by image and working directory
+	spares  spares
 	writing sync.Mutex
 }
 
@@ -72,11 +73,18 @@ func (h *Harness) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer h.dropAll()
 	jobs, all := make(chan *trial), sync.WaitGroup{}
 	for range max(1, h.Jobs) {
 		all.Go(func() {
+			ended := make(chan struct{}, 1) // holds the trial before this one
 			for t := range jobs {
-				h.evaluate(ctx, cancel, t)
+				end := h.evaluate(ctx, cancel, t)
+				ended <- struct{}{}
+				all.Go(func() {
+					end()
+					<-ended
+				})
 			}
 		})
 	}
@@ -114,37 +122,78 @@ func (h *Harness) feed(ctx context.Context, done map[run.Key]run.Result, jobs ch
 	}
 }
 
-// evaluate runs a trial, again if the infrastructure failed it, and writes its result.
-func (h *Harness) evaluate(ctx context.Context, cancel context.CancelCauseFunc, t *trial) {
-	var r run.Result
+// evaluate runs a trial, again if the infrastructure failed it. The function that it returns writes the
+// result, once the trial's containers are gone: the next trial does not wait for that.
+func (h *Harness) evaluate(ctx context.Context, cancel context.CancelCauseFunc, t *trial) (end func()) {
+	r, isWhole := h.attempts(ctx, cancel, t)
+	if isWhole && h.FailFast && r.Verdict != run.Passed && r.Verdict != run.Skipped {
+		cancel(errFailFast)
+	}
+	return func() {
+		t.closed(&r)
+		if !isWhole {
+			return
+		}
+		if err := h.add(r); err != nil {
+			cancel(fmt.Errorf("writing a result: %w", err))
+		}
+	}
+}
+
+// attempts returns the last result, which is whole unless the run was cut off.
+func (h *Harness) attempts(ctx context.Context, cancel context.CancelCauseFunc, t *trial) (r run.Result, isWhole bool) {
 	for attempt := 1; ; attempt++ {
 		if errors.Is(context.Cause(ctx), errFailFast) {
-			r = run.Result{Task: t.task.ID, Trial: t.number, Verdict: run.Skipped, Started: time.Now(), Message: "not run: an earlier trial did not pass"}
-			break
+			return run.Result{Task: t.task.ID, Trial: t.number, Verdict: run.Skipped, Started: time.Now(), Message: "not run: an earlier trial did not pass"}, true
 		}
 		if ctx.Err() != nil || !h.Room.take(ctx, t.task) {
-			return
+			return r, false
 		}
 		if err := h.Dir.Forget(run.Key{Task: t.task.ID, Trial: t.number}); err != nil {
 			cancel(fmt.Errorf("removing the logs of an earlier attempt: %w", err))
-			return
+			return r, false
 		}
 		r = t.run(ctx)
 		h.Room.give(t.task)
 		r.Attempt = attempt
 		if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errFailFast) {
-			return // it was cut off
+			return r, false // it was cut off
 		}
-		if r.Verdict != run.Error || r.Side != run.Infrastructure || attempt > h.Dir.Run.Options.Retries {
-			break
+		if r.Verdict != run.Error || r.Side != run.Infrastructure {
+			return r, true
+		}
+		if err := h.recovered(ctx); err != nil {
+			cancel(err)
+			return r, true
+		}
+		if attempt > h.Dir.Run.Options.Retries {
+			return r, true
 		}
 	}
-	if err := h.add(r); err != nil {
-		cancel(fmt.Errorf("writing a result: %w", err))
-		return
-	}
-	if h.FailFast && r.Verdict != run.Passed && r.Verdict != run.Skipped {
-		cancel(errFailFast)
+}
+
+const (
+	// engineRetry is the pause until an engine that failed is asked again.
+	engineRetry = 500 * time.Millisecond
+	// engineDown is how long one may not answer before the run ends.
+	engineDown = 2 * time.Minute
+)
+
+// recovered waits until the engine answers, after the infrastructure failed a trial: while it restarts, it
+// would fail all others, too.
+func (h *Harness) recovered(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, engineDown)
+	defer cancel()
+	for {
+		_, err := h.Runner.Sessions(waiting)
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		select {
+		case <-time.After(engineRetry):
+		case <-waiting.Done():
+			return fmt.Errorf("the engine does not answer; once it does, belljar eval resume does the rest: %w", err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"fmt"
 
 	"belljar/eval/run"
@@ -31,14 +32,13 @@ func infrastructure(phase run.PhaseName, err error) outcome {
 // of the solution can affect is by the solution: what it says is its own doing, and
 // only what the engine knows is the infrastructure's.
 func (s step) fails(by run.Side) outcome {
-	r := s.result
-	said := r.Message
-	if said == "" {
-		said = fmt.Sprintf("exit status %d", r.ExitCode)
-	}
+	r, said := s.result, cmp.Or(s.result.Message, fmt.Sprintf("exit status %d", s.result.ExitCode))
 	bad := run.Failed
 	if by == run.ByTask {
 		bad = run.Error
+	}
+	if s.lost != "" {
+		return s.outcome(run.Error, run.Infrastructure, "the container is gone, with what was in it: %s", s.lost)
 	}
 	switch r.Cause {
 	case sandbox.CauseExited:
@@ -59,6 +59,15 @@ func (s step) fails(by run.Side) outcome {
 		return s.outcome(run.Error, run.ByTask, "%s", said)
 	}
 	return s.outcome(run.Error, run.Infrastructure, "%s", said)
+}
+
+// said is how a command ended, and the last that it wrote to stderr.
+func (s step) said() string {
+	said := cmp.Or(s.result.Message, fmt.Sprintf("exit status %d", s.result.ExitCode))
+	if last := lastLine(s.result.Stderr); last != "" {
+		said += ": " + last
+	}
+	return said
 }
 
 // harness is the outcome of a step of our own that did not succeed, in a container that has

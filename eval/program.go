@@ -40,7 +40,7 @@ func (t *trial) program(ctx context.Context, b *box) outcome {
 		t.notice("the agent: %s; what it left is graded", r.Message)
 	}
 	if lost := w.Place.Lost(); lost != nil {
-		out := step{*lost, run.Work}.fails(run.BySolution)
+		out := step{result: *lost, phase: run.Work}.fails(run.BySolution)
 		if out.verdict == "" {
 			out = s.outcome(run.Failed, run.BySolution, "")
 		}

@@ -37,6 +37,9 @@ func (t *trial) rewarded(ctx context.Context, b *box, tests step, c control) out
 		return out
 	}
 	s := b.do(ctx, c.phase(), c.detail("reward"), func(cmd *sandbox.Command) { cmd.Script = scriptReward })
+	if s.lost != "" { // the solution's code ran there: it may have ended it
+		return s.outcome(run.Failed, run.BySolution, "the container was gone after the tests: %s", s.lost)
+	}
 	text := string(s.result.Stdout.Bytes())
 	if c.planted && s.result.Cause == sandbox.CauseExited && s.result.ExitCode != 95 {
 		return s.outcome(run.Passed, "", "a reward is where the tests wrote none")
@@ -46,7 +49,7 @@ func (t *trial) rewarded(ctx context.Context, b *box, tests step, c control) out
 	case s.result.Cause != sandbox.CauseExited:
 		return out
 	case s.result.ExitCode == 95:
-		return tests.outcome(run.Failed, run.BySolution, "the tests wrote no reward: %s", tests.result.Message)
+		return tests.outcome(run.Failed, run.BySolution, "the tests wrote no reward: %s", tests.said())
 	case s.result.ExitCode == 94:
 		return s.outcome(run.Tampered, run.BySolution, "%s", strings.TrimSpace(text))
 	default:

@@ -11,7 +11,7 @@ import (
 )
 
 // Room is what trials that run at the same time may use together. Each takes what the limits of
-// its task's containers are, of which it has one at a time.
+// its task's containers are, of which one at a time does something.
 type Room struct {
 	most   need
 	limits sandbox.Limits // where a task has none of its own

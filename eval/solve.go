@@ -92,20 +92,27 @@ func (t *trial) ownSolution(ctx context.Context, b *box) outcome {
 			return out
 		}
 	}
-	if out := b.put(ctx, run.Setup, "solution", sandbox.User{}, s.With, "").harness("writing the solution"); out.verdict != "" {
-		return out
+	if len(s.With) > 0 {
+		if out := b.put(ctx, run.Setup, "solution", sandbox.User{}, s.With, "").harness("writing the solution"); out.verdict != "" {
+			return out
+		}
 	}
 	step := b.do(ctx, run.Work, "oracle", func(c *sandbox.Command) {
 		c.Script, c.Timeout, c.Env = inDir(t.task.Workdir, s.Script), t.task.Agent.Timeout, slices.Concat(c.Env, s.Env)
 	})
 	t.result.Lingering = append(t.result.Lingering, step.result.Lingering...)
-	return step.fails(run.ByTask)
+	out := step.fails(run.ByTask)
+	if out.verdict == run.Error && step.result.Cause == sandbox.CauseExited {
+		out.message = step.said()
+	}
+	return out
 }
 
 // inContainer gives an agent a container to work in, and takes out what it made.
 func (t *trial) inContainer(ctx context.Context, work func(context.Context, *box) outcome) (artifacts, outcome) {
 	b := t.agentBox()
 	defer b.remove(ctx)
+	t.ahead(ctx)
 	if out := t.ready(ctx, b); out.verdict != "" {
 		return nil, out
 	}
@@ -154,8 +161,12 @@ func (t *trial) ready(ctx context.Context, b *box) outcome {
 
 // place writes files into the agent's container, and runs scripts there.
 func (t *trial) place(ctx context.Context, b *box, files []sandbox.File, scripts ...string) outcome {
-	if out := b.put(ctx, run.Setup, "files", sandbox.User{}, files, "mkdir -p "+words([]string{t.task.Workdir, suite.LogsDir})).harness("writing the task's files"); out.verdict != "" {
-		return out
+	dirs := []string{t.task.Workdir, suite.LogsDir}
+	isThere := len(files) == 0 && !slices.ContainsFunc(dirs, func(d string) bool { return !b.has(d) })
+	if !isThere || t.harness.Dir.Run.Agent.Kind == run.Program { // whose container must be there
+		if out := b.put(ctx, run.Setup, "files", sandbox.User{}, files, "mkdir -p "+words(dirs)).harness("writing the task's files"); out.verdict != "" {
+			return out
+		}
 	}
 	for _, script := range scripts {
 		if script == "" {

@@ -61,6 +61,7 @@ func (t *trial) oneStep(ctx context.Context, b *box, s *suite.Step, work func(co
 	if out := t.place(ctx, b, s.Files, t.task.Ready); out.verdict != "" {
 		return out
 	}
+	t.ahead(ctx)
 	made, out := t.stage(ctx, b, work)
 	if out.verdict != "" {
 		return out

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"belljar/eval/run"
@@ -19,12 +20,16 @@ type trial struct {
 	step    string     // of a task with several: what is done is part of it
 	result  run.Result // so far
 	aside   bool       // what it does is no part of the run
+
+	removing sync.WaitGroup // of its containers
+	left     sync.Map       // why one may still be there, by its session
 }
 
 // step is what came of a command.
 type step struct {
 	result sandbox.Result
 	phase  run.PhaseName
+	lost   string // why the container that it was to run in is gone
 }
 
 // run evaluates the task once.
@@ -36,6 +41,15 @@ func (t *trial) run(ctx context.Context) run.Result {
 	t.result.Reward, t.result.Rewards = out.reward, out.rewards
 	t.result.Millis = millis(time.Since(began))
 	return t.result
+}
+
+// closed waits until the containers of the trial are gone, and adds to its result which are not.
+func (t *trial) closed(r *run.Result) {
+	t.removing.Wait()
+	t.left.Range(func(_, err any) bool {
+		r.Notices = append(r.Notices, fmt.Sprintf("removing a container: %v", err))
+		return true
+	})
 }
 
 func (t *trial) evaluate(ctx context.Context) outcome {
@@ -66,11 +80,16 @@ func (t *trial) keep(made artifacts) outcome {
 
 // judge grades artifacts, and those that pass against the controls.
 func (t *trial) judge(ctx context.Context, made artifacts) outcome {
-	out := t.grade(ctx, made, control{})
-	if out.verdict != run.Passed || !t.harness.Dir.Run.Options.Controls {
+	controls := t.controls()
+	if !t.harness.Dir.Run.Options.Controls {
+		controls = nil
+	}
+	out := t.grade(ctx, made, control{more: len(controls) > 0})
+	if out.verdict != run.Passed {
 		return out
 	}
-	for _, c := range t.controls() {
+	for i, c := range controls {
+		c.more = i < len(controls)-1
 		seen := t.gradeControl(ctx, made, c)
 		if seen.verdict != "" {
 			seen.reward, seen.rewards = out.reward, out.rewards
@@ -92,7 +111,7 @@ func (t *trial) record(name run.PhaseName, detail string, r sandbox.Result, took
 		Millis: millis(took), Evidence: r.Evidence, Resources: r.Resources, Lingering: len(r.Lingering), Container: r.Container.ID, Image: r.Container.ImageDigest,
 	}
 	if t.aside {
-		return step{r, name}
+		return step{result: r, phase: name}
 	}
 	p.Evidence.Killed = nil // by belljar, of the harness's own steps
 	key, number := run.Key{Task: t.task.ID, Trial: t.number}, len(t.result.Phases)+1
@@ -104,7 +123,7 @@ func (t *trial) record(name run.PhaseName, detail string, r sandbox.Result, took
 		t.notice("writing the logs of phase %s: %v", name, err)
 	}
 	t.result.Phases = append(t.result.Phases, p)
-	return step{r, name}
+	return step{result: r, phase: name}
 }
 
 func millis(d time.Duration) float64 { return math.Round(d.Seconds()*1e6) / 1e3 }

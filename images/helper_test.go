@@ -16,6 +16,7 @@ import (
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
@@ -201,6 +202,10 @@ func (f *fakeEngine) ImagesPrune(_ context.Context, which filters.Args) (image.P
 func (f *fakeEngine) ImagePull(_ context.Context, ref string, _ image.PullOptions) (io.ReadCloser, error) {
 	f.pulled = append(f.pulled, ref)
 	return io.NopCloser(strings.NewReader(f.answer)), f.err
+}
+
+func (f *fakeEngine) ImageBuild(context.Context, io.Reader, build.ImageBuildOptions) (build.ImageBuildResponse, error) {
+	return build.ImageBuildResponse{Body: io.NopCloser(strings.NewReader(f.answer))}, f.err
 }
 
 // wantCause checks an error's cause, and that it contains each of the texts.

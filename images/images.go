@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
@@ -46,6 +47,7 @@ type Client interface {
 	ImageRemove(ctx context.Context, image string, options image.RemoveOptions) ([]image.DeleteResponse, error)
 	ImagesPrune(ctx context.Context, which filters.Args) (image.PruneReport, error)
 	ImagePull(ctx context.Context, reference string, options image.PullOptions) (io.ReadCloser, error)
+	ImageBuild(ctx context.Context, files io.Reader, options build.ImageBuildOptions) (build.ImageBuildResponse, error)
 	Events(ctx context.Context, options events.ListOptions) (<-chan events.Message, <-chan error)
 }
 

@@ -105,7 +105,7 @@ func (b *bench) newEval(ctx context.Context, controls bool) (*evalBench, error) 
 		return nil, errors.Join(err, e.close(ctx))
 	}
 	c.Profiles = map[string]sandbox.Profile{sandbox.DefaultProfile: eval.Profile(p, nil)}
-	e.runner = belljar.New(host, &c)
+	e.runner = openRunner(host, &c)
 	return e, nil
 }
 

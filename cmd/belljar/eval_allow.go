@@ -13,21 +13,23 @@ import (
 )
 
 // evalAllow is what tasks may ask for.
-type evalAllow struct{ shared, network, root bool }
+type evalAllow struct{ shared, network, build, root bool }
 
 func (a *evalAllow) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&a.shared, "allow-shared", false, "let tasks be graded in the agent's container if they say so: such scores are unsealed")
 	flags.BoolVar(&a.network, "allow-network", false, "give tasks a network if they say so, and the engine has one")
+	flags.BoolVar(&a.build, "allow-build", false, "have Docker's engine build images of Dockerfiles that need it: what they run is root there, without belljar's lock-down")
 	flags.BoolVar(&a.root, "root", false, "run all tasks with a root user and a writable root, not only those that say so")
 }
 
 // options are those of a run, which a resumed one keeps.
 func (a *evalAllow) options(o *evalrun.Options) {
 	o.AllowShared, o.AllowNetwork, o.Root = o.AllowShared || a.shared, o.AllowNetwork || a.network, o.Root || a.root
+	o.AllowBuild = o.AllowBuild || a.build
 }
 
 func allowed(o evalrun.Options) suite.Allow {
-	return suite.Allow{Shared: o.AllowShared, Network: o.AllowNetwork, Root: o.Root}
+	return suite.Allow{Shared: o.AllowShared, Network: o.AllowNetwork, Build: o.AllowBuild, Root: o.Root}
 }
 
 // rootedProfile is the name of the profile for tasks with a root user. No configuration has it: names

@@ -83,13 +83,17 @@ func (f *evalFlags) open(ctx context.Context, g *globals, r *evalrun.Run) (*eval
 	if err != nil {
 		return nil, err
 	}
+	if err := buildImages(ctx, host, c.Profiles[f.profile].Pull, tasks); err != nil {
+		host.Close()
+		return nil, err
+	}
 	jobs, room := f.jobs, (*eval.Room)(nil)
 	if jobs == 0 {
 		room = eval.NewRoom(runtime.NumCPU(), availableMemory(), c.Profiles[f.profile].Limits)
 		jobs = maxJobs * runtime.NumCPU()
 	}
 	c.Admission.MaxRunning = max(c.Admission.MaxRunning, 4*jobs) // an agent can have several commands
-	runner := belljar.New(host, c)
+	runner := openRunner(host, c)
 	var program eval.Program
 	if r.Agent.Kind == evalrun.Program {
 		if program, err = newHostAgent(r.ID, r.Agent, runner, c); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -129,13 +130,16 @@ func (o *evalOutput) signed(ctx context.Context, g *globals, d *evalrun.Dir) err
 	if err != nil {
 		return err
 	}
-	text, err := statement.Sign(ctx, key)
-	if err != nil {
-		return err
-	}
 	name := o.receipt
 	if name == "" {
 		name = filepath.Join(d.Path, "receipt.json")
+	}
+	if err := statement.FollowsFile(ctx, name, key.Public().(ed25519.PublicKey)); err != nil {
+		return err
+	}
+	text, err := statement.Sign(ctx, key)
+	if err != nil {
+		return err
 	}
 	return writeWhole(name, func(w io.Writer) error {
 		_, err := w.Write(text)

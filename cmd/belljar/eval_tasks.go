@@ -6,10 +6,24 @@ import (
 	"path"
 	"strings"
 
+	"belljar"
+	"belljar/config"
 	evalrun "belljar/eval/run"
 	"belljar/eval/suite"
 	"belljar/sandbox"
 )
+
+// openRunner is one that keeps the sessions of trials open between their commands, and without pools: the
+// harness makes containers ahead itself.
+func openRunner(host *belljar.Host, c *config.Config) *belljar.Runner {
+	for name, p := range c.Profiles {
+		p.Pool = sandbox.PoolSize{Max: sandbox.NoPool}
+		c.Profiles[name] = p
+	}
+	runner := belljar.New(host, c)
+	runner.Warm()
+	return runner
+}
 
 // maxJobs is how many trials can run at the same time on a CPU, of tasks that need less.
 const maxJobs = 4

@@ -88,6 +88,7 @@ type Options struct {
 	Controls     bool   `json:"controls"`
 	AllowShared  bool   `json:"allow_shared"`
 	AllowNetwork bool   `json:"allow_network,omitempty"`
+	AllowBuild   bool   `json:"allow_build,omitempty"`
 	Root         bool   `json:"root,omitempty"`   // all tasks have a root user and a writable root
 	Retries      int    `json:"retries"`          // of trials that the infrastructure failed
 	Filter       string `json:"filter,omitempty"` // the tasks' names match it

@@ -17,20 +17,23 @@ type built struct {
 	files         []sandbox.File
 }
 
-// dockerfile reads the Dockerfile of a directory of the folder. No image is built: what needs
-// that is refused by name.
+// dockerfile reads the Dockerfile of a directory of the folder. What needs an image to be built
+// must be allowed.
 func (f *folder) dockerfile(dir string) (b built, err error) {
-	file, ok := f.files[dir+"/Dockerfile"]
-	if !ok {
+	if _, ok := f.files[dir+"/Dockerfile"]; !ok {
 		return b, fs.ErrNotExist
 	}
-	text := strings.ReplaceAll(strings.ReplaceAll(string(file.Content), "\r\n", "\n"), "\\\n", " ")
-	for line := range strings.SplitSeq(text, "\n") {
-		fields := strings.Fields(line)
-		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
-			continue
-		}
-		no := sandbox.Invalid("build the image, and name it as docker_image", "%s/Dockerfile has %.100q, and belljar builds no images", dir, strings.TrimSpace(line))
+	b, err = f.plain(dir)
+	if err != nil && f.allow.Build {
+		return f.toBuild(dir)
+	}
+	return b, err
+}
+
+// plain reads a Dockerfile that only copies files: no image is built.
+func (f *folder) plain(dir string) (b built, err error) {
+	for _, fields := range instructions(string(f.files[dir+"/Dockerfile"].Content)) {
+		no := sandbox.Invalid("run it with --allow-build, or build the image and name it as docker_image", "%s/Dockerfile has %.100q, which needs an image to be built", dir, strings.Join(fields, " "))
 		args := fields[1:]
 		switch strings.ToUpper(fields[0]) {
 		case "FROM":
@@ -42,10 +45,7 @@ func (f *folder) dockerfile(dir string) (b built, err error) {
 			if len(args) != 1 || strings.Contains(args[0], "$") {
 				return b, no
 			}
-			b.workdir = path.Join("/", b.workdir, args[0])
-			if path.IsAbs(args[0]) {
-				b.workdir = path.Clean(args[0])
-			}
+			b.moveTo(args[0])
 		case "ENV":
 			for _, a := range args {
 				if !strings.Contains(a, "=") || strings.ContainsAny(a, `"'$\`) {

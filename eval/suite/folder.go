@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -91,9 +92,19 @@ func readFolder(name string, allow Allow) (Task, error) {
 			return *f.task, err
 		}
 	}
+	f.lineEnds()
 	slices.Sort(f.task.Notices)
 	f.task.Notices = slices.Compact(f.task.Notices)
 	return *f.task, f.complete()
+}
+
+// lineEnds tells of scripts that no shell understands.
+func (f *folder) lineEnds() {
+	for _, name := range f.order {
+		if path.Ext(name) == ".sh" && bytes.Contains(f.files[name].Content, []byte("\r\n")) {
+			f.notice("%s has lines that end with CR and LF, which bash does not understand", name)
+		}
+	}
 }
 
 // whole is the task without its steps.
@@ -162,15 +173,18 @@ func (f *folder) image() error {
 	t, e := f.task, f.set.Environment
 	t.Image, t.Workdir = e.DockerImage, e.Workdir
 	t.Env = assignments(e.Env)
-	built, err := f.dockerfile("environment")
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && t.Image == "":
-		return sandbox.Invalid("name it as docker_image in [environment]", "the task has no image: neither docker_image nor environment/Dockerfile")
-	case t.Image != "" && err != nil: // what built it does not matter
-	case err != nil:
-		return err
-	case t.Image == "":
+	var built built
+	if t.Image == "" {
+		var err error
+		if built, err = f.dockerfile("environment"); errors.Is(err, fs.ErrNotExist) {
+			err = sandbox.Invalid("name it as docker_image in [environment]", "the task has no image: neither docker_image nor environment/Dockerfile")
+		}
+		if err != nil {
+			return err
+		}
 		t.Image, t.Files, t.Env, t.Root = built.from, built.files, append(built.env, t.Env...), t.Root || built.root
+	} else { // what else built it does not matter
+		built, _, _ = f.scan("environment")
 	}
 	if t.Workdir == "" {
 		if t.Workdir = built.workdir; t.Workdir == "" || t.Workdir == "/" {

@@ -28,7 +28,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 	for settings, want := range map[string]string{
 		"":                                                                  "no image",
 		"schema_version = \"2.0\"\n" + image:                                `schema_version "2.0"`,
-		"schema_version = 3\n" + image:                                      "reading task.toml",
+		"schema_version = 3\n" + image:                                      `line 1 of task.toml, "schema_version = 3"`,
 		image + "gpus = 1\n":                                                "gpus",
 		image + "os = \"windows\"\n":                                        `os "windows"`,
 		image + "network_mode = \"public\"\n":                               `network_mode = "public"`,
@@ -41,7 +41,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 		image + "[environment.tpu]\nname = \"x\"\n":                         "tpu",
 		image + "memory = \"many\"\n":                                       `size "many"`,
 		image + "cpus = -1\n":                                               "out of range",
-		image + "[environment.env]\nK = \"${KEY}\"\n":                       "variable K",
+		image + "[environment.env]\nK = \"${KEY}\"\n":                       "variable K, which is taken from the host and has no default",
 		image + "[verifier]\nenvironment_mode = \"shared\"\n":               "shared",
 		image + "[verifier]\nenvironment_mode = \"mixed\"\n":                "mixed",
 		image + "[verifier]\nnetwork_mode = \"public\"\n":                   "--allow-network",
@@ -70,7 +70,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"FROM x\nRUN true\n":        `"RUN true"`,
+		"FROM x\nRUN true\n":        `"RUN true", which needs an image to be built (run it with --allow-build`,
 		"FROM x AS y\n":             `"FROM x AS y"`,
 		"FROM x\nCOPY --from=y a b": "COPY --from",
 		"FROM x\nCOPY nosuch /app/": "COPY nosuch",
@@ -182,6 +182,77 @@ func TestFolderSteps(t *testing.T) {
 	for _, file := range two.Task.Grader.Tests {
 		if file.Path == TestScript && string(file.Content) != "false\n" {
 			t.Error("the step's test.sh does not replace the task's")
+		}
+	}
+}
+
+// A Dockerfile that runs something is built, if that is allowed. What belljar must know of it is read.
+func TestDockerfileThatIsBuilt(t *testing.T) {
+	files := map[string]string{
+		"task.toml": "[environment]\nbuild_timeout_sec = 90.0\nmemory_mb = 256\nnetwork_mode = \"no-network\"\n[verifier]\ntimeout_sec = 5\n", "tests/test.sh": "true\n", "solution/solve.sh": "true",
+		"environment/Dockerfile": "# syntax=x\r\nFROM --platform=linux/amd64 img:1 AS base\r\nWORKDIR /srv\r\nENV A=1 B=\"2\" PATH=/x:$PATH\r\nRUN apt-get update && \\\r\n    apt-get install x\r\nFROM other AS unused\r\nWORKDIR /elsewhere\r\nFROM base\r\nUSER agent\r\nWORKDIR app\r\n",
+		"environment/sub/f":      "f", "environment/.dockerignore": "sub\n",
+	}
+	tasks, err := Load([]string{taskFolder(t, files)}, Allow{Build: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, builds := tasks[0], Builds(tasks)
+	if len(builds) != 1 || builds[0].Image != task.Image || task.Grader.Image != task.Image || strings.Join(builds[0].From, " ") != "img:1 other" || builds[0].Timeout != 90*time.Second || builds[0].Memory != 256<<20 || builds[0].Network || len(builds[0].Files) != 3 {
+		t.Fatalf("image %q, builds %+v", task.Image, builds)
+	}
+	if task.Workdir != "/srv/app" || strings.Join(task.Env, " ") != "A=1 B=2" || task.Root || len(task.Files) != 0 {
+		t.Errorf("%+v", task)
+	}
+	said := strings.Join(task.Notices, "\n")
+	for _, want := range []string{`variable "PATH" of environment/Dockerfile is ignored`, `user "agent" of environment/Dockerfile`, "environment/.dockerignore is ignored"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("notices %q, want %q", said, want)
+		}
+	}
+	files["environment/sub/f"] = "g"
+	again, err := Load([]string{taskFolder(t, files)}, Allow{Build: true, Network: true})
+	if err != nil || again[0].Image == task.Image || !Builds(again)[0].Network {
+		t.Errorf("%v: a changed file makes the image %q", err, again[0].Image)
+	}
+	// With docker_image nothing is built, but the Dockerfile says where the work is.
+	files["task.toml"] = "[environment]\ndocker_image = \"made\"\n"
+	made, err := Load([]string{taskFolder(t, files)}, Allow{})
+	if err != nil || made[0].Image != "made" || made[0].Workdir != "/srv/app" || len(Builds(made)) != 0 {
+		t.Errorf("%v: %+v", err, made)
+	}
+	for text, want := range map[string]string{"ARG X\nFROM $X\nRUN true\n": "FROM $X, a variable", "RUN true\n": "no FROM"} {
+		files["task.toml"], files["environment/Dockerfile"] = "", text
+		if _, err := Load([]string{taskFolder(t, files)}, Allow{Build: true}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// What task folders have elsewhere and is harmless is read, and told.
+func TestFolderOddities(t *testing.T) {
+	dir := taskFolder(t, map[string]string{
+		"task.toml":     "\uFEFFversion = \"1.0\"\r\n[environment]\r\ndocker_image = \"img\"\r\n[environment.env]\r\nMODE = \"${MODE:-fast} ${X:-}end\"\r\n[verifier.env]\r\nA = \"${B:-${C}}\"\r\n",
+		"tests/test.sh": "true\r\n",
+	})
+	if _, err := Load([]string{dir}, Allow{}); err == nil || !strings.Contains(err.Error(), "variable A") {
+		t.Errorf("a default that is the host's: %v", err)
+	}
+	dir = taskFolder(t, map[string]string{
+		"task.toml":     "\uFEFFversion = \"1.0\"\r\n[environment]\r\ndocker_image = \"img\"\r\n[environment.env]\r\nMODE = \"${MODE:-fast} ${X:-}end\"\r\n",
+		"tests/test.sh": "true\r\n",
+	})
+	tasks, err := Load([]string{dir}, Allow{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Join(tasks[0].Env, ",") != "MODE=fast end" {
+		t.Errorf("environment %q", tasks[0].Env)
+	}
+	said := strings.Join(tasks[0].Notices, "\n")
+	for _, want := range []string{"variable MODE has its default", "tests/test.sh has lines that end with CR and LF"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("notices %q, want %q", said, want)
 		}
 	}
 }

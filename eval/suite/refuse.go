@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,16 +41,16 @@ func (f *folder) refuse() error {
 		case len(e.Servers) > 0:
 			return unsupported("[[environment.mcp_servers]]")
 		}
-		if err := noHostVariables(e.Env); err != nil {
+		if err := f.noHostVariables(e.Env); err != nil {
 			return err
 		}
 	}
 	for _, v := range append([]verifier{s.Verifier}, verifiers(s.Steps)...) {
-		if err := noHostVariables(v.Env); err != nil {
+		if err := f.noHostVariables(v.Env); err != nil {
 			return err
 		}
 	}
-	return noHostVariables(s.Solution.Env)
+	return f.noHostVariables(s.Solution.Env)
 }
 
 func verifiers(steps []step) (list []verifier) {
@@ -59,10 +60,18 @@ func verifiers(steps []step) (list []verifier) {
 	return list
 }
 
-func noHostVariables(env map[string]string) error {
+// fromHost is a part of a variable's value that is the host's, or has a default.
+var fromHost = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*:-([^{}]*)\}`)
+
+// noHostVariables replaces what would be taken from the host by its default.
+func (f *folder) noHostVariables(env map[string]string) error {
 	for name, value := range env {
-		if strings.Contains(value, "${") {
-			return unsupported("variable %s, which is taken from the host,", name)
+		env[name] = fromHost.ReplaceAllString(value, "$1")
+		if strings.Contains(env[name], "${") {
+			return unsupported("variable %s, which is taken from the host and has no default,", name)
+		}
+		if env[name] != value {
+			f.notice("variable %s has its default: nothing is taken from the host", name)
 		}
 	}
 	return nil

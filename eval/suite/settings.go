@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -99,9 +100,16 @@ var versions = []string{"", "1.0", "1.1", "1.2", "1.3", "1.4"}
 
 // settings reads task.toml.
 func (f *folder) settings() error {
-	text := f.files[settingsFile].Content
+	text := bytes.TrimPrefix(f.files[settingsFile].Content, []byte("\uFEFF"))
 	if err := toml.Unmarshal(text, &f.set); err != nil {
-		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "reading " + settingsFile, Err: err, Hint: "docs/evaluation.md says what it may have"}
+		at := settingsFile
+		if where, ok := errors.AsType[*toml.DecodeError](err); ok {
+			if line, _ := where.Position(); line > 0 {
+				of := strings.Split(string(text), "\n")
+				at = fmt.Sprintf("line %d of %s, %.100q", line, at, strings.TrimSpace(of[min(line, len(of))-1]))
+			}
+		}
+		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "reading " + at, Err: err, Hint: "docs/evaluation.md says what it may have"}
 	}
 	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
 	var again settings

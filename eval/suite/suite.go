@@ -44,13 +44,19 @@ type Task struct {
 	Answer      string         // the file that an answer of plain text is written to; absolute
 	Artifacts   []Artifact     // that are graded
 	Solution    Solution
-	Ready       string // a script for the agent's container alone, after Setup
-	Collect     []Hook // that run in it once the agent ended
-	Root        bool   // its containers have a root user and a writable root
-	Agent       Bounds
-	Grader      Grader
-	Steps       Steps // of a task that has several; its own solution and grader are then none
-	Notices     []string
+	Around
+	Root    bool // its containers have a root user and a writable root
+	Agent   Bounds
+	Grader  Grader
+	Steps   Steps // of a task that has several; its own solution and grader are then none
+	Notices []string
+}
+
+// Around is what is done before and after the agent works.
+type Around struct {
+	Builds  []Build // images, before the run begins
+	Ready   string  // a script for the agent's container alone, after Setup
+	Collect []Hook  // that run in it once the agent ended
 }
 
 // Sealed reports whether no step of the task is graded in the agent's container.
@@ -73,6 +79,7 @@ type Hook struct {
 type Allow struct {
 	Shared  bool // to be graded in the agent's container
 	Network bool // a network
+	Build   bool // that the engine builds their images, without belljar's lock-down
 	Root    bool // nothing: all have a root user and a writable root
 }
 
