@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -148,4 +149,53 @@ func TestBenchWithoutDocker(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	checkBenchLeftNothing(t, cmd.Process.Pid, temp)
+}
+
+// evalImage is the image of the rows of eval, with bash and Python.
+const evalImage = "belljar/debian:eval"
+
+// needEvalImage makes sure that Docker's engine has it. CI builds it.
+var evalImageOnce sync.Mutex
+
+func needEvalImage(t *testing.T) {
+	t.Helper()
+	evalImageOnce.Lock()
+	defer evalImageOnce.Unlock()
+	if exec.Command("docker", "image", "inspect", evalImage).Run() == nil {
+		return
+	}
+	if os.Getenv("CI") == "" {
+		t.Skipf("NOT TESTED: without the image: belljar images build debian --packages python3,python3-pytest,git --tag %s", evalImage)
+	}
+	build := exec.Command(binary, "images", "build", "debian", "--packages", "python3,python3-pytest,git", "--tag", evalImage)
+	build.Env = append(os.Environ(), "BELLJAR_ENGINE_KIND=docker")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// TestBenchEval runs the rows of eval with few tasks, all of which pass on both sides.
+func TestBenchEval(t *testing.T) {
+	t.Parallel()
+	cmd, temp := benchCommand(t, "eval", "-n", "1", "--engine", "docker", "--format", "json")
+	needEvalImage(t)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+	checkBenchLeftNothing(t, cmd.Process.Pid, temp)
+	var report struct{ Rows []benchRow }
+	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
+		t.Fatalf("%v\n%s", err, &stdout)
+	}
+	if len(report.Rows) != 2 {
+		t.Errorf("%s", &stdout)
+	}
+	for i, row := range report.Rows {
+		want := benchRow{Name: []string{"eval_plain", "eval_controls"}[i%2], N: 8, Peer: "2 x docker run"}
+		if row.Name != want.Name || row.N != want.N || row.Peer != want.Peer || row.P50 <= 0 || row.PeerP50 <= 0 || row.PerSecond <= 0 {
+			t.Errorf("row %d is %+v", i, row)
+		}
+	}
 }

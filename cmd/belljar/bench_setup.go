@@ -97,10 +97,17 @@ func ownState() (forget func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a state directory: %w", err)
 	}
+	before, isSet := os.LookupEnv("XDG_STATE_HOME")
 	if err := os.Setenv("XDG_STATE_HOME", dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return func() error { return os.RemoveAll(dir) }, nil
+	return func() error {
+		restored := os.Unsetenv("XDG_STATE_HOME") // the next engine's images are the user's again
+		if isSet {
+			restored = os.Setenv("XDG_STATE_HOME", before)
+		}
+		return errors.Join(restored, os.RemoveAll(dir))
+	}, nil
 }
 
 func ownCommand(g *globals, f *benchFlags) ([]string, error) {

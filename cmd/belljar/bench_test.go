@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -274,6 +275,27 @@ func TestCPUModel(t *testing.T) {
 	} {
 		if got := cpuModel(text); got != want {
 			t.Errorf("cpuModel(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A bench of two engines gives the second one the user's state directory, too.
+func TestOwnStateIsForgotten(t *testing.T) {
+	for _, before := range []string{"", "/users"} {
+		t.Setenv("XDG_STATE_HOME", before)
+		if before == "" {
+			os.Unsetenv("XDG_STATE_HOME")
+		}
+		forget, err := ownState()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := os.Getenv("XDG_STATE_HOME")
+		if err := forget(); err != nil || dir == before || os.Getenv("XDG_STATE_HOME") != before {
+			t.Errorf("%v: it was %q, then %q, and is %q", err, before, dir, os.Getenv("XDG_STATE_HOME"))
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is left", dir)
 		}
 	}
 }
