@@ -29,6 +29,7 @@ func TestStopGrace(t *testing.T) {
 		"handles it, idle":    {[]string{"--stop-grace", "30s", "--timeout", "1m", "--idle-timeout", "1s"}, `trap 'rm -f /work/lock; echo cleaned; exit' TERM; touch /work/lock; echo working; sleep 1000`, "working\ncleaned\n", "SIGTERM", false},
 		"in a terminal":       {[]string{"--stop-grace", "30s", "-t"}, "exec 2>/dev/null; " + cleans, "working\r\ncleaned\r\n", "SIGTERM", false},
 		"a child handles it":  {[]string{"--stop-grace", "30s"}, `sh -c "$CLEANS"; echo not reached`, "working\ncleaned\n", "SIGTERM", false},
+		"a child is slow":     {[]string{"--stop-grace", "30s"}, `sh -c 'trap "echo cleaning; sleep 1; echo cleaned; exit" TERM; echo working; while :; do sleep 0.1; done'; echo not reached`, "working\ncleaning\ncleaned\n", "SIGTERM", false},
 		"no time for it":      {nil, cleans, "working\n", "SIGKILL", true},
 		"ignores it":          {[]string{"--stop-grace", "1s"}, `trap '' TERM; touch /work/lock; echo working; while :; do sleep 1; done`, "working\n", "SIGKILL", true},
 		"forks at it":         {[]string{"--stop-grace", "5s"}, `trap 'sleep 1000 & exit' TERM; touch /work/lock; echo working; while :; do sleep 0.1; done`, "working\n", "SIGKILL", true},

@@ -50,6 +50,20 @@ func TestSessionAfterALeftoverThatKilled(t *testing.T) {
 	a.says(t, "kept\n")
 }
 
+// What a command leaves running may write to its output without end: the command has ended all the same.
+func TestSessionWithALeftoverThatWrites(t *testing.T) {
+	t.Parallel()
+	name, use := newSession(t)
+	for _, pause := range []string{"sleep 0.02", ":"} {
+		a := asks(t, use, "--session", name, "--timeout", "5m", "--max-output", "1GiB", "echo started; while echo more; do "+pause+"; done & exit 3")
+		a.ended(t, 3, "exited")
+		if !strings.HasPrefix(a.Stdout, "started\n") || a.Evidence.OutputError != "the stream stayed open after the command ended" {
+			t.Errorf("%s", a.json)
+		}
+	}
+	asks(t, use, "--session", name, "true").ended(t, 0, "exited")
+}
+
 // A shell that prints more than a gate does is no gate, and the command needs none.
 func TestSessionOfAnOddShell(t *testing.T) {
 	t.Parallel()

@@ -34,6 +34,7 @@ func (x *execution) supervise(ctx, patient context.Context, place place, p proce
 	}
 	endedBy(&x.result, end)
 	var asked []sandbox.Process
+	done := keepReading(p.running)
 	if !end.exitedFirst {
 		var last *gate.Exit
 		if last, asked = x.endGracefully(patient, place, p); last != nil {
@@ -42,6 +43,7 @@ func (x *execution) supervise(ctx, patient context.Context, place place, p proce
 	}
 	x.collectAtEnd(patient, place, end)
 	x.apply(x.end(patient, place, x.result.Message).with(asked, x.command.Session))
+	done()
 	defer time.AfterFunc(gate.DrainTimeout, giveUp).Stop()
 	if e == nil {
 		last := <-p.exited // its status is that of our kill
@@ -64,6 +66,10 @@ func (x *execution) exited(ctx, patient context.Context, place place, p process,
 		x.result.Evidence.OutputError = e.Cut
 		return e.Err
 	}
+	done := func() {}
+	if !place.Keeps() { // what holds the streams open ends with the container
+		done = keepReading(p.running)
+	}
 	x.snapshot(patient, place)
 	x.collectFiles(ctx, place.Base(), collectTimeout)
 	var last cleanup // what is counted after the command's end does not explain it
@@ -72,6 +78,7 @@ func (x *execution) exited(ctx, patient context.Context, place place, p process,
 			x.apply(x.end(patient, place, ""))
 			last.counters = finalCounters(patient, place)
 		}
+		done()
 		stop := context.AfterFunc(ctx, func() {
 			close(x.output.events.ending)
 			time.AfterFunc(gate.DrainTimeout, giveUp)
@@ -94,6 +101,15 @@ func (x *execution) exited(ctx, patient context.Context, place place, p process,
 	}
 	exitedWith(&x.result, e.Status, x.command.Limits)
 	return nil
+}
+
+// keepReading has the process's streams read on after its end until done is called, where the engine would stop
+// a moment after it.
+func keepReading(r sandbox.Running) (done func()) {
+	if r, is := r.(interface{ KeepReading() func() }); is {
+		return r.KeepReading()
+	}
+	return func() {}
 }
 
 // checkKiller checks once more whether the container was ended from outside, or memory ran out: processes

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"belljar/internal/shellargs"
@@ -18,16 +17,11 @@ import (
 	"belljar/sandbox/internal/boxlink"
 )
 
-// drain is how long the streams of a process that has ended may be silent before we stop reading.
-const drain = 200 * time.Millisecond
-
 // running is a process.
 type running struct {
-	box    *box
-	p      *boxlink.Process
-	writes atomic.Int64 // writes begun plus writes done: odd during one
-	cut    atomic.Pointer[string]
-	once   sync.Once
+	*boxlink.Process
+	box  *box
+	once sync.Once
 }
 
 // Exec implements sandbox.Container.
@@ -47,10 +41,10 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 	s := boxlink.Start{
 		Args: append([]string{shell, "-c"}, shellargs.Of(shell, x.Script)...),
 		Env:  withDefaults(x.Env, b.environ(x.User)), Dir: x.Dir, UID: x.User.UID, GID: x.User.GID, Stdin: x.Stdin, TTY: x.TTY,
-		Stdout: countWriter{writer(x.Stdout), &r.writes}, Stderr: countWriter{writer(x.Stderr), &r.writes},
+		Stdout: writer(x.Stdout), Stderr: writer(x.Stderr),
 	}
 	var err error
-	if r.p, err = b.link.Start(ctx, s); err != nil {
+	if r.Process, err = b.link.Start(ctx, s); err != nil {
 		return nil, b.execError(ctx, x, err)
 	}
 	b.add(r)
@@ -119,19 +113,13 @@ func (b *box) execError(ctx context.Context, x sandbox.Exec, err error) error {
 	return engineError(err, "the command could not start").Hint("see: belljar doctor")
 }
 
-// PID is the process's, in the container.
-func (r *running) PID() int { return r.p.PID() }
-
-// Exited implements sandbox.Running.
-func (r *running) Exited() <-chan struct{} { return r.p.Exited() }
-
 // HasEnded implements sandbox.Running. What the init says before an answer has been read by then: this
 // process may have stood still since.
 func (r *running) HasEnded(ctx context.Context) (when time.Time, yes bool) {
 	r.box.link.Answers(ctx)
 	select {
-	case <-r.p.Exited():
-		return r.p.When(), true
+	case <-r.Exited():
+		return r.When(), true
 	default:
 		return when, !r.box.record.First.runs()
 	}
@@ -141,18 +129,18 @@ func (r *running) HasEnded(ctx context.Context) (when time.Time, yes bool) {
 func (r *running) Wait(ctx context.Context) (int, error) {
 	defer r.release()
 	select {
-	case <-r.p.Exited():
+	case <-r.Exited():
 	default:
 		select {
-		case <-r.p.Exited():
+		case <-r.Exited():
 		case <-r.box.link.Done():
 			return r.withContainer()
 		case <-ctx.Done():
 			return 0, engineError(ctx.Err(), "waiting for the command's end").As(sandbox.CauseEngineLost).Hint("see: belljar doctor")
 		}
 	}
-	r.drain(ctx)
-	return r.p.Status(), nil
+	r.Drain(ctx, r.box.ending.Load)
+	return r.Status(), nil
 }
 
 // killed is the exit status of a process that SIGKILL ended.
@@ -162,8 +150,8 @@ const killed = 128 + 9
 // has ended, the kernel killed the process with it.
 func (r *running) withContainer() (int, error) {
 	select {
-	case <-r.p.Exited():
-		return r.p.Status(), nil
+	case <-r.Exited():
+		return r.Status(), nil
 	default:
 	}
 	if !r.box.record.First.runs() {
@@ -176,72 +164,25 @@ func (r *running) withContainer() (int, error) {
 		As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
 }
 
-// drain waits until all that the process wrote itself is written out, and then for what its
-// children write, unless no output came for a while. Time that a reader waits for a
-// slow writer does not count.
-func (r *running) drain(ctx context.Context) {
-	select {
-	case <-r.p.Rested():
-	case <-ctx.Done():
-		return
-	}
-	for before := r.writes.Load(); ; {
-		select {
-		case <-r.p.Ended():
-			return
-		case <-ctx.Done():
-			return
-		case <-time.After(drain):
-		}
-		now := r.writes.Load()
-		if now == before && now%2 == 0 {
-			why := "the stream stayed open after the command ended"
-			r.cut.Store(&why)
-			return
-		}
-		before = now
-	}
-}
-
 // release closes our ends of its streams.
 func (r *running) release() {
 	r.once.Do(func() {
-		r.p.Close()
+		r.Close()
 		r.box.forget(r)
 	})
-}
-
-// Cut implements sandbox.Running.
-func (r *running) Cut() string {
-	if why := r.cut.Load(); why != nil {
-		return *why
-	}
-	return ""
 }
 
 // Resize implements sandbox.Running.
 func (r *running) Resize(ctx context.Context, size sandbox.TerminalSize) error {
 	select {
-	case <-r.p.Exited():
+	case <-r.Exited():
 		return nil
 	case <-r.box.link.Done():
 		return nil
 	default:
 	}
-	if err := r.p.Resize(ctx, size); err != nil {
+	if err := r.Process.Resize(ctx, size); err != nil {
 		return engineError(err, "resizing the command's terminal").Hint("see: belljar doctor")
 	}
 	return nil
-}
-
-// countWriter counts its writes, when they begin and when they are done.
-type countWriter struct {
-	io.Writer
-	count *atomic.Int64
-}
-
-func (w countWriter) Write(p []byte) (int, error) {
-	w.count.Add(1)
-	defer w.count.Add(1)
-	return w.Writer.Write(p)
 }

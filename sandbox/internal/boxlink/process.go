@@ -76,7 +76,8 @@ type Process struct {
 	status int
 	when   time.Time
 
-	cut atomic.Pointer[string]
+	kept atomic.Pointer[chan struct{}] // Drain waits until it is closed
+	cut  atomic.Pointer[string]
 }
 
 // Start starts a process. Canceling ctx cancels a start that was not sent yet. A process that
