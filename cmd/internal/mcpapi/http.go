@@ -3,6 +3,7 @@ package mcpapi
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"sync"
@@ -49,12 +50,12 @@ func (s *Server) Handler() http.Handler {
 	requests := mcp.NewStreamableHTTPHandler(get, &options)
 	large := access.NewSlots(maxLarge)
 	return (&posts{by: map[[2]string]map[int]context.CancelFunc{}}).wrap(identified(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		end, wrong := whole(w, r, large)
+		message, end, wrong := whole(w, r, large)
 		defer end()
 		switch {
 		case wrong != nil:
 			wrong.Write(w)
-		case r.Header.Get("Mcp-Protocol-Version") >= sessionless:
+		case r.Header.Get("Mcp-Protocol-Version") >= sessionless || standsAlone(message):
 			requests.ServeHTTP(w, r)
 		case r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" && s.crowded(r.Context()):
 			problem.New(problem.Unavailable, "too many MCP sessions", "end some: DELETE with the header Mcp-Session-Id").Write(w)
@@ -75,14 +76,14 @@ func (s *Server) crowded(ctx context.Context) bool {
 
 // whole reads the request's message, which is bounded and has one meaning. end comes when it is
 // no longer needed.
-func whole(w http.ResponseWriter, r *http.Request, large *access.Slots) (end func(), wrong *problem.Problem) {
+func whole(w http.ResponseWriter, r *http.Request, large *access.Slots) (message []byte, end func(), wrong *problem.Problem) {
 	end = func() {}
 	access.LimitBody(w, r, maxMessage)
 	message, err := io.ReadAll(io.LimitReader(r.Body, smallMessage+1))
 	if err == nil && len(message) > smallMessage {
 		who := access.FromContext(r.Context()).Name
 		if !large.Take(who) {
-			return end, problem.New(problem.Unavailable, "too many large messages at the same time", "send it again later, or files in smaller parts")
+			return nil, end, problem.New(problem.Unavailable, "too many large messages at the same time", "send it again later, or files in smaller parts")
 		}
 		end = func() { large.Give(who) }
 		rest, failed := io.ReadAll(r.Body)
@@ -94,7 +95,19 @@ func whole(w http.ResponseWriter, r *http.Request, large *access.Slots) (end fun
 		}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(message))
-	return end, problem.Of(err)
+	return message, end, problem.Of(err)
+}
+
+// standsAlone reports whether a message says itself that it needs no session, whatever the headers say.
+func standsAlone(message []byte) bool {
+	var m struct {
+		Params struct {
+			Meta struct {
+				Version string `json:"io.modelcontextprotocol/protocolVersion"`
+			} `json:"_meta"`
+		} `json:"params"`
+	}
+	return bytes.Contains(message, []byte("io.modelcontextprotocol/protocolVersion")) && json.Unmarshal(message, &m) == nil && m.Params.Meta.Version >= sessionless
 }
 
 // posts are the requests in sessions that are being answered. The end of a session cancels

@@ -103,6 +103,7 @@ func (s *Server) newServer(text string) *mcp.Server {
 		Instructions: instructions,
 		Logger:       s.protocolLog(),
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" }, // each caller has its own tools and texts
 	})
 	s.addRun(m, text)
 	s.addShell(m)
