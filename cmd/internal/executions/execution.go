@@ -3,7 +3,6 @@ package executions
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -281,7 +280,6 @@ func take(events <-chan sandbox.Event, soon time.Duration, over <-chan time.Time
 // end is the execution's end.
 func (x *Execution) end(e sandbox.Event) {
 	x.finish(e, false)
-	runtime.Gosched() // who waited is told first
 	x.book.ended(x)
 }
 

@@ -3,6 +3,7 @@ package executions
 import (
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -136,24 +137,35 @@ func (x *Execution) Written() int64 {
 }
 
 // end adds the result. Nothing follows it. The journal has that of an execution that was
-// refused; all others are with their output.
+// refused; all others are with their output, so that those who wait need not wait for the journal, too.
 func (l *log) end(e sandbox.Event, refused bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.Seq = l.next
 	l.next++
+	if refused {
+		l.finish(appendLine(nil, e))
+	}
 	l.result = &e
 	l.events = append(l.events, e)
-	if l.file != nil && l.failed == nil {
-		var line []byte
-		if refused {
-			line, l.failed = appendLine(nil, e)
-		}
-		if l.failed == nil {
-			_, l.failed = l.file.Write(append(line, endLine...))
-		}
-	}
 	l.wake()
+	if !refused {
+		l.mu.Unlock()
+		runtime.Gosched() // who waited is told first
+		l.mu.Lock()
+		l.finish(nil, nil)
+	}
+}
+
+// finish writes the journal's end.
+func (l *log) finish(line []byte, err error) {
+	if l.file == nil || l.failed != nil {
+		return
+	}
+	if err == nil {
+		_, err = l.file.Write(append(line, endLine...))
+	}
+	l.failed = err
 }
 
 func (l *log) wake() {
