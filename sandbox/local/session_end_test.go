@@ -216,7 +216,7 @@ func TestEndCommandOfAForkBomb(t *testing.T) {
 }
 
 func TestSessionRemovedFromOutside(t *testing.T) {
-	const why = "its container was removed by something other than belljar, or the engine stopped"
+	const why = "its container was removed by something other than belljar, the engine stopped, or it is on another engine"
 	t.Run("between commands", func(t *testing.T) {
 		bubble(t, nil, func(t *testing.T, s *stage) {
 			l := s.runner()

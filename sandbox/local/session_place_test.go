@@ -269,7 +269,7 @@ func TestCorruptRecord(t *testing.T) {
 
 // Without a record, a session is known from the engine.
 func TestSessionWithoutARecord(t *testing.T) {
-	bubble(t, script{"serve": background("server")}, func(t *testing.T, s *stage) {
+	bubble(t, script{"serve": background("server"), "long": sleep(time.Hour)}, func(t *testing.T, s *stage) {
 		l := s.runner()
 		succeeds(t, l, in("serve"))
 		if err := os.Remove(s.dir + "/sessions/dev.json"); err != nil {
@@ -279,8 +279,13 @@ func TestSessionWithoutARecord(t *testing.T) {
 		if i.Lost != "" || i.LastUsed != i.Created || i.IdleEnd != i.Deadline || i.Image != "belljar/base" || len(i.Runs) != 1 {
 			t.Errorf("%+v", i)
 		}
-		if r := succeeds(t, l, in("next")); !r.Container.Reused || r.SessionLost != "" {
-			t.Errorf("%+v, lost %q", r.Container, r.SessionLost)
+		if r := succeeds(t, l, in("next")); !r.Container.Reused || r.SessionLost != "" || r.Lingering[0].CommandID != "" {
+			t.Errorf("%+v, lost %q, %+v", r.Container, r.SessionLost, r.Lingering)
+		}
+		// What ran before is not taken for the one command's that the record knows.
+		r := ran(t, l, sandbox.StatusTimeout, sandbox.CauseWallTimeout, in("long", short, endCommand))
+		if !strings.Contains(r.SessionLost, "it is unknown which command started process") || len(r.Lingering) != 2 || r.Lingering[0].CommandID != "" {
+			t.Errorf("lost %q, left %+v", r.SessionLost, r.Lingering)
 		}
 	})
 }

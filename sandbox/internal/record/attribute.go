@@ -87,6 +87,16 @@ func (s *Attribution) RemoveCold(command string) {
 	s.Cold = slices.DeleteFunc(s.Cold, func(id string) bool { return id == command })
 }
 
+// Strangers records what runs in a container of which nothing is recorded: no command is to answer for
+// processes that were there before it.
+func (s *Attribution) Strangers(list []sandbox.Process, err error) {
+	if err != nil {
+		s.AddCold("")
+		return
+	}
+	s.Attribute(list, nil)
+}
+
 // Attribute sets CommandID in the list, from a process's session, from
 // earlier results, or from its parent. A process that left both belongs to the one
 // command that could have started it, or to none if there are several.

@@ -31,7 +31,7 @@ func (r *Record) LostReason(now time.Time) string {
 	case r.IsExpired(now):
 		return fmt.Sprintf("session.max ended it at %s", r.Deadline.Format(time.RFC3339))
 	}
-	return "its container was removed by something other than belljar, or the engine stopped"
+	return "its container was removed by something other than belljar, the engine stopped, or it is on another engine"
 }
 
 // IsExpired reports whether its container has ended by itself. The engine counts in whole
