@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -413,33 +412,9 @@ func TestChannels(t *testing.T) {
 
 // An init that listens takes many clients, and outlives the first one if that is asked for.
 func TestListener(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "socket")
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	listens, err := listener.File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := boxinittest.Command(t, boxinit.Config{Carrier: boxinit.Listener, UID: initUID, Deadline: time.Now().Unix() + 60})
-	ours, theirs := pair(t)
-	cmd.ExtraFiles = []*os.File{theirs, listens}
-	first := Socket(ours)
+	cmd, first, dial := listening(t, boxinit.Config{Deadline: time.Now().Unix() + 60})
 	begin(t, cmd, first)
-	join := func() *Link {
-		conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := Socket(conn)
-		if err := l.Hello(within(t)); err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	second, third := join(), join()
+	second, third := hello(t, dial()), hello(t, dial())
 	defer third.Close()
 	left := start(t, second, script("echo $$; exec sleep 1000", io.Discard, io.Discard))
 	for _, l := range []*Link{first, second, third} {
@@ -466,20 +441,8 @@ func TestListener(t *testing.T) {
 
 // Without it, the end of the first connection is the end.
 func TestListenerEnds(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "socket")
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	listens, err := listener.File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := boxinittest.Command(t, boxinit.Config{Carrier: boxinit.Listener, UID: initUID})
-	ours, theirs := pair(t)
-	cmd.ExtraFiles = []*os.File{theirs, listens}
-	begin(t, cmd, Socket(ours)) // waits for its end
+	cmd, first, _ := listening(t, boxinit.Config{})
+	begin(t, cmd, first) // waits for its end
 }
 
 // The last words of an init that cannot begin say why.

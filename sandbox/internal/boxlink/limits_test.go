@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"belljar/internal/boxinit"
-	"belljar/internal/boxinit/boxinittest"
 
 	"golang.org/x/sys/unix"
 )
@@ -222,32 +220,10 @@ func TestTooManyFilesHere(t *testing.T) {
 
 // Clients that an init may have no more files for wait until there is room, and cost it nothing meanwhile.
 func TestNoRoomForClients(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "socket")
-	listens, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listens.Close()
-	theirs, err := listens.File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := boxinittest.Command(t, boxinit.Config{Carrier: boxinit.Listener, UID: initUID})
-	ours, socket := pair(t)
-	cmd.ExtraFiles = []*os.File{socket, theirs}
+	cmd, first, dial := listening(t, boxinit.Config{})
 	begins(cmd, "ulimit -n 32")
-	first := Socket(ours)
 	begin(t, cmd, first)
 	init := child(t, cmd)
-	dial := func() *Link {
-		conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := Socket(conn)
-		t.Cleanup(func() { l.Close() })
-		return l
-	}
 	var links []*Link
 	for range 40 {
 		links = append(links, dial())

@@ -76,25 +76,38 @@ func socket(t testing.TB) *Link {
 // listener is a link to a new init that listens, as its second client.
 func listener(t testing.TB) *Link {
 	t.Helper()
+	cmd, first, dial := listening(t, boxinit.Config{})
+	begin(t, cmd, first)
+	return hello(t, dial())
+}
+
+// listening is a command for an init that listens, the link of its first client, and what makes others.
+func listening(t testing.TB, c boxinit.Config) (cmd *exec.Cmd, first *Link, dial func() *Link) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
 	listens, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listens.Close()
+	t.Cleanup(func() { listens.Close() })
 	theirs, err := listens.File()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := boxinittest.Command(t, boxinit.Config{Carrier: boxinit.Listener, UID: initUID})
+	c.Carrier, c.UID = boxinit.Listener, initUID
+	cmd = boxinittest.Command(t, c)
 	ours, socket := pair(t)
 	cmd.ExtraFiles = []*os.File{socket, theirs}
-	begin(t, cmd, Socket(ours))
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path})
-	if err != nil {
-		t.Fatal(err)
+	return cmd, Socket(ours), func() *Link {
+		t.Helper()
+		conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := Socket(conn)
+		t.Cleanup(func() { l.Close() })
+		return l
 	}
-	return hello(t, Socket(conn))
 }
 
 // channel is a link to a new init over the last one of its channels.
