@@ -19,6 +19,30 @@ type exitWatch struct {
 // report is called when the process is known to have ended.
 func (w *exitWatch) report() { w.once.Do(func() { close(w.C) }) }
 
+// reported waits until the engine tells the process's end: by its event, or, where events may be missing,
+// when it is asked.
+func (r *running) reported(ctx context.Context) bool {
+	for {
+		_, told, changed := r.box.watch.exit(r.id)
+		if told {
+			return true
+		}
+		var ask <-chan time.Time
+		if r.box.watch.uncertain() {
+			ask = time.After(slowPoll)
+		}
+		select {
+		case <-changed:
+		case <-ask:
+			if about, err := r.inspect(ctx); err == nil && !about.Running && about.Pid != 0 {
+				return true
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 // watchExit begins when the engine reports the process's PID.
 func (r *running) watchExit() *exitWatch {
 	ctx, cancel := context.WithCancel(context.Background())

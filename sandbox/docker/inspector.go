@@ -65,7 +65,9 @@ func (noHostAccess) thaw()                                    {}
 func (noHostAccess) root() *os.File                           { return nil }
 func (noHostAccess) ended() (ended, known bool)               { return false, false }
 func (noHostAccess) runs(int) (runs, known bool)              { return false, false }
-func (noHostAccess) waitExit(context.Context, *running) bool  { return false }
+
+// waitExit implements hostAccess.
+func (noHostAccess) waitExit(ctx context.Context, r *running) bool { return r.reported(ctx) }
 
 // chooseInspector is called with what the engine reports about a running container.
 func (b *box) chooseInspector(about container.InspectResponse) {

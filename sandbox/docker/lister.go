@@ -17,17 +17,17 @@ import (
 // maxListing bounds what is read of a listing from inside.
 const maxListing = 4 << 20
 
-// listScript prints its PID, and then answers lines: "p" with a line of what runs,
-// and any other, a mark, with the clock and then three files of each process, and
-// the mark after each, and once more at the end. The mark is read from stdin,
-// where no process can see it, so that none's name or arguments can hold it.
+// listScript prints its PID, and then answers lines: "p" with a line of what runs, and any other, a mark and
+// directories of processes, with the clock and then three files of each process. A dot and the mark end each of
+// them, and an exclamation mark and the mark the answer, so that no number of empty files looks like its end.
+// The mark is read from stdin, where no process can see it, so that none's name or arguments can hold it.
 const listScript = `echo $$
-while read -r mark; do
+while read -r mark all; do
 	case $mark in
 	p) echo /proc/[0-9]* ;;
-	*) cat /proc/uptime; printf %s "$mark"
-		for p in /proc/[0-9]*; do for f in stat status cmdline; do cat $p/$f; printf %s "$mark"; done; done 2>/dev/null
-		printf %s "$mark" ;;
+	*) cat /proc/uptime; printf .%s "$mark"
+		for p in $all; do for f in stat status cmdline; do cat $p/$f; printf .%s "$mark"; done; done 2>/dev/null
+		printf !%s "$mark" ;;
 	esac
 done`
 
@@ -103,36 +103,57 @@ func (l *lister) read(ctx context.Context, mark string) (string, error) {
 	return string(text), nil
 }
 
-// list lists all processes but the container's own.
+// listRounds is how many times more is read that began while the list was made. Each takes less time than the one
+// before: it reads only what is new.
+const listRounds = 10
+
+// list lists all processes but the container's own, once they have been compared with what runs. What ended while
+// the list was made is not in it.
 func (l *lister) list(ctx context.Context, keeper int) ([]sandbox.Process, error) {
-	mark := rand.Text()
-	text, err := l.ask(ctx, mark, mark+mark)
-	if err != nil {
-		return nil, err
+	var list []sandbox.Process
+	var own, seen []string
+	for range listRounds {
+		now, err := l.running(ctx)
+		if err != nil {
+			return nil, err
+		}
+		fresh := slices.DeleteFunc(slices.Clone(now), func(name string) bool { return slices.Contains(seen, name) })
+		if len(fresh) == 0 {
+			list = slices.DeleteFunc(list, func(p sandbox.Process) bool { return !slices.Contains(now, procDir(p.PID)) })
+			slices.SortFunc(list, proc.ByPID)
+			l.own = own
+			return list, nil
+		}
+		mark := rand.Text()
+		text, err := l.ask(ctx, mark+" "+strings.Join(fresh, " "), "!"+mark)
+		if err != nil {
+			return nil, err
+		}
+		parts := strings.Split(strings.TrimSuffix(text, "!"+mark), "."+mark)
+		if seen == nil && strings.TrimSpace(strings.Join(parts[1:], "")) == "" { // the keeper, at least, has files
+			return nil, fmt.Errorf("the image's cat printed no list (%s)", humanSize(int64(len(text))))
+		}
+		more, ours := parseInside(parts, keeper)
+		list, own, seen = append(list, more...), append(own, ours...), append(seen, fresh...)
 	}
-	parts := strings.Split(text, mark)
-	if len(parts) < 6 { // the keeper, at least
-		return nil, fmt.Errorf("the image's cat printed no list (%s)", humanSize(int64(len(text))))
+	now, err := l.running(ctx)
+	if missed := proc.CountNew(now, seen); err == nil && missed > 0 {
+		err = fmt.Errorf("%w: %d of them", proc.ErrMissed, missed)
 	}
-	list, own, seen := parseInside(parts[:len(parts)-1], keeper)
-	l.own = own
-	pids, err := l.ask(ctx, "p", "\n")
-	if err != nil {
-		return nil, err
-	}
-	if missed := proc.CountNew(strings.Fields(pids), seen); missed > 0 {
-		return list, fmt.Errorf("%w: %d of them", proc.ErrMissed, missed)
-	}
-	return list, nil
+	slices.SortFunc(list, proc.ByPID)
+	return list, err
+}
+
+// running are the directories of all processes.
+func (l *lister) running(ctx context.Context) ([]string, error) {
+	text, err := l.ask(ctx, "p", "\n")
+	return strings.Fields(text), err
 }
 
 // idle reports whether nothing runs but the container's own.
 func (l *lister) idle(ctx context.Context) (bool, error) {
-	pids, err := l.ask(ctx, "p", "\n")
-	if err != nil {
-		return false, err
-	}
-	return proc.CountNew(strings.Fields(pids), l.own) == 0, nil
+	now, err := l.running(ctx)
+	return err == nil && proc.CountNew(now, l.own) == 0, err
 }
 
 // chanWriter passes on what is written until its context ends.
@@ -149,26 +170,23 @@ func (w chanWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// procDir is the directory of a process, as the script names it.
+func procDir(pid int) string { return fmt.Sprintf("/proc/%d", pid) }
+
 // parseInside reads the clock and then three parts a process. One that went
 // while it was read lacks some.
-func parseInside(parts []string, keeper int) (list []sandbox.Process, own, seen []string) {
+func parseInside(parts []string, keeper int) (list []sandbox.Process, own []string) {
 	up := proc.ParseUptime(parts[0])
 	for files := range slices.Chunk(parts[1:], 3) {
 		if len(files) < 3 {
 			break
 		}
-		p, runs := proc.ParseInside(files[0], files[1], files[2], up)
-		if p.PID == 0 {
-			continue // it has ended meanwhile
-		}
-		name := fmt.Sprintf("/proc/%d", p.PID)
-		switch seen = append(seen, name); {
+		switch p, runs := proc.ParseInside(files[0], files[1], files[2], up); {
 		case runs && p.UID == keeper:
-			own = append(own, name)
+			own = append(own, procDir(p.PID))
 		case runs:
 			list = append(list, p)
 		}
 	}
-	slices.SortFunc(list, proc.ByPID)
-	return list, own, seen
+	return list, own
 }

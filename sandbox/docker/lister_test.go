@@ -39,3 +39,37 @@ func TestListInside(t *testing.T) {
 		}
 	}
 }
+
+// A list is whole while processes start and end all the time, whose files are gone when they are read.
+func TestListInsideInChurn(t *testing.T) {
+	t.Parallel()
+	engine := connect(t)
+	c := enter(t, engine, baseImage(t, engine))
+	p, err := c.box.Exec(t.Context(), sandbox.Exec{
+		Script: "(while :; do sleep 0.3; sleep 0.4; done) & (while :; do sleep 0.5; done) & echo ready; exec sleep 102",
+		Dir:    "/", User: c.spec.User, Stdout: io.Discard, Stderr: io.Discard,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Wait(t.Context())
+	defer c.box.Remove(t.Context())
+	for found := 0; found < 20; {
+		list, err := docker.ListInside(t.Context(), c.box)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := 0
+		for _, p := range list {
+			if p.Command == "sleep 102" || strings.HasPrefix(p.Command, "sh -c ") {
+				kept++
+			}
+		}
+		if found > 0 && kept < 3 {
+			t.Fatalf("%+v", list)
+		}
+		if kept == 3 {
+			found++
+		}
+	}
+}

@@ -24,6 +24,9 @@ const runtimeFailed = 128
 // says why it is unknown.
 func (r *running) exitStatus(ctx context.Context, status int) (int, error) {
 	b := r.box
+	if !b.sharesKernel() && b.ending.Load() && status == runtimeFailed {
+		return killed, nil // runsc may fail to tell it once the container is killed
+	}
 	if b.sharesKernel() || b.ending.Load() || status != runtimeFailed && status != killed {
 		return status, nil
 	}
