@@ -120,6 +120,7 @@ func TestMessagesAreOneLine(t *testing.T) {
 	}{
 		"usage":    {usagef("-v %s", forged), 1},
 		"joined":   {errors.Join(errors.New(forged), errors.New("b")), 2},
+		"nested":   {errors.Join(nil, errors.Join(errors.New(forged), errors.New("b"))), 2},
 		"wrapped":  {fmt.Errorf("both %w and %w", errors.New(forged), errors.New("b")), 1},
 		"problem":  {problem, 1},
 		"problems": {config.Problems{problem, problem}, 2},

@@ -22,7 +22,7 @@ func tellError(w io.Writer, err error) {
 		}
 		return
 	}
-	if several := joined(err); len(several) > 1 {
+	if several := joined(err); len(several) > 0 {
 		for _, one := range several {
 			tellError(w, one)
 		}
