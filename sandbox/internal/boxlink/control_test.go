@@ -16,6 +16,7 @@ import (
 
 	"belljar/internal/boxinit"
 	"belljar/internal/boxinit/boxinittest"
+	"belljar/internal/boxinit/wire"
 )
 
 func list(t testing.TB, l *Link) Listing {
@@ -329,7 +330,8 @@ func nextClient(t *testing.T, in, out *os.File) {
 	if err := second.KillAll(within(t)); err != nil {
 		t.Error(err)
 	}
-	in.Write(append(second.nonce[:4:4], "garbled\n"...))
+	whole := wire.AppendLine(nil, second.nonce, wire.Ping, 1, nil) // with what is special in a nonce escaped
+	in.Write(append(whole[:len(whole)-1], "garbled\n"...))
 	<-second.Done()
 	if !errors.Is(second.Err(), ErrGarbled) {
 		t.Errorf("got %v", second.Err())
