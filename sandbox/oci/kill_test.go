@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -300,29 +302,59 @@ func TestSessionEndsAtItsDeadline(t *testing.T) {
 }
 
 // A belljar that is killed while it lists processes, which it froze for that, leaves a container that cannot
-// end: the next belljar ends it.
+// end: its guard ends it, and where that is killed, too, the next belljar.
 func TestKilledWhileFrozen(t *testing.T) {
 	each(t, func(t *testing.T, runtime string) {
-		dir := t.TempDir()
-		m := startMaker(t, runtime, dir)
-		id := m.says(t, "made ")
-		files, _ := filepath.Glob("/sys/fs/cgroup/freezer/belljar-*-" + id + "/freezer.state")
-		word := "FROZEN"
-		if len(files) == 0 {
-			files, _ = filepath.Glob("/sys/fs/cgroup/belljar-*-" + id + "/cgroup.freeze")
-			word = "1"
+		for _, guarded := range []bool{true, false} {
+			dir := t.TempDir()
+			m := startMaker(t, runtime, dir)
+			id := m.says(t, "made ")
+			freeze(t, id)
+			if !guarded {
+				m.killGuard(t)
+			}
+			m.kill()
+			if !guarded {
+				engine := openIn(t, oci.Config{Dir: dir, Runtime: runtime})
+				if n, err := engine.Sweep(t.Context()); n == 0 || err != nil { // others of dead belljars count, too
+					t.Errorf("swept %d, error %v", n, err)
+				}
+			}
+			wantNothing(t, dir, id)
 		}
-		if len(files) != 1 {
-			t.Fatal(files)
+	})
+}
+
+func freeze(t *testing.T, id string) {
+	t.Helper()
+	files, _ := filepath.Glob("/sys/fs/cgroup/freezer/belljar-*-" + id + "/freezer.state")
+	word := "FROZEN"
+	if len(files) == 0 {
+		files, _ = filepath.Glob("/sys/fs/cgroup/belljar-*-" + id + "/cgroup.freeze")
+		word = "1"
+	}
+	if len(files) != 1 {
+		t.Fatal(files)
+	}
+	if err := os.WriteFile(files[0], []byte(word), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killGuard kills the second process of a maker, before that is gone.
+func (m *maker) killGuard(t *testing.T) {
+	t.Helper()
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range processes {
+		args, _ := os.ReadFile(process + "/cmdline")
+		if !strings.HasPrefix(string(args), "belljar-lifeline\x00") || !strings.Contains(string(args), fmt.Sprintf("\x00%d@", m.Process.Pid)) {
+			continue
 		}
-		if err := os.WriteFile(files[0], []byte(word), 0); err != nil {
+		pid, _ := strconv.Atoi(filepath.Base(process))
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		m.kill()
-		engine := openIn(t, oci.Config{Dir: dir, Runtime: runtime})
-		if n, err := engine.Sweep(t.Context()); n == 0 || err != nil {
-			t.Errorf("swept %d, error %v", n, err)
-		}
-		wantNothing(t, dir, id)
-	})
+		return
+	}
+	t.Fatal("the maker has no guard")
 }
