@@ -19,12 +19,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// group moves an init's processes into a cgroup of their own, which ends with the test.
+// group moves an init's processes into a cgroup of their own, which ends with the test. Limits are those of v1.
 func group(t testing.TB, controller string, pid int, limits map[string]string) {
 	t.Helper()
 	dir := filepath.Join("/sys/fs/cgroup", controller, "belljar-init-test-"+strconv.Itoa(os.Getpid()))
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil { // v2
+		dir = filepath.Join("/sys/fs/cgroup", filepath.Base(dir))
+		if limit, is := limits["memory.limit_in_bytes"]; is {
+			limits = map[string]string{"memory.max": limit, "memory.swap.max": "0"}
+		}
+	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Skipf("no cgroup of %s (v1): %v", controller, err)
+		t.Skipf("no cgroup of %s: %v", controller, err)
 	}
 	t.Cleanup(func() {
 		for range 200 { // its last processes may still be ending

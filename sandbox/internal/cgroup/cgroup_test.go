@@ -53,3 +53,19 @@ func TestDiskBytes(t *testing.T) {
 		}
 	}
 }
+
+// Only the kernel says who was killed because memory ran out.
+func TestKilledByMemory(t *testing.T) {
+	for record, want := range map[string]string{
+		"3,760,66683994,-;Memory cgroup out of memory: Killed process 253 (tail) total-vm:64480kB, anon-rss:62200kB": "253",
+		"3,761,66683995,-;Memory cgroup out of memory: Killed process 7 (a 8 (b)) total-vm:64480kB":                  "7",
+		"11,762,66683996,-;Memory cgroup out of memory: Killed process 254 (tail) total-vm:64480kB":                  "",
+		"3,763,66683997,-;tail: Memory cgroup out of memory: Killed process 255 (tail)":                              "",
+		"3,764,66683998,-;cgroup: fork rejected by pids controller":                                                  "",
+		"": "",
+	} {
+		if got, ok := killedByMemory(record); got != want || ok != (want != "") {
+			t.Errorf("%q: %q, %v", record, got, ok)
+		}
+	}
+}

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // Limits are what a group may use at most.
@@ -26,7 +24,6 @@ const period = 100_000
 // Limit limits a group by its directories, as Make returned them: for a runtime that takes a group as
 // it is.
 func Limit(dirs []string, l Limits) error {
-	delegate()
 	memory, pids, quota := strconv.FormatInt(l.Memory, 10), strconv.FormatInt(l.Pids, 10), strconv.FormatInt(int64(l.CPUs*period), 10)
 	found := map[string]bool{}
 	for _, dir := range dirs {
@@ -55,15 +52,6 @@ func Limit(dirs []string, l Limits) error {
 		}
 	}
 	return nil
-}
-
-// delegate lets groups of version 2 have the controllers. Where they have them already, or the
-// kernel refuses, the group's files tell.
-func delegate() {
-	if !isKind(Root, unix.CGROUP2_SUPER_MAGIC) {
-		return
-	}
-	os.WriteFile(filepath.Join(Root, "cgroup.subtree_control"), []byte("+memory +pids +cpu"), 0)
 }
 
 // inherit gives a group of version 1 the processors and memory of its parent: without any

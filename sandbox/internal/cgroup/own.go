@@ -38,6 +38,7 @@ func isKind(dir string, magic int64) bool {
 // Make makes a new group directly below the root of every hierarchy, and returns its
 // directories. After an error there is none.
 func Make(name string) (dirs []string, err error) {
+	share()
 	for _, dir := range hierarchies() {
 		dir = filepath.Join(dir, name)
 		if err := os.Mkdir(dir, 0o755); err != nil {

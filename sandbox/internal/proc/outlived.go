@@ -101,14 +101,17 @@ func (c *Counter) EndedByMemory() bool {
 	return c.ended
 }
 
-// signaled reports whether the kernel said that memory runs out after what the first process outlived. The group is
-// gone, and its end is a signal, too.
+// signaled reports whether the kernel said that it killed the first process because memory ran out, or that memory runs
+// out after what the first process outlived. The group is gone, and its end is a signal, too.
 func (c *Counter) signaled() bool {
 	c.mu.Lock()
 	events, heard := c.events, c.heard
 	c.mu.Unlock()
 	if events == nil {
 		return false
+	}
+	if events.Killed(c.First) {
+		return true
 	}
 	for end := time.Now().Add(goneWait); ; time.Sleep(outlivePause) {
 		switch n := events.Signals() - heard; {
