@@ -36,7 +36,7 @@ func (b *box) begin(ctx context.Context, x sandbox.Exec) (sandbox.Running, error
 	if l == nil {
 		return b.exec(ctx, x)
 	}
-	defer l.release()
+	defer l.Release()
 	return b.startLinked(ctx, l, x)
 }
 

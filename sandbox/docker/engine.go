@@ -1,12 +1,14 @@
 package docker
 
 import (
-	"belljar/sandbox/internal/proc"
 	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"belljar/sandbox/internal/boxlink"
+	"belljar/sandbox/internal/proc"
 
 	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/network"
@@ -52,7 +54,7 @@ type Engine struct {
 	noHosts     atomic.Bool          // the engine does not see that file
 	soundImages sync.Map             // IDs of images whose user files passed the check
 	ways        ways
-	links       links
+	links       boxlink.Table[initStream]
 	keepers     sync.Map // the stdin of sessions' keepers, by container: see OwnSessions
 }
 
@@ -120,7 +122,7 @@ func (e *Engine) Close() error {
 		conn.Close()
 		return true
 	})
-	e.links.closeAll()
+	e.links.Close()
 	e.events.close()
 	if err := e.closeClient(); err != nil {
 		return fmt.Errorf("closing the connection to the engine: %w", err)

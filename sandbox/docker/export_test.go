@@ -82,7 +82,7 @@ func SignalInside(ctx context.Context, c sandbox.Container, list []sandbox.Proce
 }
 
 // BreakLink breaks the connection to a container's init.
-func BreakLink(c sandbox.Container) { c.(*box).init.link.Load().conn.Close() }
+func BreakLink(c sandbox.Container) { c.(*box).init.link.Load().Conn.Close() }
 
 // BindDir is bindmount.Dir.
 const BindDir = bindmount.Dir

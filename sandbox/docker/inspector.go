@@ -113,6 +113,6 @@ func (b *box) Processes(ctx context.Context) ([]sandbox.Process, error) {
 	if err != nil || l == nil {
 		return nil, err
 	}
-	defer l.release()
+	defer l.Release()
 	return l.Processes(ctx, b.keeperUID)
 }

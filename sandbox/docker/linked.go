@@ -36,9 +36,8 @@ func (b *box) startLinked(ctx context.Context, l *link, x sandbox.Exec) (*linked
 		return nil, b.linkedError(ctx, l, shell, x.Dir, err)
 	}
 	p.Process = process
-	l.addUser()
 	b.init.following.Add(1)
-	l.table.following.Go(p.follow)
+	l.Follow(p.follow)
 	return p, nil
 }
 
@@ -53,7 +52,7 @@ func (b *box) linkedError(ctx context.Context, l *link, shell, dir string, err e
 		return engineError(err, "starting the command").As(sandbox.CauseEngineLost).Hint("see: belljar doctor")
 	case refused == nil && ctx.Err() != nil:
 		return engineError(ctx.Err(), "starting the command").Hint("see: belljar doctor")
-	case refused == nil && l.broken():
+	case refused == nil && l.Broken():
 		return endedError()
 	case refused == nil:
 		return engineError(err, "starting the command by the container's init").Hint("see: belljar doctor")
@@ -75,7 +74,7 @@ func (b *box) linkedError(ctx context.Context, l *link, shell, dir string, err e
 // follow waits for the process's end, and then for that of its streams.
 func (p *linked) follow() {
 	defer p.box.init.following.Done()
-	defer p.link.release()
+	defer p.link.Release()
 	select {
 	case <-p.Process.Exited():
 	case <-p.link.Done():
@@ -84,7 +83,7 @@ func (p *linked) follow() {
 	case <-p.Process.Exited(): // also where the link broke then
 		p.status = p.Status()
 	default:
-		p.status, p.err = p.box.statusWithoutInit(p.link.said())
+		p.status, p.err = p.box.statusWithoutInit(p.link.Conn.said())
 	}
 	close(p.known)
 	select {
@@ -131,7 +130,7 @@ func (p *linked) Wait(ctx context.Context) (int, error) {
 // Resize implements sandbox.Running.
 func (p *linked) Resize(ctx context.Context, size sandbox.TerminalSize) error {
 	err := p.Process.Resize(ctx, size)
-	if err == nil || p.link.broken() {
+	if err == nil || p.link.Broken() {
 		return nil
 	}
 	return engineError(err, "resizing the command's terminal").Hint("see: belljar doctor")

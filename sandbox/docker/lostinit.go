@@ -70,7 +70,7 @@ func (b *box) endInit(ctx context.Context) bool {
 	err := l.KillAll(asking)
 	b.inspector.Count()
 	if b.engine.endsWithUs(b.spec) {
-		l.close()
+		l.Close()
 		return true
 	}
 	return err == nil && l.End(asking) == nil

@@ -35,30 +35,32 @@ func (b *box) startInit(ctx context.Context) error {
 		return noAnswer(err)
 	}
 	if !e.endsWithUs(b.spec) {
-		if l.lock, err = e.lockAttach(b.id); err != nil {
-			l.close()
+		lock, err := e.lockAttach(b.id)
+		if err != nil {
+			l.Close()
 			return noAnswer(err)
 		}
+		l.Yield = lock.release
 	}
 	if err := b.run(ctx); err != nil {
-		l.close()
+		l.Close()
 		return err
 	}
-	if err := l.greet(ctx); err != nil {
+	if err := greet(ctx, l); err != nil {
 		if ctx.Err() != nil {
 			return noAnswer(err)
 		}
 		return e.unlessProven(b.spec.Runtime, noAnswer(err))
 	}
-	e.links.add(l)
+	e.links.Add(b.id, l)
 	if !e.endsWithUs(b.spec) {
 		if err := l.Stay(ctx); err != nil {
-			l.release()
+			l.Release()
 			return noAnswer(err)
 		}
 	}
 	if b.spec.Session != "" && e.endsWithUs(b.spec) {
-		l.addUser() // the engine: it ends with its connection
+		l.AddUser() // the engine: it ends with its connection
 	}
 	b.init.link.Store(l)
 	e.proveInit(b.spec.Runtime)
@@ -75,7 +77,7 @@ func (b *box) adoptInit(ctx context.Context, about container.InspectResponse) {
 		b.init = nil
 		return
 	}
-	l.release()
+	l.Release()
 }
 
 // attached is the link to the container's init, for one more user. It is nil where there
@@ -89,17 +91,17 @@ func (b *box) attached(ctx context.Context) (*link, error) {
 	i.attaching.Lock()
 	defer i.attaching.Unlock()
 	l := i.link.Load()
-	if l != nil && !l.broken() {
-		l.addUser()
+	if l != nil && !l.Broken() {
+		l.AddUser()
 		return l, nil
 	}
 	if b.spec.Session == "" || b.ending.Load() {
 		return nil, endedError()
 	}
-	if l != nil && l.lock != nil {
-		l.lock.release() // it is broken for all who use it
+	if l != nil && l.Yield != nil {
+		l.Yield() // it is broken for all who use it
 	}
-	fresh := b.engine.links.use(b.id)
+	fresh := b.engine.links.Use(b.id)
 	if fresh == nil {
 		var err error
 		if fresh, err = b.attachAgain(ctx); err != nil {
@@ -107,9 +109,9 @@ func (b *box) attached(ctx context.Context) (*link, error) {
 		}
 	}
 	if i.link.Store(fresh); l != nil {
-		l.release()
+		l.Release()
 	}
-	fresh.addUser()
+	fresh.AddUser()
 	return fresh, nil
 }
 
@@ -128,11 +130,11 @@ func (b *box) attachAgain(ctx context.Context) (*link, error) {
 		}
 		return nil, noAnswer(err)
 	}
-	l.lock = lock
-	if err := l.greet(ctx); err != nil {
+	l.Yield = lock.release
+	if err := greet(ctx, l); err != nil {
 		return nil, noAnswer(err)
 	}
-	e.links.add(l)
+	e.links.Add(b.id, l)
 	return l, nil
 }
 
@@ -144,7 +146,7 @@ func (b *box) detach() {
 	b.init.attaching.Lock()
 	defer b.init.attaching.Unlock()
 	if l := b.init.link.Swap(nil); l != nil {
-		l.release()
+		l.Release()
 	}
 }
 
@@ -154,7 +156,7 @@ func (b *box) Answers(ctx context.Context) bool {
 	if l == nil || err != nil {
 		return false
 	}
-	defer l.release()
+	defer l.Release()
 	return l.Answers(ctx)
 }
 

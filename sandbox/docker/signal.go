@@ -30,7 +30,7 @@ func (b *box) Signal(ctx context.Context, list []sandbox.Process, signal sandbox
 	inside := map[int][]string{}
 	byInit, err := b.attached(ctx)
 	if err == nil && byInit != nil {
-		defer byInit.release()
+		defer byInit.Release()
 	}
 	for _, p := range list {
 		if b.inspector.signal(p, number) {

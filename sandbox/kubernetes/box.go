@@ -85,15 +85,15 @@ func (b *box) attached(ctx context.Context) (*link, error) {
 	if b.ending.Load() || b.closed {
 		return nil, endedError()
 	}
-	if b.link != nil && !b.link.broken() {
-		b.link.addUser()
+	if b.link != nil && !b.link.Broken() {
+		b.link.AddUser()
 		return b.link, nil
 	}
 	if b.engine.endsWithUs(b.spec) {
 		return nil, endedError()
 	}
 	if b.link != nil {
-		b.link.release()
+		b.link.Release()
 		b.link = nil
 	}
 	l, err := b.reach(ctx)
@@ -101,13 +101,13 @@ func (b *box) attached(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	b.use(l)
-	l.addUser()
+	l.AddUser()
 	return l, nil
 }
 
 // reach is a link to the init of a session.
 func (b *box) reach(ctx context.Context) (*link, error) {
-	if l := b.engine.links.use(b.record.UID); l != nil {
+	if l := b.engine.links.Use(b.record.UID); l != nil {
 		return l, nil
 	}
 	hold, err := b.engine.leases.take(ctx, b.record.UID)
@@ -119,7 +119,7 @@ func (b *box) reach(ctx context.Context) (*link, error) {
 		hold.release()
 		return nil, err
 	}
-	l.hold = hold
+	l.Yield = hold.release
 	return l, nil
 }
 
@@ -133,7 +133,7 @@ func (b *box) Close() error {
 	b.end()
 	b.all.Wait()
 	if l != nil {
-		l.release()
+		l.Release()
 	}
 	b.lose()
 	return nil
@@ -145,7 +145,7 @@ func (b *box) Answers(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	defer l.release()
+	defer l.Release()
 	return l.Answers(ctx)
 }
 
@@ -158,7 +158,7 @@ func (b *box) Processes(ctx context.Context) ([]sandbox.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer l.release()
+	defer l.Release()
 	b.count(ctx, l) // a pod's counts go with it
 	return l.Processes(ctx, noKeeper)
 }
@@ -176,7 +176,7 @@ func (b *box) Signal(ctx context.Context, list []sandbox.Process, signal sandbox
 	if err != nil {
 		return err
 	}
-	defer l.release()
+	defer l.Release()
 	for _, p := range list {
 		if err := l.Signal(ctx, p.PID, p.StartTicks, number); err != nil {
 			return engineError(err, "sending %s to process %d", signal, p.PID).Hint("see: belljar doctor")
@@ -226,7 +226,7 @@ func (b *box) killAll(ctx context.Context) bool {
 	}
 	b.count(ctx, l)
 	l.End(ctx) // with its connection it ends anyway, if it is no session's
-	l.close()
+	l.Close()
 	return true
 }
 

@@ -92,7 +92,7 @@ func (b *box) count(ctx context.Context, l *link) {
 func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
 	if l, err := b.attached(ctx); err == nil {
 		b.count(ctx, l)
-		l.release()
+		l.Release()
 	}
 	b.counter.mu.Lock()
 	c, read := b.counter.last, b.counter.read

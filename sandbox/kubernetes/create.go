@@ -147,10 +147,12 @@ func (b *box) start(ctx context.Context) error {
 		}
 		return b.attachError(ctx, err)
 	}
-	l.hold = hold
+	if hold != nil {
+		l.Yield = hold.release
+	}
 	b.use(l)
 	if b.spec.Session != "" && b.engine.endsWithUs(b.spec) {
-		l.addUser() // the engine: it ends with its connection
+		l.AddUser() // the engine: it ends with its connection
 	}
 	if err := b.checkMounts(ctx, l); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"belljar/internal/ownfile"
 	"belljar/sandbox"
+	"belljar/sandbox/internal/boxlink"
 	"belljar/sandbox/internal/failure"
 	"belljar/sandbox/internal/kube"
 	"belljar/sandbox/internal/proc"
@@ -59,7 +60,7 @@ type Engine struct {
 	namespace string
 	dir       string // of records, "" for none
 	owner     proc.Owner
-	links     links
+	links     boxlink.Table[*kube.Stream] // by the pods' UIDs
 	leases    leases
 	known     images
 	records   records
@@ -129,7 +130,7 @@ func (e *Engine) Networks(context.Context) ([]string, error) { return []string{"
 
 // Close ends the engine, and what only this process keeps. Containers go before it; sessions stay.
 func (e *Engine) Close() error {
-	e.links.closeAll()
+	e.links.Close()
 	e.end()
 	e.all.Wait()
 	err := e.leases.releaseAll()

@@ -41,7 +41,7 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 	if err != nil {
 		return nil, err
 	}
-	defer l.release()
+	defer l.Release()
 	shell := cmp.Or(x.Shell, sandbox.ShellSh)
 	p, err := l.Start(ctx, boxlink.Start{
 		Args: append([]string{shell, "-c"}, shellargs.Of(shell, x.Script)...), Env: lockdown.CommandEnv(b.record.Name, lockdown.Env, x.Env),
@@ -51,8 +51,7 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 		return nil, b.execError(ctx, l, shell, x.Dir, err)
 	}
 	r := &running{Process: p, box: b, link: l, known: make(chan struct{})}
-	l.addUser()
-	l.table.following.Go(r.follow)
+	l.Follow(r.follow)
 	return r, nil
 }
 
@@ -71,7 +70,7 @@ func (b *box) execError(ctx context.Context, l *link, shell, dir string, err err
 		return engineError(err, "starting the command").As(sandbox.CauseEngineLost).Hint("see: belljar doctor")
 	case !is && ctx.Err() != nil:
 		return ctx.Err()
-	case !is && l.broken():
+	case !is && l.Broken():
 		return endedError()
 	case !is:
 		return engineError(err, "starting the command by the pod's init").Hint("see: belljar doctor")
@@ -100,7 +99,7 @@ func (b *box) execError(ctx context.Context, l *link, shell, dir string, err err
 
 // follow waits for the process's end, and then for that of its streams.
 func (r *running) follow() {
-	defer r.link.release()
+	defer r.link.Release()
 	select {
 	case <-r.Process.Exited():
 	case <-r.link.Done():
@@ -162,11 +161,11 @@ func isClosed(c <-chan struct{}) bool {
 
 // Resize implements sandbox.Running.
 func (r *running) Resize(ctx context.Context, size sandbox.TerminalSize) error {
-	if isClosed(r.Process.Exited()) || r.link.broken() {
+	if isClosed(r.Process.Exited()) || r.link.Broken() {
 		return nil
 	}
 	err := r.Process.Resize(ctx, size)
-	if err == nil || r.link.broken() {
+	if err == nil || r.link.Broken() {
 		return nil
 	}
 	return engineError(err, "resizing the command's terminal").Hint("see: belljar doctor")
