@@ -93,12 +93,15 @@ func (b *box) attached(ctx context.Context) (*link, error) {
 		return nil, endedError()
 	}
 	if b.link != nil {
+		if b.link.Yield != nil {
+			b.link.Yield() // it is broken for all who use it
+		}
 		b.link.Release()
 		b.link = nil
 	}
 	l, err := b.reach(ctx)
 	if err != nil {
-		return nil, err
+		return nil, b.reachError(ctx, err)
 	}
 	b.use(l)
 	l.AddUser()

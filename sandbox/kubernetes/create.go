@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -54,9 +53,6 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	return b, nil
 }
 
-// grace is how long a request to make a pod may go on after its context has ended: else it would be unknown whether there is one.
-const grace = 5 * time.Second
-
 // create makes a pod, and attaches to it. No pod stays behind with an error.
 func (e *Engine) create(ctx context.Context, spec sandbox.Spec) (b *box, err error) {
 	lease, err := e.leases.ofProcess(ctx)
@@ -86,43 +82,6 @@ func (e *Engine) create(ctx context.Context, spec sandbox.Spec) (b *box, err err
 func orCanceled(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
-	}
-	return err
-}
-
-// make has the API server make a pod. It is waited for, so that there is something to delete.
-func (e *Engine) make(ctx context.Context, pod *kube.Pod, spec sandbox.Spec) (*kube.Pod, error) {
-	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
-	defer stop()
-	var made kube.Pod
-	err := e.client.Create(patient, kube.PodsPath(e.namespace), pod, &made)
-	if err == nil {
-		return &made, nil
-	}
-	var refused *kube.StatusError
-	if !errors.As(err, &refused) { // it may have been made all the same
-		err = errors.Join(err, e.deleteUnanswered(ctx, pod))
-	}
-	if kube.CodeOf(err) == http.StatusConflict {
-		return nil, engineError(nil, "a command with the ID %q is already running", spec.Command).As(sandbox.CauseInvalid).Hint("leave out the ID, and belljar chooses one")
-	}
-	return nil, orCanceled(ctx, callError(err, "creating a pod in namespace %q", e.namespace))
-}
-
-// deleteUnanswered deletes the pod that was made by a request without an answer. The name alone is not enough: it may
-// be another's.
-func (e *Engine) deleteUnanswered(ctx context.Context, pod *kube.Pod) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-	defer cancel()
-	var there kube.Pod
-	err := e.client.Get(ctx, kube.PodPath(e.namespace, pod.Metadata.Name), nil, &there)
-	if kube.CodeOf(err) == http.StatusNotFound {
-		return nil
-	}
-	if err == nil && there.Metadata.Annotations[noteMaker] == pod.Metadata.Annotations[noteMaker] {
-		err = e.delete(ctx, there.Metadata.Name, there.Metadata.UID, 0)
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 // Package kubernetes is the sandbox.Engine over the pods of a Kubernetes cluster.
 //
-//	access, err := kubernetes.Access("", "") // as kubectl finds it
-//	engine, err := kubernetes.Open(kubernetes.Config{Access: access, InitImage: "registry.example.com/belljar:1"})
+//	engine, err := kubernetes.Open(kubernetes.Config{InitImage: "registry.example.com/belljar:1"}) // as kubectl finds the cluster
 //	defer engine.Close()
 //
 // The one rule: a pod that is no session's ends with the connection of the process that made it, and what is left of it is

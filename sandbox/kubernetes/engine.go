@@ -3,10 +3,8 @@ package kubernetes
 import (
 	"cmp"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -125,6 +123,9 @@ func (e *Engine) Ping(ctx context.Context) error {
 	return nil
 }
 
+// Elsewhere reports that the cluster's nodes make the containers, and not this machine.
+func (e *Engine) Elsewhere() bool { return true }
+
 // Networks are the names of the networks that a command may use.
 func (e *Engine) Networks(context.Context) ([]string, error) { return []string{"none"}, nil }
 
@@ -140,32 +141,3 @@ func (e *Engine) Close() error {
 
 // engineError begins an error.
 var engineError = failure.New
-
-// quotaWords are in the API server's message where a ResourceQuota is reached. There is no code of its own for that.
-const quotaWords = "exceeded quota"
-
-// busyFor is when a quota or a node may have room again.
-const busyFor = 5 * time.Second
-
-// callError explains a request that failed.
-func callError(err error, doing string, args ...any) error {
-	var refused *kube.StatusError
-	if !errors.As(err, &refused) {
-		return engineError(err, doing, args...).Hint("check that the cluster answers: kubectl get pods; see: belljar doctor")
-	}
-	switch {
-	case refused.Code == 403 && strings.Contains(refused.Message, quotaWords):
-		busy := engineError(err, doing, args...).As(sandbox.CauseBusy).Hint("wait until other pods have ended, or raise the namespace's ResourceQuota")
-		busy.RetryAfter = cmp.Or(refused.RetryAfter, busyFor)
-		return busy
-	case refused.Code == 429:
-		busy := engineError(err, doing, args...).As(sandbox.CauseBusy).Hint("run the command again")
-		busy.RetryAfter = cmp.Or(refused.RetryAfter, busyFor)
-		return busy
-	case refused.Code == 401, refused.Code == 403:
-		return engineError(err, doing, args...).Hint("docs/kubernetes.md has the rights that belljar needs; see: belljar doctor")
-	case refused.Code == 400, refused.Code == 422:
-		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("check engine.kubernetes, runtime and limits")
-	}
-	return engineError(err, doing, args...).Hint("see: belljar doctor")
-}

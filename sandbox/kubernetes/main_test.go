@@ -74,6 +74,16 @@ func mustKubectl(t testing.TB, args ...string) string {
 	return out
 }
 
+// apply makes objects, which JSON or YAML describes.
+func apply(t testing.TB, text string) {
+	t.Helper()
+	cmd := exec.Command(os.Getenv("CLUSTER_PROGRAM"), "kubectl", "apply", "-f", "-")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
 func makeNamespace(name string) error {
 	if _, err := kubectl("create", "namespace", name); err != nil {
 		return err

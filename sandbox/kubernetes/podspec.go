@@ -108,7 +108,8 @@ func (e *Engine) pod(spec sandbox.Spec, lease string) *kube.Pod {
 			},
 			RuntimeClassName: spec.Runtime, NodeSelector: p.NodeSelector, Tolerations: p.Tolerations,
 			PriorityClassName: p.PriorityClass, ServiceAccountName: p.ServiceAccount,
-			Volumes: append([]kube.Volume{{Name: initVolume, EmptyDir: &kube.EmptyDir{}}}, volumes...),
+			TopologySpreadConstraints: spread(),
+			Volumes:                   append([]kube.Volume{{Name: initVolume, EmptyDir: &kube.EmptyDir{}}}, volumes...),
 			InitContainers: []kube.Container{{
 				Name: "init", Image: e.config.InitImage, ImagePullPolicy: e.config.Pull,
 				Command: []string{e.config.InitPath, boxinit.CopyArg, copyDir + "/" + initFile}, SecurityContext: security,
@@ -140,6 +141,15 @@ func (e *Engine) initArgs(spec sandbox.Spec) []string {
 		c.Deadline = spec.Deadline.Unix()
 	}
 	return c.Args()
+}
+
+// spread asks the scheduler for nodes that have fewer of belljar's pods, so that the loss of a node is that of few. Where that
+// cannot be, a pod runs all the same.
+func spread() []kube.Spread {
+	return []kube.Spread{{
+		MaxSkew: 1, TopologyKey: "kubernetes.io/hostname", WhenUnsatisfiable: "ScheduleAnyway",
+		LabelSelector: kube.LabelSelector{MatchLabels: map[string]string{labelManaged: managedBy}},
+	}}
 }
 
 func seccomp(profile string) *kube.Seccomp {

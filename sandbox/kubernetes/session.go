@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -187,4 +188,20 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 	}
 	b.use(l)
 	return b, nil
+}
+
+// reachError says why a session's init is not reached.
+func (b *box) reachError(ctx context.Context, err error) error {
+	if sandbox.CauseOf(err) == sandbox.CauseBusy || ctx.Err() != nil {
+		return err
+	}
+	var pod kube.Pod
+	switch failed := b.engine.client.Get(ctx, kube.PodPath(b.engine.namespace, b.record.Name), nil, &pod); {
+	case kube.CodeOf(failed) == 404, failed == nil && pod.Metadata.UID != b.record.UID:
+		return endedError()
+	case failed == nil && !runs(&pod):
+		return engineError(nil, "the pod ended before the command started: %s", cmp.Or(fateOf(&pod).reason, "its container does not run")).
+			As(sandbox.CauseEngineLost).Hint("run the command again")
+	}
+	return engineError(err, "reaching the session's pod").As(sandbox.CauseEngineLost).Hint("run the command again; see: belljar doctor")
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -65,6 +66,7 @@ func TestPodIsLockedDown(t *testing.T) {
 		"seccomp":         *s.SecurityContext.SeccompProfile == kube.Seccomp{Type: "Localhost", LocalhostProfile: "p.json"},
 		"names":           s.DNSPolicy == "None",
 		"labels":          pod.Metadata.Labels[labelManaged] == managedBy && pod.Metadata.Labels["team"] == "x" && pod.Metadata.Labels[labelOwner] == "lease" && pod.Metadata.Labels[labelKind] == "command",
+		"spread":          s.TopologySpreadConstraints[0].TopologyKey == "kubernetes.io/hostname" && s.TopologySpreadConstraints[0].WhenUnsatisfiable == "ScheduleAnyway" && s.TopologySpreadConstraints[0].LabelSelector.MatchLabels[labelManaged] == managedBy,
 		"placement":       s.NodeSelector["a"] == "b" && s.PriorityClassName == "low" && s.ImagePullSecrets[0].Name == "key",
 		"ends with us":    s.Containers[0].Stdin && s.Containers[0].StdinOnce,
 		"command":         slices.Equal(s.Containers[0].Command, []string{"/dev/belljar-init", "frames", "1000", "0", "alone", "no-sockets", "files=256", "file-size=9437184"}),
@@ -121,35 +123,68 @@ func TestWhatPodsCannotHave(t *testing.T) {
 	}
 }
 
+// What Kubernetes says is what belljar says: a cause of its own for what passes, what never can be, and what the cluster forbids.
 func TestRefusedRequests(t *testing.T) {
 	for name, c := range map[string]struct {
-		code    int
-		message string
-		want    sandbox.Cause
+		code            int
+		reason, message string
+		want            sandbox.Cause
+		tries           int
 	}{
-		"quota":        {403, `pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`, sandbox.CauseBusy},
-		"rights":       {403, `pods is forbidden: User "u" cannot create resource "pods"`, sandbox.CauseEngine},
-		"PodSecurity":  {403, `pods "x" is forbidden: violates PodSecurity "restricted:latest"`, sandbox.CauseEngine},
-		"overload":     {429, "too many requests", sandbox.CauseBusy},
-		"no such":      {422, "runtimeClassName: not found", sandbox.CauseInvalid},
-		"ID in use":    {409, "exists", sandbox.CauseInvalid},
-		"server error": {500, "etcd", sandbox.CauseEngine},
+		"quota":         {403, "Forbidden", `pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`, sandbox.CauseBusy, 1},
+		"never fits":    {403, "Forbidden", `pods "x" is forbidden: exceeded quota: q, requested: limits.memory=134217728, used: limits.memory=0, limited: limits.memory=64Mi`, sandbox.CauseInvalid, 1},
+		"new quota":     {403, "Forbidden", `pods "x" is forbidden: status unknown for quota: q, resources: pods`, sandbox.CauseBusy, 3},
+		"two at once":   {409, "Conflict", `Operation cannot be fulfilled on resourcequotas "q": the object has been modified`, sandbox.CauseBusy, 3},
+		"quota's field": {403, "Forbidden", `pods "x" is forbidden: failed quota: q: must specify requests.nvidia.com/gpu for: sandbox`, sandbox.CauseEngine, 1},
+		"limit range":   {403, "Forbidden", `pods "x" is forbidden: maximum memory usage per Container is 64Mi, but limit is 128Mi`, sandbox.CauseInvalid, 1},
+		"webhook":       {400, "BadRequest", `admission webhook "w.example.com" denied the request: no`, sandbox.CauseEngine, 1},
+		"policy":        {422, "Invalid", `pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`, sandbox.CauseEngine, 1},
+		"rights":        {403, "Forbidden", `pods is forbidden: User "u" cannot create resource "pods"`, sandbox.CauseEngine, 1},
+		"PodSecurity":   {403, "Forbidden", `pods "x" is forbidden: violates PodSecurity "restricted:latest"`, sandbox.CauseEngine, 1},
+		"overload":      {429, "TooManyRequests", "too many requests", sandbox.CauseBusy, 1},
+		"no such":       {422, "Invalid", "runtimeClassName: not found", sandbox.CauseInvalid, 1},
+		"ID in use":     {409, "AlreadyExists", "exists", sandbox.CauseInvalid, 1},
+		"server error":  {500, "InternalError", "etcd", sandbox.CauseEngine, 1},
 	} {
+		tries := 0
 		e := behind(t, func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/leases") || r.Method == http.MethodDelete {
 				io.WriteString(w, `{"metadata":{"name":"l","uid":"u"}}`)
 				return
 			}
+			tries++
 			w.WriteHeader(c.code)
-			json.NewEncoder(w).Encode(map[string]string{"message": c.message})
+			json.NewEncoder(w).Encode(map[string]string{"message": c.message, "reason": c.reason})
 		})
 		_, err := e.Create(t.Context(), wantSpec())
 		var is *sandbox.Error
 		if !errors.As(err, &is) || is.Cause != c.want || is.Hint == "" || (c.want == sandbox.CauseBusy) != (is.RetryAfter > 0) {
 			t.Errorf("%s: %+v", name, err)
 		}
-		if c.code != 409 && !strings.Contains(err.Error(), c.message) {
+		if c.reason != reasonExists && !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%s: it does not say %q: %v", name, c.message, err)
+		}
+		if tries != c.tries {
+			t.Errorf("%s: %d requests", name, tries)
+		}
+	}
+}
+
+func TestQuantities(t *testing.T) {
+	for text, want := range map[string]float64{"2": 2, "100m": 0.1, "1500k": 1.5e6, "1Ki": 1024, "1.5Gi": 1.5 * (1 << 30), "3M": 3e6, "7n": 7e-9} {
+		if got, err := quantity(text); err != nil || math.Abs(got-want) > want/1e9 {
+			t.Errorf("%s: %v, error %v", text, got, err)
+		}
+	}
+	for words, want := range map[string]bool{
+		"exceeded quota: q, requested: limits.cpu=1,limits.memory=1Gi, used: limits.cpu=0,limits.memory=0, limited: limits.cpu=500m,limits.memory=2Gi": true,
+		"exceeded quota: q, requested: limits.cpu=1, used: limits.cpu=1, limited: limits.cpu=1":                                                        false,
+		"exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0":                                                                          true,
+		"exceeded quota": false,
+		"exceeded quota: q, requested: a, used, limited": false,
+	} {
+		if got := neverFits(words); got != want {
+			t.Errorf("%s: %v", words, got)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (x *execution) warm(ctx context.Context, spec sandbox.Spec) place {
 		}
 		suits := m.gate == nil || line != ""
 		if suits && m.answers(ctx) {
-			pool.recordSuccess()
+			pool.recordSuccess(m)
 			return &warmPlace{coldPlace{base: base{command: x.command, secrets: x.secrets, box: m.box, gate: m.gate, line: line}}, pool}
 		}
 		if !suits || ctx.Err() != nil {

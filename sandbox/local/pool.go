@@ -49,9 +49,7 @@ type pool struct {
 	waiters []*waiter   // in order of arrival
 	target  int         // how many should be ready
 	missed  time.Time   // when a container was last missing, or target last lowered
-	pause   time.Duration
-	retry   time.Time // earliest time of the next try, after a failure
-	logged  string    // the failure that was logged last
+	failing failing
 	status  sandbox.PoolStatus
 }
 
@@ -220,8 +218,8 @@ func (p *pool) refill(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, life := time.Now(), p.profile.Pool.MaxAge
-	if len(p.ready) > 0 && now.Sub(p.ready[0].born) >= youngest {
-		p.clearFailures()
+	if slices.ContainsFunc(p.ready, func(m *warmContainer) bool { return m.born.After(p.failing.last) && now.Sub(m.born) >= youngest }) {
+		p.failing.clear()
 	}
 	if now.Sub(p.missed) >= life && p.target > p.profile.Pool.Min {
 		p.target, p.missed = p.target-1, now
@@ -231,10 +229,10 @@ func (p *pool) refill(ctx context.Context) time.Duration {
 		old++
 	}
 	p.drain(max(old, len(p.ready)-p.target))
-	if wait := p.retry.Sub(now); wait > 0 {
+	if wait := p.failing.retry.Sub(now); wait > 0 {
 		return wait
 	}
-	for range p.target - len(p.ready) - p.making {
+	for range p.failing.tries(p.target-len(p.ready), p.making) {
 		p.making++
 		p.all.Go(func() { p.add(ctx) })
 	}

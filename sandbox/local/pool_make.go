@@ -33,6 +33,7 @@ func (p *pool) add(ctx context.Context) {
 		return
 	}
 	p.status.Error = ""
+	p.failing.made()
 	p.status.Made++
 	if ctx.Err() != nil {
 		p.discard(m.box, m.gate)
@@ -51,28 +52,6 @@ func (p *pool) started() time.Time {
 	now := time.Now()
 	p.begun = append(p.begun, now)
 	return now
-}
-
-// recordSuccess resets the pause after failures: a container was usable.
-func (p *pool) recordSuccess() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clearFailures()
-}
-
-func (p *pool) clearFailures() { p.pause, p.logged = 0, "" }
-
-func (p *pool) recordFailure(err error) {
-	p.status.Error = err.Error()
-	if time.Now().Before(p.retry) {
-		return // started before the failure of another
-	}
-	p.pause = min(max(2*p.pause, refillPause), refillPauseMost)
-	p.retry = time.Now().Add(p.pause)
-	if p.logged != err.Error() {
-		p.log.Warn("creating a pool container failed", "profile", p.name, "error", err)
-	}
-	p.logged = err.Error()
 }
 
 // spec waits for a free maker, and returns the container to make. On an error the maker
@@ -126,7 +105,7 @@ func (p *pool) make(ctx context.Context, spec sandbox.Spec) (*warmContainer, err
 // yield waits while commands are busy, but not for ever: a steady stream of them is
 // what the pool is for.
 func (p *pool) yield(ctx context.Context) {
-	for begun := time.Now(); ; {
+	for begun := time.Now(); !p.elsewhere; {
 		waited := time.Since(begun)
 		if (p.cold.Load() == 0 || waited >= yieldCold) && (p.running.Load() == 0 || waited >= yieldWarm) {
 			return

@@ -18,6 +18,10 @@ const (
 	// with a pause that begins with removePause and doubles.
 	removeTries = 6
 	removePause = time.Second
+
+	// mostMakers is how many warm containers are made at once, at most: by other machines, where each takes a second or more, of
+	// which next to nothing is this one's work.
+	mostMakers = 16
 )
 
 // upkeep is the background work: it keeps containers warm, and
@@ -29,7 +33,9 @@ type upkeep struct {
 	files     imageModes
 	log       *slog.Logger
 	spares    *spool.Spares
-	makers    chan struct{}   // one slot for each warm container that is being made
+	makers    chan struct{} // one slot for each warm container that is being made
+	elsewhere bool          // they are made on other machines
+	hungry    hungry
 	summaries chan struct{}   // one slot for each program on this host that summarizes an output
 	fetches   chan struct{}   // one slot for each program that fetches a secret
 	cold      atomic.Int32    // commands that make their own container: pools hold back
@@ -45,10 +51,16 @@ func newUpkeep(engine sandbox.Engine, images sandbox.Images, log *slog.Logger) *
 	}
 	// Warm containers are made on half of the processors, so that running
 	// commands have the rest.
-	makers := make(chan struct{}, max(1, runtime.NumCPU()/2))
+	most := max(1, runtime.NumCPU()/2)
+	where, says := engine.(interface{ Elsewhere() bool })
+	elsewhere := says && where.Elsewhere()
+	if elsewhere {
+		most = mostMakers
+	}
+	makers := make(chan struct{}, most)
 	ctx, stop := context.WithCancel(context.Background())
 	return &upkeep{
-		engine: engine, images: &imageCache{Images: images}, log: log, makers: makers,
+		engine: engine, images: &imageCache{Images: images}, log: log, makers: makers, elsewhere: elsewhere,
 		summaries: make(chan struct{}, runtime.NumCPU()), fetches: make(chan struct{}, 4*runtime.NumCPU()),
 		ctx: ctx, close: stop,
 	}
@@ -71,6 +83,7 @@ func (h *upkeep) remove(box sandbox.Container) {
 		err := box.Remove(ctx)
 		cancel()
 		if err == nil {
+			h.hungry.roomAgain()
 			return
 		}
 		h.log.Warn("removing a container failed", "container", box.Info().ID, "error", err)

@@ -57,6 +57,9 @@ type Engine struct {
 	// Way is how its containers say that they start commands; "" is sandbox.WayExec.
 	Way string
 
+	// MadeElsewhere: its containers take nothing of this machine.
+	MadeElsewhere bool
+
 	// Script runs every command and returns its exit status.
 	Script func(p *Proc) int
 	// Gate runs every gate, if the fake shell is not to run it.
@@ -78,6 +81,9 @@ type Engine struct {
 }
 
 func (e *Engine) way() string { return cmp.Or(e.Way, sandbox.WayExec) }
+
+// Elsewhere reports whether other machines make the containers.
+func (e *Engine) Elsewhere() bool { return e.MadeElsewhere }
 
 // Create implements sandbox.Engine.
 func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Container, error) {

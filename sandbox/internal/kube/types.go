@@ -71,6 +71,20 @@ type PodSpec struct {
 	PriorityClassName             string            `json:"priorityClassName,omitempty"`
 	ServiceAccountName            string            `json:"serviceAccountName,omitempty"`
 	ImagePullSecrets              []Name            `json:"imagePullSecrets,omitempty"`
+	TopologySpreadConstraints     []Spread          `json:"topologySpreadConstraints,omitempty"`
+}
+
+// Spread says how evenly pods are spread over nodes.
+type Spread struct {
+	MaxSkew           int           `json:"maxSkew"`
+	TopologyKey       string        `json:"topologyKey"`
+	WhenUnsatisfiable string        `json:"whenUnsatisfiable"`
+	LabelSelector     LabelSelector `json:"labelSelector"`
+}
+
+// LabelSelector selects pods that have all the labels.
+type LabelSelector struct {
+	MatchLabels map[string]string `json:"matchLabels"`
 }
 
 // Name is an object's.

@@ -1,0 +1,118 @@
+package kubernetes
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/kube"
+)
+
+// What the API server says where it refuses a pod. Most of it has no code or reason of its own; each phrase is tried on a real one.
+const (
+	quotaWords   = "exceeded quota"           // a ResourceQuota is reached
+	unknownQuota = "status unknown for quota" // it is new, and was not counted yet
+	quotaFields  = "failed quota"             // it bounds what belljar's pods say nothing of
+	rightsWords  = " cannot "                 // of RBAC: User "u" cannot create resource "pods"
+	podSecurity  = "violates PodSecurity"
+	classWords   = "RuntimeClass"       // one that is missing
+	webhookWords = "denied the request" // an admission webhook's; a policy's are: denied request
+	policyWords  = "denied request"
+)
+
+// busyFor is when a quota or a node may have room again.
+const busyFor = 5 * time.Second
+
+// reasonExists is that of an object whose name is taken. Other conflicts are those of two requests at once.
+const reasonExists = "AlreadyExists"
+
+// passes reports whether a refusal is over in a moment: two requests changed a quota at once, or it is new.
+func passes(err error) bool {
+	refused, is := errors.AsType[*kube.StatusError](err)
+	return is && (refused.Code == http.StatusConflict && refused.Reason != reasonExists || refused.Code == http.StatusForbidden && strings.Contains(refused.Message, unknownQuota))
+}
+
+// callError explains a request that failed.
+func callError(err error, doing string, args ...any) error {
+	refused, is := errors.AsType[*kube.StatusError](err)
+	if !is {
+		return engineError(err, doing, args...).Hint("check that the cluster answers: kubectl get pods; see: belljar doctor")
+	}
+	busy := func(hint string) error {
+		e := engineError(err, doing, args...).As(sandbox.CauseBusy).Hint(hint)
+		e.RetryAfter = cmp.Or(refused.RetryAfter, busyFor)
+		return e
+	}
+	says := func(words string) bool { return strings.Contains(refused.Message, words) }
+	switch code := refused.Code; {
+	case code == 403 && says(quotaWords) && neverFits(refused.Message):
+		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("ask for less than the namespace's ResourceQuota has in all: kubectl describe quota")
+	case code == 403 && says(quotaWords):
+		return busy("wait until other pods have ended, or raise the namespace's ResourceQuota")
+	case passes(err), code == 429:
+		return busy("run the command again")
+	case code == 401, code == 403 && says(rightsWords):
+		return engineError(err, doing, args...).Hint("docs/kubernetes.md has the rights that belljar needs; see: belljar doctor")
+	case code == 403 && says(podSecurity):
+		return engineError(err, doing, args...).Hint("belljar's pods are restricted ones: look for what changes them, such as an admission webhook; see: belljar doctor")
+	case says(webhookWords), says(policyWords):
+		return engineError(err, doing, args...).Hint("ask who keeps the cluster's admission policies to let belljar's pods in; see: belljar doctor")
+	case code == 403 && says(quotaFields):
+		return engineError(err, doing, args...).Hint("take from the namespace's ResourceQuota what is not of pods, cpu, memory or ephemeral-storage")
+	case code == 403 && says(classWords):
+		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("name a RuntimeClass of the cluster: kubectl get runtimeclasses")
+	case code == 403: // a LimitRange's, which says what it allows; or a PriorityClass that is missing
+		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("keep limits within the namespace's LimitRange: kubectl describe limitrange; check engine.kubernetes")
+	case code == 400, code == 422:
+		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("check engine.kubernetes, runtime and limits")
+	}
+	return engineError(err, doing, args...).Hint("see: belljar doctor")
+}
+
+// neverFits reports whether a quota has less in all than a pod asks for, by its words: "exceeded quota: NAME, requested: limits.memory=1Gi,
+// used: limits.memory=0, limited: limits.memory=512Mi".
+func neverFits(words string) bool {
+	_, after, _ := strings.Cut(words, "requested: ")
+	requested, rest, _ := strings.Cut(after, ", used: ")
+	_, limited, _ := strings.Cut(rest, ", limited: ")
+	most := amounts(limited)
+	for name, amount := range amounts(requested) {
+		if limit, bounded := most[name]; bounded && amount > limit {
+			return true
+		}
+	}
+	return false
+}
+
+// amounts are those of a list such as "limits.cpu=100m,pods=1". What is no amount is left out.
+func amounts(list string) map[string]float64 {
+	all := map[string]float64{}
+	for pair := range strings.SplitSeq(list, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
+		if amount, err := quantity(value); err == nil {
+			all[name] = amount
+		}
+	}
+	return all
+}
+
+// quantity is a number as Kubernetes writes it: 100m, 2, 1500k or 2Gi.
+func quantity(text string) (float64, error) {
+	digits := strings.TrimRight(text, "numkKMGTPEi")
+	number, err := strconv.ParseFloat(digits, 64)
+	suffix := text[len(digits):]
+	if power := strings.Index("kMGTPE", strings.TrimSuffix(suffix, "i")); strings.HasSuffix(suffix, "i") {
+		if suffix == "Ki" {
+			power = 0
+		}
+		return number * math.Pow(1024, float64(power+1)), err
+	} else if suffix != "" && power >= 0 {
+		return number * math.Pow(1000, float64(power+1)), err
+	}
+	return number * map[string]float64{"": 1, "m": 1e-3, "u": 1e-6, "n": 1e-9}[suffix], err
+}
