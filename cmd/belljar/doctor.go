@@ -28,22 +28,28 @@ failure is followed by how to fix it.
 The exit status is 1 if a check failed, and 0 otherwise. Warnings are not failures.`
 
 func doctorCmd(g *globals) *cobra.Command {
-	var format string
+	var format, engine string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check that commands can run here, and how well they are isolated",
 		Long:  doctorHelp,
 		Example: `  belljar doctor
+  belljar doctor --engine kubernetes
   belljar doctor --format json | jq '.checks[] | select(.status != "ok")'`,
 		Args: cobra.NoArgs,
 		RunE: stoppable(func(cmd *cobra.Command, _ []string) error {
 			if err := textOrJSON(format); err != nil {
 				return err
 			}
-			return runDoctor(cmd.Context(), g, cmd.OutOrStdout(), format)
+			flags := map[string]string{}
+			if engine != "" {
+				flags["engine.kind"] = engine
+			}
+			return runDoctor(cmd.Context(), g, flags, cmd.OutOrStdout(), format)
 		}),
 	}
 	formatFlag(cmd, &format)
+	cmd.Flags().StringVar(&engine, "engine", "", "check this engine: docker, oci or kubernetes (default engine.kind)")
 	return cmd
 }
 
@@ -110,12 +116,12 @@ func together(all ...finding) finding {
 }
 
 // runDoctor shows each check as soon as it is done: the last ones take a second.
-func runDoctor(ctx context.Context, g *globals, out io.Writer, format string) error {
+func runDoctor(ctx context.Context, g *globals, flags map[string]string, out io.Writer, format string) error {
 	var broken error
 	all := []check{}
 	paint := painter(out)
 	failed := false
-	diagnose(ctx, g, func(c check) {
+	diagnose(ctx, g, flags, func(c check) {
 		all = append(all, c)
 		failed = failed || c.Status == verdictFail
 		if format == "text" {

@@ -13,6 +13,7 @@ import (
 	"belljar/config"
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
+	"belljar/sandbox/kubernetes"
 )
 
 // patient is what the checks examine, and what they learn for each other.
@@ -22,6 +23,7 @@ type patient struct {
 	docker  *docker.Engine // nil: it is another
 	about   docker.About
 	trial   trial
+	pod     func() (kubernetes.Inside, error)
 	noImage bool // the default profile's image is missing
 }
 
@@ -38,6 +40,8 @@ var checks = []struct {
 	{"cgroups", needOCI, checkCgroups},
 	{"rights", needKubernetes, checkRights},
 	{"admission", needKubernetes, checkAdmission},
+	{"pod-seccomp", needKubernetes, checkPodSeccomp},
+	{"network-policy", needKubernetes, checkNetworkPolicy},
 	{"limits", needDocker, func(_ context.Context, p *patient) finding { return checkLimits(p.about) }},
 	{"seccomp", needDocker, func(_ context.Context, p *patient) finding { return checkSeccomp(p.about) }},
 	{"apparmor", needDocker, func(_ context.Context, p *patient) finding { return checkAppArmor(p.about) }},
@@ -91,9 +95,9 @@ func needBoth(p *patient) string {
 }
 
 // diagnose runs all checks and shows each.
-func diagnose(ctx context.Context, g *globals, show func(check)) {
+func diagnose(ctx context.Context, g *globals, flags map[string]string, show func(check)) {
 	p := &patient{}
-	show(check{"configuration", p.readConfig(g)})
+	show(check{"configuration", p.readConfig(g, flags)})
 	show(check{"engine", p.reachEngine(ctx)})
 	if p.host != nil {
 		defer p.host.Close()
@@ -134,8 +138,8 @@ func (p *patient) networks() []string {
 	return list
 }
 
-func (p *patient) readConfig(g *globals) finding {
-	c, err := g.loadConfig(nil)
+func (p *patient) readConfig(g *globals, flags map[string]string) finding {
+	c, err := g.loadConfig(flags)
 	if err != nil {
 		return configProblem(err)
 	}

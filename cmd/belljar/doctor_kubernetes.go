@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 
 	"belljar/sandbox"
 	"belljar/sandbox/kubernetes"
@@ -44,21 +47,66 @@ func checkRights(ctx context.Context, p *patient) finding {
 	case err != nil:
 		return problem(err)
 	case len(missing) > 0:
-		return fail("give this user the Role of docs/kubernetes.md, in namespace "+p.cluster().Namespace(), "this user may not %s", strings.Join(missing, ", "))
+		return fail("give this user the Role of deploy/kubernetes/role.yaml, in namespace "+p.cluster().Namespace(), "this user may not %s", strings.Join(missing, ", "))
 	}
 	return ok("this user may do all that belljar needs")
 }
 
-// checkAdmission tries whether a pod of the default profile would be taken.
+// checkAdmission tries whether pods of the profiles would be taken: by quotas, limits and policies, and with their RuntimeClasses.
 func checkAdmission(ctx context.Context, p *patient) finding {
-	profile := p.config.Profiles[sandbox.DefaultProfile]
-	err := p.cluster().Admits(ctx, profile.Image, profile.User, profile.Limits)
-	busy, is := errors.AsType[*sandbox.Error](err)
+	var all []finding
+	names := slices.Sorted(maps.Keys(p.profiles()))
+	for _, name := range names {
+		err := p.cluster().Admits(ctx, p.config.Profiles[name])
+		if err == nil {
+			continue
+		}
+		found := problem(err)
+		if busy, is := errors.AsType[*sandbox.Error](err); is && busy.Cause == sandbox.CauseBusy {
+			found = warn(busy.Hint, "%v", busy.Err)
+		}
+		found.Text = "profile " + name + ": " + found.Text
+		all = append(all, found)
+	}
+	if len(all) == 0 {
+		return ok("the namespace takes pods of profile %s", strings.Join(names, ", "))
+	}
+	return together(all...)
+}
+
+// inside is what a pod of the default profile's runtime can do, of which two checks tell.
+func (p *patient) inside(ctx context.Context) (kubernetes.Inside, error) {
+	if p.pod == nil {
+		p.pod = sync.OnceValues(func() (kubernetes.Inside, error) {
+			return p.cluster().LookInside(ctx, p.config.Profiles[sandbox.DefaultProfile].Runtime)
+		})
+	}
+	return p.pod()
+}
+
+// checkPodSeccomp looks from inside: a node without the profile starts no pod, and one without seccomp all of them.
+func checkPodSeccomp(ctx context.Context, p *patient) finding {
+	in, err := p.inside(ctx)
 	switch {
-	case is && busy.Cause == sandbox.CauseBusy:
-		return warn(busy.Hint, "%v", busy.Err)
 	case err != nil:
 		return problem(err)
+	case !in.Seccomp:
+		return fail("use nodes whose runtime knows seccomp", "a pod has no seccomp filter")
+	case !in.Locked:
+		return fail("look for an admission webhook that changes pods", "a pod has capabilities, or can get some")
 	}
-	return ok("the namespace takes pods of the default profile")
+	return ok("a pod has a filter, and no capability")
+}
+
+// checkNetworkPolicy tries whether a pod reaches the API server, which no command's can: the init forbids sockets.
+func checkNetworkPolicy(ctx context.Context, p *patient) finding {
+	in, err := p.inside(ctx)
+	switch {
+	case err != nil:
+		return problem(err)
+	case in.Reaches:
+		return warn("apply deploy/kubernetes/networkpolicy.yaml, and use a network plugin that enforces it",
+			"a pod of the namespace reaches the API server: no NetworkPolicy that denies it is enforced. Commands have no sockets all the same")
+	}
+	return ok("a pod of the namespace does not reach the API server: %s", in.Network)
 }

@@ -42,6 +42,36 @@ const Path = "/dev/belljar-init"
 // path that is the second, and ends.
 const CopyArg = "copy-belljar-init"
 
+// TryArg is the first argument of a container's first process that tries what a command of the container could do: it writes to the
+// file that is the second, as Tried, and ends. The third is the address of a server, as HOST:PORT, or "": then that of
+// the API server of Kubernetes, which every pod's variables have.
+const TryArg = "try-belljar-container"
+
+// Tried is what a process of a container found.
+type Tried struct {
+	Seccomp      bool   // it has a filter
+	NoPrivileges bool   // it can get none: no_new_privs
+	Capabilities string // those that it has, as a hexadecimal number
+	Network      string // Open, or why it did not connect to the server
+}
+
+// Open is the Network of a process that connected.
+const Open = "open"
+
+// String is what ParseTried reads.
+func (t Tried) String() string {
+	return strings.Join([]string{strconv.FormatBool(t.Seccomp), strconv.FormatBool(t.NoPrivileges), t.Capabilities, t.Network}, ";")
+}
+
+// ParseTried reads a Tried.
+func ParseTried(text string) (t Tried, ok bool) {
+	fields := strings.SplitN(text, ";", 4)
+	if len(fields) != 4 {
+		return t, false
+	}
+	return Tried{Seccomp: fields[0] == "true", NoPrivileges: fields[1] == "true", Capabilities: fields[2], Network: fields[3]}, true
+}
+
 // Threads is how many processes, as a limit of processes counts them, an init takes at most.
 const Threads = 12
 

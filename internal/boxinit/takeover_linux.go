@@ -16,6 +16,8 @@ func init() {
 		run(os.Args[1:])
 	case len(os.Args) == 3 && os.Args[1] == CopyArg:
 		copySelf(os.Args[2])
+	case len(os.Args) == 4 && os.Args[1] == TryArg:
+		try(os.Args[2], os.Args[3])
 	}
 }
 

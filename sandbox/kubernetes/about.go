@@ -50,14 +50,19 @@ func (e *Engine) MissingRights(ctx context.Context) (missing []string, err error
 	return missing, nil
 }
 
-// Admits returns an error where the API server would refuse a pod with these limits now: by a policy, a webhook or a quota.
-func (e *Engine) Admits(ctx context.Context, image string, user sandbox.User, limits sandbox.Limits) error {
+// Admits returns an error where the API server would refuse a pod of the profile now: by a policy, a webhook or a quota, or
+// for want of a RuntimeClass or PriorityClass.
+func (e *Engine) Admits(ctx context.Context, p sandbox.Profile) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	user := p.User
 	if user.UID == 0 {
 		user = lookUser
 	}
-	spec := sandbox.Spec{Command: "try", Image: sandbox.Image{Reference: image, ID: image}, User: user, Limits: limits, Deadline: time.Now().Add(time.Minute)}
+	spec := sandbox.Spec{
+		Command: "try", Image: sandbox.Image{Reference: p.Image, ID: p.Image}, User: user, Limits: p.Limits, Tmpfs: p.Tmpfs, Runtime: p.Runtime,
+		Deadline: time.Now().Add(time.Minute),
+	}
 	if err := e.client.Try(ctx, kube.PodsPath(e.namespace), e.pod(spec, "none")); err != nil {
 		return callError(err, "trying whether namespace %q takes pods", e.namespace)
 	}

@@ -1,0 +1,91 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"time"
+
+	"belljar/internal/boxinit"
+	"belljar/sandbox"
+	"belljar/sandbox/internal/kube"
+)
+
+// Inside is what a pod of the namespace can do by its node's rules alone: none of belljar's init restricts it.
+type Inside struct {
+	Seccomp bool   // it has a filter
+	Locked  bool   // it has no capability, and can get none
+	Reaches bool   // it reaches the API server: nothing enforces a NetworkPolicy that denies it
+	Network string // what came of that
+}
+
+// tryPath is where a container leaves its last words, which its status has.
+const tryPath = "/dev/termination-log"
+
+// LookInside runs a pod of belljar's own image, like those of commands, that tries what it can do.
+func (e *Engine) LookInside(ctx context.Context, runtime string) (in Inside, err error) {
+	ctx, cancel := context.WithTimeout(ctx, e.config.Start)
+	defer cancel()
+	spec := sandbox.Spec{
+		Command: "inside-" + strings.ToLower(rand.Text()), Image: sandbox.Image{Reference: e.config.InitImage, ID: e.config.InitImage}, User: lookUser, Runtime: runtime,
+		Deadline: time.Now().Add(lookTime), Limits: sandbox.Limits{Memory: lookMemory, CPUs: 1, Pids: 32, Tmp: lookTmp, Files: 64},
+	}
+	lease, err := e.leases.ofProcess(ctx)
+	if err != nil {
+		return in, err
+	}
+	pod := e.pod(spec, lease)
+	pod.Metadata.Labels[labelKind] = "image"
+	main := &pod.Spec.Containers[0]
+	main.ImagePullPolicy, main.Command = e.config.Pull, []string{e.config.InitPath, boxinit.TryArg, tryPath, ""}
+	main.Stdin, main.StdinOnce = false, false
+	made, err := e.make(ctx, pod, spec)
+	if err != nil {
+		return in, err
+	}
+	said, err := e.lastWords(ctx, made, spec)
+	if failed := e.deleteOrDoom(context.WithoutCancel(ctx), made.Metadata.Name, made.Metadata.UID, 0); err == nil {
+		err = failed
+	}
+	if err != nil {
+		return in, err
+	}
+	tried, ok := boxinit.ParseTried(said)
+	if !ok {
+		return in, engineError(text("it said", said), "a pod of belljar's image did not try what it can do").Hint("set engine.kubernetes.image to an image of this belljar's version")
+	}
+	return Inside{
+		Seccomp: tried.Seccomp, Locked: tried.NoPrivileges && strings.Trim(tried.Capabilities, "0") == "", Reaches: tried.Network == boxinit.Open, Network: tried.Network,
+	}, nil
+}
+
+// lastWords waits for the end of a pod's main container, and returns what that left in tryPath.
+func (e *Engine) lastWords(ctx context.Context, pod *kube.Pod, spec sandbox.Spec) (said string, err error) {
+	done := false
+	seen := func(ev kube.Event) bool {
+		if ev.Pod.Status != nil && ev.Type != "DELETED" {
+			if t := statusOf(ev.Pod.Status.ContainerStatuses, mainContainer).State.Terminated; t != nil {
+				said, done = t.Message, true
+				return true
+			}
+		}
+		pod = &ev.Pod
+		err, done = startError(pod, spec)
+		return done
+	}
+	for {
+		broke := e.client.WatchPod(ctx, e.namespace, pod.Metadata.Name, seen)
+		switch {
+		case done:
+			return said, err
+		case ctx.Err() != nil:
+			return "", lateError(pod, e.config.Start)
+		case kube.CodeOf(broke) != 0:
+			return "", callError(broke, "waiting for pod %s", pod.Metadata.Name)
+		}
+		select { // the connection broke
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
