@@ -6,10 +6,10 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 TOOL     := go tool -modfile=tools.mod
 FUZZTIME := 20s
 
-.PHONY: help run build test soak check adversarial test-gvisor test-kubernetes eval-cheats eval-kills humaneval bench fuzz generate clean setup
+.PHONY: help run build test soak check adversarial test-gvisor test-cgroup2 test-kubernetes eval-cheats eval-kills humaneval bench fuzz generate clean setup
 
 help: ## Show the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 run: build ## Build, find or install an engine, and run a command in a container
 	@scripts/engine start
@@ -37,6 +37,9 @@ adversarial: setup ## Try to break out, and say by group which attacks held
 
 test-gvisor: setup ## Build gVisor's runsc, as runsc.mod pins it, and test both engines on it
 	scripts/engine with scripts/gvisor
+
+test-cgroup2: setup ## Start a virtual machine whose control groups are of version 2, and test there what depends on them
+	scripts/cgroup2
 
 test-kubernetes: setup ## Build a Kubernetes, as cluster.mod pins it, start it here with one node, and test the engine over pods
 	scripts/kubernetes
