@@ -62,6 +62,15 @@ func needOnce(t *testing.T) {
 	}
 }
 
+// needPlain is for tests that compute much in their own process, and use no engine. Where they run on
+// both, Docker's has them, which are built without the race detector.
+func needPlain(t *testing.T) {
+	t.Helper()
+	if bothEngines && onOCI() {
+		t.Skip("this runs without the race detector")
+	}
+}
+
 // needEachEngine is for tests that run on every engine that is here. It fails in CI, where a
 // skipped test is a failed one.
 func needEachEngine(t *testing.T) {

@@ -128,7 +128,7 @@ func packageOf(path string) (pkg string, ours bool) {
 }
 
 func TestLayering(t *testing.T) {
-	needOnce(t)
+	needPlain(t)
 	t.Parallel()
 	const client = "github.com/docker/docker"
 	all, found := listPackages(t), map[string]bool{}
@@ -170,7 +170,7 @@ func TestLayering(t *testing.T) {
 
 // The contract stays small enough to be read, and so does every file.
 func TestSizes(t *testing.T) {
-	needOnce(t)
+	needPlain(t)
 	t.Parallel()
 	contract := 0
 	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
@@ -201,7 +201,7 @@ var wide = []string{"Command", "Profile", "Result", "box"}
 
 // A struct of more fields does several jobs.
 func TestStructs(t *testing.T) {
-	needOnce(t)
+	needPlain(t)
 	t.Parallel()
 	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") {

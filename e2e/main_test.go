@@ -44,8 +44,13 @@ func runAll(m *testing.M) int {
 	imageStore = filepath.Join(dir, "state", "belljar", "images")
 	os.Setenv("BELLJAR_ENGINE_INIT", binary) // of watched, too, which is linked dynamically
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each watched process, and its guard, ends a second late
-	race := exec.Command("go", append(append([]string{"build", "-o", watched}, raceFlags...), "../cmd/belljar")...)
-	for _, build := range []*exec.Cmd{withoutCgo("build", "-o", binary, "../cmd/belljar"), race} {
+	builds := []*exec.Cmd{withoutCgo("build", "-o", binary, "../cmd/belljar")}
+	if len(raceFlags) > 0 {
+		builds = append(builds, exec.Command("go", append(append([]string{"build", "-o", watched}, raceFlags...), "../cmd/belljar")...))
+	} else {
+		watched = binary
+	}
+	for _, build := range builds {
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "building belljar: %v\n%s", err, out)
 			return 1

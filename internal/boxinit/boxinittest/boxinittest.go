@@ -26,7 +26,7 @@ var build = sync.OnceValues(func() (string, error) {
 	built = dir
 	path := filepath.Join(dir, "belljar-init")
 	_, here, _, _ := runtime.Caller(0)
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./program")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./program")
 	cmd.Dir = filepath.Dir(here)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
