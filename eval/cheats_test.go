@@ -135,8 +135,12 @@ var more = []cheat{
 // some are cheats of each class.
 var some = []string{"conftest.py rewrites outcomes", "os._exit(0) in a script", "a result equal to all", "tests written while they run", "kill -9 -1", "looking for the expected output"}
 
-// all reports whether all cheats are tried, which takes minutes: make eval-cheats.
-func all() bool { return os.Getenv("CI") != "" || os.Getenv("ALL_CHEATS") != "" }
+// all reports whether all cheats are tried, which takes minutes: make eval-cheats. Where these tests
+// run twice, once on each engine (see scripts/test), Docker's has some of each class.
+func all() bool {
+	twice := os.Getenv("E2E_ENGINES") == "both" && os.Getenv("BELLJAR_ENGINE_KIND") == "docker"
+	return os.Getenv("CI") != "" && !twice || os.Getenv("ALL_CHEATS") != ""
+}
 
 // Every answer that cheats is found out, or at least fails; one that does not cheat passes.
 func TestCheats(t *testing.T) {
