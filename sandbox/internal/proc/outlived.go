@@ -19,10 +19,12 @@ type outlived struct {
 }
 
 const (
-	// outliveTries and outlivePause bound how long a kill takes to be counted once the kernel has said that memory
-	// runs out.
-	outliveTries = 10
-	outlivePause = 2 * time.Millisecond
+	// outliveTime is how long a kill may take to be counted once the kernel has said that memory runs out, also on a
+	// busy host.
+	outliveTime = time.Second
+	// outlivePause is between two looks, at first.
+	outlivePause    = 2 * time.Millisecond
+	maxOutlivePause = 8 * time.Millisecond
 
 	// goneWait is how long the kernel may take to tell the end of a group whose directory is gone.
 	goneWait = 500 * time.Millisecond
@@ -55,10 +57,11 @@ func (c *Counter) Watch() (stop func()) {
 
 // outlive looks whether the first process runs after a kill that was counted: it was another's.
 func (c *Counter) outlive(events *cgroup.OOMEvents) {
-	for range outliveTries {
+	end := time.Now().Add(outliveTime)
+	for pause := outlivePause; time.Now().Before(end); pause = min(2*pause, maxOutlivePause) {
 		heard := events.Signals()
 		kills, known := c.Group.OOMKills()
-		time.Sleep(outlivePause) // a kill is counted just before it is sent
+		time.Sleep(pause) // a kill is counted just before it is sent
 		if !known || !c.firstLives() {
 			return
 		}
