@@ -208,7 +208,7 @@ func TestAwaitWithoutResult(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	l := keeping(t, nil)
+	l := keeping(t, playing(nil))
 	for _, id := range []string{"", "..", "none"} {
 		if _, _, err := l.Await(t.Context(), id); sandbox.CauseOf(err) != sandbox.CauseInvalid {
 			t.Errorf("%q: %v", id, err)

@@ -16,19 +16,20 @@ import (
 // quota is an engine with room for so many containers, which counts the refusals.
 type quota struct {
 	engine  *sandboxtest.Engine
-	room    int
+	room    atomic.Int64
 	refused atomic.Int64
 }
 
 func newQuota(room int) *quota {
-	q := &quota{engine: playing(sleep(time.Second)), room: room}
+	q := &quota{engine: playing(sleep(time.Second))}
+	q.room.Store(int64(room))
 	q.engine.MadeElsewhere = true
 	var mu sync.Mutex
 	making := 0
 	q.engine.OnCreate = func(context.Context) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if len(q.engine.Left())+making < q.room {
+		if len(q.engine.Left())+making < int(q.room.Load()) {
 			making++
 			mu.Unlock()
 			time.Sleep(2 * time.Second)
@@ -83,7 +84,7 @@ func TestPoolFillsOnceTheQuotaIsRaised(t *testing.T) {
 		q := newQuota(3)
 		l := warm(t, q.engine, size(8, 8))
 		time.Sleep(10 * time.Minute)
-		q.room = 8
+		q.room.Store(8)
 		time.Sleep(35 * time.Second)
 		if s := pools(l)[0]; s.Ready != 8 || s.Error != "" {
 			t.Errorf("%+v", s)
