@@ -20,12 +20,13 @@ type exitWatch struct {
 func (w *exitWatch) report() { w.once.Do(func() { close(w.C) }) }
 
 // reported waits until the engine tells the process's end: by its event, or, where events may be missing,
-// when it is asked.
+// when it is asked. It is false for one that may have been killed with its container: Wait finds out, and then reports it.
 func (r *running) reported(ctx context.Context) bool {
+	alone := func(status int) bool { return status != killed && status != runtimeFailed }
 	for {
-		_, told, changed := r.box.watch.exit(r.id)
+		end, told, changed := r.box.watch.exit(r.id)
 		if told {
-			return true
+			return alone(end.status)
 		}
 		var ask <-chan time.Time
 		if r.box.watch.uncertain() {
@@ -35,7 +36,7 @@ func (r *running) reported(ctx context.Context) bool {
 		case <-changed:
 		case <-ask:
 			if about, err := r.inspect(ctx); err == nil && !about.Running && about.Pid != 0 {
-				return true
+				return alone(about.ExitCode)
 			}
 		case <-ctx.Done():
 			return false

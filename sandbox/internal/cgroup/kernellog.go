@@ -15,6 +15,7 @@ type kernelLog struct {
 	mu     sync.Mutex
 	fd     int             // -1 once it is closed
 	killed map[string]bool // PIDs, because memory ran out
+	missed bool            // some of it was overwritten before it was read
 }
 
 // firstNamespace is that of the PIDs in the kernel's log (PROC_PID_INIT_INO in include/linux/proc_ns.h).
@@ -36,27 +37,33 @@ func openKernelLog() *kernelLog {
 	return &kernelLog{fd: fd, killed: map[string]bool{}}
 }
 
-// says reports whether the kernel has killed a process because memory ran out.
-func (l *kernelLog) says(pid int) bool {
+// says reports whether the kernel has killed a process because memory ran out, and whether that is known.
+func (l *kernelLog) says(pid int) (killed, known bool) {
 	if l == nil {
-		return false
+		return false, false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var text [8192]byte // the longest that the kernel gives
 	for l.fd >= 0 {
 		n, err := unix.Read(l.fd, text[:])
-		if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.EINTR) {
-			continue // EPIPE: what was next is overwritten
-		}
-		if err != nil {
-			break
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EPIPE):
+			l.missed = true
+			continue
+		case errors.Is(err, unix.EAGAIN): // that was all
+			killed = l.killed[fmt.Sprint(pid)]
+			return killed, killed || !l.missed
+		case err != nil:
+			return false, false
 		}
 		if pid, ok := killedByMemory(string(text[:n])); ok {
 			l.killed[pid] = true
 		}
 	}
-	return l.killed[fmt.Sprint(pid)]
+	return false, false
 }
 
 // killedByMemory reads such a record: "6,1160,5140900,-;Memory cgroup out of memory: Killed process 42 (tail) …".

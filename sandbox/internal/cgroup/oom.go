@@ -17,7 +17,7 @@ import (
 type OOMEvents struct {
 	group *Group
 	file  *os.File
-	log   *kernelLog // with version 2, where this process may read it
+	log   *kernelLog // nil where this process may not read it
 
 	mu      sync.Mutex
 	fd      int // the file's, -1 once it is closed
@@ -51,7 +51,7 @@ func (g *Group) OOMEvents() (*OOMEvents, error) {
 }
 
 func newOOMEvents(g *Group, fd int, name string) *OOMEvents {
-	return &OOMEvents{group: g, file: os.NewFile(uintptr(fd), name), fd: fd}
+	return &OOMEvents{group: g, file: os.NewFile(uintptr(fd), name), log: openKernelLog(), fd: fd}
 }
 
 func (g *Group) inotify() (*OOMEvents, error) {
@@ -60,7 +60,6 @@ func (g *Group) inotify() (*OOMEvents, error) {
 		return nil, err
 	}
 	events := newOOMEvents(g, fd, "memory.events")
-	events.log = openKernelLog()
 	if _, err := unix.InotifyAddWatch(fd, filepath.Join(g.Memory, "memory.events"), unix.IN_MODIFY); err != nil {
 		events.Close()
 		return nil, fmt.Errorf("watching control group %s: %w", g.Memory, err)
@@ -101,9 +100,9 @@ func (e *OOMEvents) Signals() int {
 	return e.signals
 }
 
-// Killed reports whether the kernel is known to have killed that process of this host because memory ran out. With
-// version 2 its log tells, also once the group is gone: who is in the group writes that line before it can leave.
-func (e *OOMEvents) Killed(pid int) bool { return e.log.says(pid) }
+// Killed reports whether the kernel killed that process of this host because memory ran out, if its log tells, once
+// the group is gone: who is in the group writes that line before it can leave.
+func (e *OOMEvents) Killed(pid int) (killed, known bool) { return e.log.says(pid) }
 
 // Stop ends Wait.
 func (e *OOMEvents) Stop() { e.file.SetReadDeadline(time.Unix(1, 0)) }

@@ -113,8 +113,8 @@ func (c *Counter) signaled() bool {
 	if events == nil {
 		return false
 	}
-	if events.Killed(c.First) {
-		return true
+	if killed, known := events.Killed(c.First); known {
+		return killed
 	}
 	for end := time.Now().Add(goneWait); ; time.Sleep(outlivePause) {
 		switch n := events.Signals() - heard; {
