@@ -19,8 +19,8 @@ import (
 // answer is the output of belljar run --format json for a command.
 type answer struct {
 	code int
-	peak int64  // bytes of memory that belljar took
-	json string // whole, for messages
+	peak int64 // bytes of memory that belljar took
+	json whole
 
 	Status, Cause, Message string
 	ExitCode               int `json:"exit_code"`
@@ -42,6 +42,7 @@ type answer struct {
 		Killed        []sandbox.Process
 		RemoveError   string `json:"remove_error"`
 		OutputError   string `json:"output_error"`
+		ListError     string `json:"list_error"`
 	}
 	Resources struct {
 		CPUSeconds float64 `json:"cpu_seconds"`
@@ -116,6 +117,11 @@ func watchMemory(pid int) (peak func() int64) {
 	return func() int64 { <-done; return most }
 }
 
+// whole is a result's JSON. A message has only its beginning.
+type whole string
+
+func (w whole) String() string { return string(w[:min(len(w), 4000)]) }
+
 func (a *asked) wait(t *testing.T) answer {
 	t.Helper()
 	hung := time.AfterFunc(patience, func() { a.cmd.Process.Kill() })
@@ -123,14 +129,13 @@ func (a *asked) wait(t *testing.T) answer {
 	if !hung.Stop() {
 		t.Errorf("belljar does not end")
 	}
-	r := answer{code: exitCode(t, err), peak: a.peak(), json: a.stdout.String()}
+	r := answer{code: exitCode(t, err), peak: a.peak(), json: whole(a.stdout.String())}
 	if err := json.Unmarshal(a.stdout.Bytes(), &r); err != nil {
 		t.Errorf("no result: %v, exit status %d, stdout %.1000q, stderr %.1000q", err, r.code, &a.stdout, &a.stderr)
 	}
 	if onOCI() && r.Container.Engine == "docker" {
 		t.Errorf("it ran on Docker")
 	}
-	r.json = r.json[:min(len(r.json), 4000)]
 	return r
 }
 

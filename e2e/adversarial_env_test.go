@@ -34,7 +34,7 @@ func environmentIsListed(t *testing.T) {
 			t.Errorf("%s is set", name)
 		}
 	}
-	if strings.Contains(a.json, "s3cret") || !strings.Contains(a.Stdout, "CI=1") {
+	if strings.Contains(string(a.json), "s3cret") || !strings.Contains(a.Stdout, "CI=1") {
 		t.Errorf("%s", a.json)
 	}
 }
@@ -122,7 +122,7 @@ func secretStaysInside(t *testing.T) {
 	shown += stderr.String()
 	for _, args := range [][]string{{"-w", "/nowhere"}, {"--image", "belljar/nowhere"}, {"--network", "nope"}, {"--timeout", "1s"}} {
 		a := ask(t, append(args, "-e", "TOKEN="+secret, "sleep 100")...)
-		shown += a.json
+		shown += string(a.json)
 	}
 	if strings.Contains(shown, secret) || !strings.Contains(shown, id) {
 		t.Errorf("shown: %s", shown)
@@ -140,7 +140,7 @@ func dotenvIsNotRead(t *testing.T) {
 	}
 	a := askAs(t, func(c *exec.Cmd) { c.Dir = dir }, "env")
 	a.ended(t, 0, "")
-	if strings.Contains(a.json, "PLANTED") {
+	if strings.Contains(string(a.json), "PLANTED") {
 		t.Errorf("%s", a.json)
 	}
 }

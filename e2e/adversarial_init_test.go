@@ -42,9 +42,9 @@ func controlIsOutOfReach(t *testing.T) {
 // killed. A shell whose fork fails at the limit may also end by itself.
 func bombWhileListed(t *testing.T) {
 	a := ask(t, "--timeout", "2s", "--pids-limit", "300", `trap "" TERM; f() { while :; do (setsid sh -c 'sleep 0.01; :' &) ; done; }; for i in 1 2 3 4; do f & done 2>/dev/null; wait`)
-	ended := a.Cause == "exited" && strings.Contains(a.json, `"pids_limit_hits"`)
+	ended := a.Cause == "exited" && a.Evidence.PidsLimitHits > 0
 	killed := a.Cause == "wall_timeout" || a.Cause == "pids_limit"
-	if !ended && (!killed || len(a.Lingering) == 0 && !strings.Contains(a.json, "list_error")) {
+	if !ended && (!killed || len(a.Lingering) == 0 && a.Evidence.ListError == "") {
 		t.Errorf("%s", a.json)
 	}
 	a.nothingLives(t)
@@ -136,7 +136,7 @@ func rootInsideIsContained(t *testing.T) {
 	a := ask(t, append(rootInside(t), `id -u; mount -t tmpfs x /mnt; mknod /d b 8 0; unshare -Ur true; nsenter -t 1 -m true; chroot / true; cat /proc/kcore; `+
 		`cat /proc/1/environ; ls /proc/1/root/; for f in sys/kernel/core_pattern sysrq-trigger sys/kernel/modprobe; do echo x >/proc/$f && echo WROTE; done; find /sys -type f | while read -r f; do (echo 1 >$f) 2>/dev/null && echo WROTE $f; done; echo done`)...)
 	a.ended(t, 0, "")
-	if a.Stdout != "0\ndone\n" || !strings.Contains(a.json, `"root":"userns"`) {
+	if a.Stdout != "0\ndone\n" || !strings.Contains(string(a.json), `"root":"userns"`) {
 		t.Errorf("%s", a.json)
 	}
 	dir, config := shared(t, "rw")
@@ -164,7 +164,7 @@ func writableRootIsBounded(t *testing.T) {
 		"truncate -s 1T /sparse; dd if=/dev/zero of=/sparse bs=1M": "",
 	} {
 		a := ask(t, append(rootInside(t), script)...)
-		if !regexp.MustCompile(said).MatchString(a.Stderr) || a.Cause != "disk_full" && a.Cause != "oom_killed" && !strings.Contains(a.json, `"disk_full":["/"`) {
+		if !regexp.MustCompile(said).MatchString(a.Stderr) || a.Cause != "disk_full" && a.Cause != "oom_killed" && !strings.Contains(string(a.json), `"disk_full":["/"`) {
 			t.Errorf("%s: %s", script, a.json)
 		}
 	}

@@ -25,7 +25,7 @@ func asRoot(t *testing.T, dir, script string) *answer {
 	}
 	a := ask(t, "--config", config, "--profile", "rooted", "-v", dir+":/mnt", script)
 	if !onOCI() {
-		if a.code != 125 || !strings.Contains(a.json, "root on the host with Docker") {
+		if a.code != 125 || !strings.Contains(string(a.json), "root on the host with Docker") {
 			t.Errorf("exit status %d: %s", a.code, a.json)
 		}
 		return nil

@@ -256,13 +256,13 @@ func secretIsGivenByItsRule(t *testing.T) {
 	flags, use := withSecrets(t)
 	has := func(script string, more ...string) answer {
 		a := askAs(t, use, append(append(flags, more...), script)...)
-		leaks(t, script, a.json)
+		leaks(t, script, string(a.json))
 		return a
 	}
 	has(`echo "${API_KEY-none}"`).says(t, `\*\*\*\n`)
 	// A secret split by a highlighter is whole again in a view.
 	torn := has(`k=$API_KEY; while :; do r=${k#????}; printf '%s\033[1m' "${k%$r}"; case $r in "$k") break;; esac; k=$r; done; echo "$r"`, "--view", "merged")
-	if !strings.Contains(torn.json, `"text":"***\n"`) {
+	if !strings.Contains(string(torn.json), `"text":"***\n"`) {
 		t.Errorf("%s", torn.json)
 	}
 	// Encodings by real programs, none of which belljar's encoders wrote.
@@ -292,7 +292,7 @@ func secretIsGivenByItsRule(t *testing.T) {
 	has("echo", "-t").ended(t, 125, "invalid_command")
 	has("echo", "-w", "/nowhere").ended(t, 125, "invalid_command")
 	has("echo $API_KEY >&2; sleep 10", "--timeout", "1s").ended(t, 124, "wall_timeout")
-	if a := askAs(t, within(), append(flags, "echo")...); a.code != 125 || !strings.Contains(a.json, `variable \"E2E_KEY\" is not set`) {
+	if a := askAs(t, within(), append(flags, "echo")...); a.code != 125 || !strings.Contains(string(a.json), `variable \"E2E_KEY\" is not set`) {
 		t.Errorf("%s", a.json)
 	}
 }

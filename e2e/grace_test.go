@@ -47,7 +47,7 @@ func TestStopGrace(t *testing.T) {
 			if a.Status != "timeout" && a.Cause != "output_limit" || a.ExitCode != sandbox.ExitEnded || a.Stdout != test.stdout || a.Evidence.StoppedBy != test.by || a.Evidence.KilledBy != "belljar" || len(a.Lingering) == 0 {
 				t.Errorf("%s", a.json)
 			}
-			if strings.HasPrefix(name, "forks") && !strings.Contains(a.json, `"command":"sleep 1000"`) {
+			if strings.HasPrefix(name, "forks") && !strings.Contains(string(a.json), `"command":"sleep 1000"`) {
 				t.Errorf("what came up after SIGTERM is not listed: %s", a.json)
 			}
 			if _, err := os.Stat(dir + "/lock"); (err == nil) != test.locked {
@@ -74,7 +74,7 @@ func TestStopGraceInASession(t *testing.T) {
 		`setsid sleep 1000 >/dev/null 2>&1 & echo working; exec sleep 1000`: {"SIGTERM", "working\n"},
 	} {
 		a := asks(t, use, append(session, "--on-timeout", "command", "--timeout", "2s", script)...)
-		if a.Cause != "wall_timeout" || a.Stdout != want.stdout || a.Evidence.StoppedBy != want.by || strings.Contains(a.json, "session_lost") || len(a.Evidence.Killed) == 0 {
+		if a.Cause != "wall_timeout" || a.Stdout != want.stdout || a.Evidence.StoppedBy != want.by || strings.Contains(string(a.json), "session_lost") || len(a.Evidence.Killed) == 0 {
 			t.Errorf("%s: %s", script, a.json)
 		}
 	}

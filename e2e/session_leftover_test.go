@@ -23,7 +23,7 @@ func TestSessionWithALeftoverThatKills(t *testing.T) {
 	asks(t, use, "--session", name, killer).ended(t, 137, "signaled")
 	for _, flags := range [][]string{nil, {"--on-timeout", "command"}, {"-i"}} {
 		a := asks(t, use, append(flags, "--session", name, "sleep 1000")...)
-		killed := a.code == 137 && a.Cause == "signaled" || a.Cause == "engine_lost" && strings.Contains(a.json, "ended with SIGKILL before the command started")
+		killed := a.code == 137 && a.Cause == "signaled" || a.Cause == "engine_lost" && strings.Contains(string(a.json), "ended with SIGKILL before the command started")
 		if s := a.session(t); !killed || s.Lost != "" || !s.Container.Reused {
 			t.Errorf("%q: %s", flags, a.json)
 		}

@@ -43,14 +43,14 @@ func TestShells(t *testing.T) {
 	image := imageOf(t, bashTree(t), v1.Config{})
 	const which = `a=(x y); echo "${a[1]}-$0-${BASH_VERSION:+bash}"`
 	for _, shell := range []string{"bash", "auto"} {
-		if a := ask(t, "--image", image, "--shell", shell, which); a.Stdout != "y-bash-bash\n" || a.ExitCode != 0 || !strings.Contains(a.json, `"shell":"bash"`) {
+		if a := ask(t, "--image", image, "--shell", shell, which); a.Stdout != "y-bash-bash\n" || a.ExitCode != 0 || !strings.Contains(string(a.json), `"shell":"bash"`) {
 			t.Errorf("%s: %s", shell, a.json)
 		}
 		if a := ask(t, "--image", image, "--shell", shell, "-t", which); !strings.Contains(a.Stdout, "y-bash-bash\r\n") {
 			t.Errorf("%s: %s", shell, a.json)
 		}
 	}
-	if a := ask(t, "--image", image, which); a.ExitCode == 0 || !strings.Contains(a.json, `"shell":"sh"`) {
+	if a := ask(t, "--image", image, which); a.ExitCode == 0 || !strings.Contains(string(a.json), `"shell":"sh"`) {
 		t.Errorf("%s", a.json)
 	}
 	if a := ask(t, "--image", image, "bash -lc '"+which+"'"); a.Stdout != "y-bash-bash\n" {
@@ -91,7 +91,7 @@ func TestNoBash(t *testing.T) {
 	}
 	// The policy knows it, in every shell.
 	strict := configured(t, "shell: bash", "policy: {default: deny, set: readonly, shell: bash}")
-	if a := ask(t, "--config", strict, "--shell", "sh", "ls"); a.Cause != "invalid_command" || !strings.Contains(a.json, "add shell: bash") {
+	if a := ask(t, "--config", strict, "--shell", "sh", "ls"); a.Cause != "invalid_command" || !strings.Contains(string(a.json), "add shell: bash") {
 		t.Errorf("%s", a.json)
 	}
 }

@@ -194,7 +194,7 @@ func TestSSHRefused(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.dir, "user")); err != nil {
 		t.Fatal(err)
 	}
-	if a := askAs(t, s.use(s.host), "true"); a.Cause != "engine_error" || !strings.Contains(a.Message, "Permission denied") || !strings.Contains(a.json, "ssh must log in without a question") {
+	if a := askAs(t, s.use(s.host), "true"); a.Cause != "engine_error" || !strings.Contains(a.Message, "Permission denied") || !strings.Contains(string(a.json), "ssh must log in without a question") {
 		t.Errorf("%s", a.json)
 	}
 	mark := filepath.Join(s.dir, "mark")
