@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,12 +176,39 @@ func (e *Engine) remove(t testing.TB) {
 		t.Errorf("mounts are left: %q", left)
 		return // the files below may belong to others
 	}
-	groups, _ := filepath.Glob("/sys/fs/cgroup/*/" + e.name)
-	for _, group := range append(groups, "/sys/fs/cgroup/"+e.name) {
-		unix.Rmdir(group)
-	}
+	e.removeGroups(t)
 	if err := os.RemoveAll(e.Dir); err != nil {
 		t.Error(err)
+	}
+}
+
+// removeGroups removes the engine's control groups. One that is killed while it makes a container forgets
+// what was to become its first process, too.
+func (e *Engine) removeGroups(t testing.TB) {
+	roots, _ := filepath.Glob("/sys/fs/cgroup/*/" + e.name)
+	for _, root := range append(roots, "/sys/fs/cgroup/"+e.name) {
+		var groups []string
+		filepath.WalkDir(root, func(name string, of fs.DirEntry, err error) error {
+			if err == nil && of.IsDir() {
+				groups = append(groups, name)
+			}
+			return nil
+		})
+		for _, group := range slices.Backward(groups) {
+			for range 100 { // a process that was killed leaves it soon
+				pids, _ := os.ReadFile(group + "/cgroup.procs")
+				for pid := range strings.FieldsSeq(string(pids)) {
+					t.Logf("process %s was left in %s", pid, group)
+					if n, err := strconv.Atoi(pid); err == nil && n > 1 {
+						unix.Kill(n, unix.SIGKILL)
+					}
+				}
+				if unix.Rmdir(group) == nil {
+					break
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		}
 	}
 }
 
