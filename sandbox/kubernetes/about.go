@@ -50,8 +50,8 @@ func (e *Engine) MissingRights(ctx context.Context) (missing []string, err error
 	return missing, nil
 }
 
-// Admits returns an error where the API server would refuse a pod of the profile now: by a policy, a webhook or a quota, or
-// for want of a RuntimeClass or PriorityClass.
+// Admits returns an error where the API server would refuse a pod of the profile now: because of a policy, a webhook or a
+// quota, or because a RuntimeClass or PriorityClass is missing.
 func (e *Engine) Admits(ctx context.Context, p sandbox.Profile) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -139,6 +139,16 @@ func (x *Execution) Written() int64 {
 // end adds the result. Nothing follows it. The journal has that of an execution that was
 // refused; all others are with their output, so that those who wait need not wait for the journal, too.
 func (l *log) end(e sandbox.Event, refused bool) {
+	l.addResult(e, refused)
+	if !refused {
+		runtime.Gosched() // who waited is told first
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.finish(nil, nil)
+	}
+}
+
+func (l *log) addResult(e sandbox.Event, refused bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.Seq = l.next
@@ -149,15 +159,9 @@ func (l *log) end(e sandbox.Event, refused bool) {
 	l.result = &e
 	l.events = append(l.events, e)
 	l.wake()
-	if !refused {
-		l.mu.Unlock()
-		runtime.Gosched() // who waited is told first
-		l.mu.Lock()
-		l.finish(nil, nil)
-	}
 }
 
-// finish writes the journal's end.
+// finish writes the journal's end, after a last line if there is one. l.mu is held.
 func (l *log) finish(line []byte, err error) {
 	if l.file == nil || l.failed != nil {
 		return
