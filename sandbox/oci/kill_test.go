@@ -241,8 +241,8 @@ func TestSessionSurvivesItsMaker(t *testing.T) {
 		id := m.says(t, "made ")
 		m.kill()
 		engine := openIn(t, oci.Config{Dir: dir, Runtime: runtime})
-		if n, err := engine.Sweep(t.Context()); n != 0 || err != nil {
-			t.Errorf("swept %d, error %v", n, err)
+		if _, err := engine.Sweep(t.Context()); err != nil { // others of dead belljars may be swept; it is looked for below
+			t.Error(err)
 		}
 		other := open(t, runtime)
 		if list, err := other.Sessions(t.Context(), "kept"); len(list) > 0 || err != nil {
