@@ -136,8 +136,10 @@ func (l *listing) readProcess(pid int) (p process, ok bool) {
 	record := wire.AppendRecord(nil, stat, upToUser(l.room[:n]))
 	s, _ := parseStat(stat)
 	args := l.readArgs(dir, s.comm)
-	// One in state D waits, for a stopped child of vfork(2) or a disk: it will not do anything soon.
-	return process{wire.AppendRecord(record, args), len(args), bytes.IndexByte([]byte("TtZXD"), s.state) < 0}, true
+	// One in state D waits, for a stopped child of vfork(2) or a disk: it will not do anything soon. Without arguments it
+	// waits in execve(2), as for the pages of the program, and has those of the program in a moment.
+	starts := s.state == 'D' && len(args) == 0
+	return process{wire.AppendRecord(record, args), len(args), starts || bytes.IndexByte([]byte("TtZXD"), s.state) < 0}, true
 }
 
 // readArgs reads a process's arguments. Where they are cut, it is between two, as a part of one could be a secret's that

@@ -53,6 +53,7 @@ type Engine struct {
 	hostUsers   atomic.Pointer[bool] // see HostUsers
 	noHosts     atomic.Bool          // the engine does not see that file
 	soundImages sync.Map             // IDs of images whose user files passed the check
+	shells      sync.Map             // see box.hasShell
 	ways        ways
 	links       boxlink.Table[initStream]
 	keepers     sync.Map // the stdin of sessions' keepers, by container: see OwnSessions

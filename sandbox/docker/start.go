@@ -44,6 +44,9 @@ func (b *box) start(ctx context.Context) error {
 		return err
 	}
 	about, err := b.engine.inspect(ctx, b.id)
+	if errdefs.IsNotFound(err) && b.init == nil && b.noShell(ctx, true) { // and is removed already
+		return noShellError(nil, b.spec)
+	}
 	if err != nil {
 		return engineError(err, "inspecting the container").Hint("see: belljar doctor")
 	}
@@ -58,7 +61,7 @@ func (b *box) start(ctx context.Context) error {
 	case b.init == nil:
 		return nil
 	case b.spec.Session != "":
-		return b.checkShell(ctx)
+		return b.hasShell(ctx)
 	case b.spec.Pool != "":
 		return b.warmUp(ctx)
 	}
@@ -77,6 +80,23 @@ func (b *box) warmUp(ctx context.Context) error {
 		h.Prepare()
 	}
 	return nil
+}
+
+// hasShell is checkShell once for each image, which is read-only, where nothing is mounted over it: a harness makes
+// thousands of containers.
+func (b *box) hasShell(ctx context.Context) error {
+	if len(b.spec.Mounts) > 0 || b.spec.Image.ID == "" {
+		return b.checkShell(ctx)
+	}
+	key := [3]string{b.spec.Image.ID, b.spec.User.String(), b.runtime}
+	if _, known := b.engine.shells.Load(key); known {
+		return nil
+	}
+	err := b.checkShell(ctx)
+	if err == nil {
+		b.engine.shells.Store(key, nil)
+	}
+	return err
 }
 
 // checkShell refuses a session in whose image no sh runs, before it is one. A keeper needs

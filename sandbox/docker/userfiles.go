@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +32,7 @@ var userFiles = []string{"/etc/passwd", "/etc/group"}
 // not change, so an image without links is checked once; where a link leads depends on
 // the mounts.
 func (b *box) checkUserFiles(ctx context.Context) error {
-	if _, known := b.engine.soundImages.Load(b.spec.Image.ID); known {
+	if b.engine.isSound(b.spec.Image.ID) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -44,9 +46,59 @@ func (b *box) checkUserFiles(ctx context.Context) error {
 		links = links || linked
 	}
 	if !links {
-		b.engine.soundImages.Store(b.spec.Image.ID, true)
+		b.engine.noteSound(b.spec.Image.ID)
 	}
 	return nil
+}
+
+const (
+	// soundDir has, in Engine.Dir, an empty file for each image without links that passed the check: for a look, the engine
+	// makes the container's mounts, which a belljar for a single command would wait for each time. What passes other checks
+	// needs another name.
+	soundDir = "sound-images"
+
+	// maxSound is how many images are remembered there.
+	maxSound = 1000
+)
+
+func (e *Engine) isSound(image string) bool {
+	if _, known := e.soundImages.Load(image); known {
+		return true
+	}
+	file := e.soundFile(image)
+	if file == "" {
+		return false
+	}
+	_, err := os.Lstat(file)
+	if err == nil {
+		e.soundImages.Store(image, true)
+	}
+	return err == nil
+}
+
+// noteSound remembers an image. Where that fails, it is checked again.
+func (e *Engine) noteSound(image string) {
+	e.soundImages.Store(image, true)
+	file := e.soundFile(image)
+	if file == "" {
+		return
+	}
+	dir := filepath.Dir(file)
+	if list, err := os.ReadDir(dir); err == nil && len(list) >= maxSound {
+		os.RemoveAll(dir)
+	}
+	if os.MkdirAll(dir, 0o700) == nil {
+		os.WriteFile(file, nil, 0o600)
+	}
+}
+
+// soundFile is an image's file in soundDir, "" if it can have none.
+func (e *Engine) soundFile(image string) string {
+	digest, named := strings.CutPrefix(image, "sha256:")
+	if e.Dir == "" || !named || filepath.Base(digest) != digest {
+		return ""
+	}
+	return filepath.Join(e.Dir, soundDir, digest)
 }
 
 // checkUserFile refuses everything but a small regular file. A missing one is

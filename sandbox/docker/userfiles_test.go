@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -137,6 +138,52 @@ func TestUserFilesThatHang(t *testing.T) {
 		})
 	}
 }
+
+// An image is checked once for all processes of a user, unless what it has depends on the mounts.
+func TestSoundImages(t *testing.T) {
+	t.Parallel()
+	real := connect(t)
+	for name, test := range map[string]struct {
+		tree   []tar.Header
+		looked bool
+	}{
+		"files": {[]tar.Header{{Name: "etc/passwd"}, {Name: "etc/group"}}, false},
+		"links": {[]tar.Header{link("etc/passwd", "../nix/p"), {Name: "nix/p"}}, true},
+		"bad":   {[]tar.Header{fifo("etc/passwd")}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			image := loadImage(t, real, treeWith(t, test.tree...), v1.Config{})
+			if box, err := real.Create(t.Context(), specOf(image)); err == nil {
+				if err := box.Remove(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			looks := make(chan struct{}, 1)
+			other := connectTo(t, "unix://"+slowEngine(t, real.Host(), "/archive", looks))
+			other.Dir = real.Dir
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			go func() {
+				select {
+				case <-looks:
+					cancel(errLooked)
+				case <-ctx.Done():
+				}
+			}()
+			box, err := other.Create(ctx, specOf(image))
+			if err == nil {
+				if err := box.Remove(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if looked := errors.Is(context.Cause(ctx), errLooked); looked != test.looked || looked != (err != nil) {
+				t.Errorf("looked %v, error %v", looked, err)
+			}
+		})
+	}
+}
+
+var errLooked = errors.New("it looked")
 
 // What else the engine and the runtime have in their way when they start a container
 // they make or mount, or refuse: they wait for none of it.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +97,32 @@ func TestForkBomb(t *testing.T) {
 			t.Errorf("status %d, error %v", status, err)
 		}
 		wantNothing(t, dir, box.Info().ID)
+	})
+}
+
+// A process that loads one program after another is listed with its arguments each time. Once a bug: in between the
+// kernel has none to tell.
+func TestLoadingIsListed(t *testing.T) {
+	eachWithGVisor(t, func(t *testing.T, runtime string) {
+		box, err := open(t, runtime).Create(t.Context(), specOf(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const again = `exec sh -c "$0" "$0"`
+		p, err := box.Exec(t.Context(), sandbox.Exec{Script: "exec sh -c '" + again + "' '" + again + "'", Dir: "/work", User: specOf(t).User, Stdout: io.Discard, Stderr: io.Discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 300 {
+			list, err := box.Processes(t.Context())
+			if err != nil || len(list) != 1 || !strings.HasPrefix(list[0].Command, "sh -c ") && !strings.HasPrefix(list[0].Command, "/bin/sh -c ") {
+				t.Fatalf("%+v, error %v", list, err)
+			}
+		}
+		if err := box.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+		p.Wait(t.Context())
 	})
 }
 

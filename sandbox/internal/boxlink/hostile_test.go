@@ -19,20 +19,20 @@ func fake(t testing.TB, text []byte) (l *Link, p *Process, err error) {
 	ours, theirs := net.Pipe()
 	l = Frames(ours)
 	go io.Copy(io.Discard, theirs)
+	asked := func(id uint32) { // the request with the ID was made
+		for made := false; !made; runtime.Gosched() {
+			l.mu.Lock()
+			made = l.last >= id || l.err != nil
+			l.mu.Unlock()
+		}
+	}
 	go func() {
 		defer theirs.Close()
+		asked(1) // an answer before is refused
 		theirs.Write(append([]byte("stale \x00belljar-init"), wire.Marker...))
 		theirs.Write(l.nonce)
 		theirs.Write(wire.AppendFrame(nil, wire.Welcome, 1, wire.AppendUint32(nil, wire.Version)))
-		for { // the process must have been asked for
-			l.mu.Lock()
-			asked := l.last >= 2 || l.err != nil
-			l.mu.Unlock()
-			if asked {
-				break
-			}
-			runtime.Gosched()
-		}
+		asked(2)
 		theirs.Write(text)
 	}()
 	if err := l.Hello(within(t)); err != nil {

@@ -21,8 +21,12 @@ const (
 	freezePause = 100 * time.Microsecond
 )
 
-// ErrNotFrozen is the error of WhileFreezing where the processes could not be frozen.
-var ErrNotFrozen = errors.New("cannot freeze the container's processes")
+var (
+	// ErrNotFrozen is the error of WhileFreezing where the processes could not be frozen.
+	ErrNotFrozen = errors.New("cannot freeze the container's processes")
+	// ErrStayFrozen is the error of WhileFreezing where they may be frozen still.
+	ErrStayFrozen = errors.New("cannot thaw the container's processes")
+)
 
 // WhileFreezing calls list repeatedly until it is done, while the group's processes
 // freeze; the last call comes when all are frozen and none can fork. A group that
@@ -46,7 +50,11 @@ func (g *Group) WhileFreezing(ctx context.Context, list func(frozen bool) (done 
 		list(true)
 		return nil
 	}
-	defer func() { err = errors.Join(err, g.Freeze(file, false)) }()
+	defer func() {
+		if failed := g.Freeze(file, false); failed != nil {
+			err = fmt.Errorf("%w: %w", ErrStayFrozen, errors.Join(failed, err))
+		}
+	}()
 	if err := g.Freeze(file, true); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotFrozen, err)
 	}

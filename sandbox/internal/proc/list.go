@@ -24,7 +24,7 @@ type Lister struct {
 
 // Processes lists all but the container's own. Mostly only these are left,
 // which the last list found and which run as long as the container. If processes start
-// and end while the list is made, they are frozen for it.
+// and end while the list is made, or load a program, they are frozen for it.
 func (l *Lister) Processes(ctx context.Context) ([]sandbox.Process, error) {
 	if l.idle() {
 		return nil, nil
@@ -32,7 +32,7 @@ func (l *Lister) Processes(ctx context.Context) ([]sandbox.Process, error) {
 	var now snapshot
 	for range listTries {
 		var err error
-		if now, err = l.snapshot(); err != nil || now.exact {
+		if now, err = l.snapshot(); err != nil || now.exact && !now.loading {
 			return now.list, err
 		}
 	}
@@ -40,9 +40,14 @@ func (l *Lister) Processes(ctx context.Context) ([]sandbox.Process, error) {
 	var failed error
 	err := l.Group.WhileFreezing(ctx, func(all bool) bool {
 		frozen, failed = l.snapshot()
-		return all || frozen.exact || failed != nil
+		return all || frozen.exact && !frozen.loading || failed != nil
 	})
-	if errors.Is(err, cgroup.ErrNotFrozen) {
+	switch {
+	case errors.Is(err, cgroup.ErrStayFrozen):
+		return now.list, err
+	case errors.Is(err, cgroup.ErrNotFrozen) && now.exact:
+		return now.list, nil // none is missing
+	case errors.Is(err, cgroup.ErrNotFrozen):
 		return now.list, fmt.Errorf("%w, and %w", ErrMissed, err)
 	}
 	return now.before(frozen.list), errors.Join(failed, err)
@@ -74,6 +79,9 @@ func (l *Lister) ownPIDs() []int {
 type snapshot struct {
 	list  []sandbox.Process
 	exact bool // no process is missing, and all existed at the same time
+
+	// loading is whether one is in execve(2): its old arguments are gone, and those of the program not there yet.
+	loading bool
 }
 
 // snapshot is exact where two lists in a row have the same processes, and in between
@@ -84,7 +92,7 @@ func (l *Lister) snapshot() (s snapshot, err error) {
 		return s, err
 	}
 	var own []int
-	s.list, own = listProcesses(pids, l.HostUID)
+	s.list, own, s.loading = listProcesses(pids, l.HostUID)
 	for i := range s.list {
 		s.list[i].UID += l.KeeperUID - l.HostUID
 	}

@@ -61,6 +61,9 @@ func (c *Counter) outlive(events *cgroup.OOMEvents) {
 	for pause := outlivePause; time.Now().Before(end); pause = min(2*pause, maxOutlivePause) {
 		heard := events.Signals()
 		kills, known := c.Group.OOMKills()
+		c.mu.Lock()
+		c.last.OOMKills = max(kills, c.last.OOMKills) // of any process: the count may be gone a moment later
+		c.mu.Unlock()
 		time.Sleep(pause) // a kill is counted just before it is sent
 		if !known || !c.firstLives() {
 			return
@@ -68,7 +71,7 @@ func (c *Counter) outlive(events *cgroup.OOMEvents) {
 		c.mu.Lock()
 		more := kills > c.kills
 		if more {
-			c.kills, c.heard, c.last.OOMKills = kills, heard, max(kills, c.last.OOMKills)
+			c.kills, c.heard = kills, heard
 		}
 		c.mu.Unlock()
 		if more {
@@ -94,7 +97,19 @@ func (c *Counter) EndedByMemory() bool {
 		c.mu.Lock()
 		last, before := max(now, c.last.OOMKills), c.kills
 		c.mu.Unlock()
-		if c.ended = last > before || !known && c.signaled(); !c.ended {
+		killed, told := false, false
+		if last > before || !known {
+			killed, told = c.logged(known)
+		}
+		switch {
+		case told:
+			c.ended = killed
+		case last > before:
+			c.ended = true
+		case !known:
+			c.ended = c.signaled()
+		}
+		if !c.ended {
 			return
 		}
 		c.mu.Lock()
@@ -104,17 +119,35 @@ func (c *Counter) EndedByMemory() bool {
 	return c.ended
 }
 
-// signaled reports whether the kernel said that it killed the first process because memory ran out, or that memory runs
-// out after what the first process outlived. The group is gone, and its end is a signal, too.
+// logged reports whether the kernel's log says that it killed the first process because memory ran out, once no one is left
+// who may still write that.
+func (c *Counter) logged(hasGroup bool) (killed, told bool) {
+	c.mu.Lock()
+	events := c.events
+	c.mu.Unlock()
+	if events == nil {
+		return false, false
+	}
+	for end := time.Now().Add(goneWait); hasGroup; time.Sleep(outlivePause) { // all others end with the first
+		left, err := c.Group.Processes()
+		if err != nil || len(left) == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			return false, false
+		}
+	}
+	return events.Killed(c.First)
+}
+
+// signaled reports whether the kernel said that memory runs out after what the first process outlived. The group is gone,
+// and its end is a signal, too.
 func (c *Counter) signaled() bool {
 	c.mu.Lock()
 	events, heard := c.events, c.heard
 	c.mu.Unlock()
 	if events == nil {
 		return false
-	}
-	if killed, known := events.Killed(c.First); known {
-		return killed
 	}
 	for end := time.Now().Add(goneWait); ; time.Sleep(outlivePause) {
 		switch n := events.Signals() - heard; {

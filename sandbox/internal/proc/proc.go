@@ -214,20 +214,20 @@ func zombies(pids []int) (dead []int) {
 }
 
 // readProcess describes the process with that PID on this host. One that is
-// gone, or only waits to be reaped, does not count.
-func readProcess(pid int, up time.Duration) (p sandbox.Process, uid int, ok bool) {
+// gone, or only waits to be reaped, does not count. One that loads a program has no arguments yet.
+func readProcess(pid int, up time.Duration) (p sandbox.Process, uid int, loads, ok bool) {
 	stat, err := ReadStat(pid)
 	if err != nil || !stat.Runs() {
-		return p, 0, false
+		return p, 0, false, false
 	}
 	inside, err := ReadStatus(pid)
 	if err != nil {
-		return p, 0, false
+		return p, 0, false, false
 	}
-	args, _ := cgroup.ReadStart(fmt.Sprintf("/proc/%d/cmdline", pid), maxArgs+1)
+	args, err := cgroup.ReadStart(fmt.Sprintf("/proc/%d/cmdline", pid), maxArgs+1)
 	p = stat.Process(up, inside.UID, args)
 	p.PID, p.PPID, p.PGID, p.SID, p.HostPID = inside.PID, stat.PPID, inside.PGID, inside.SID, pid
-	return p, inside.UID, true
+	return p, inside.UID, err == nil && len(args) == 0 && !stat.Exiting(), true
 }
 
 // ParseUptime reads the text of /proc/uptime.

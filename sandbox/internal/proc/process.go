@@ -24,15 +24,15 @@ func CountNew[T comparable](now, before []T) (n int) {
 }
 
 // listProcesses lists all but those of the keeper's user, which are own: the keeper
-// and the engine's init.
-func listProcesses(pids []int, keeperUID int) (list []sandbox.Process, own []int) {
+// and the engine's init. It reports whether any of them is loading a program.
+func listProcesses(pids []int, keeperUID int) (list []sandbox.Process, own []int, loading bool) {
 	up, inside := uptime(), map[int]int{}
 	for _, pid := range pids {
-		p, uid, ok := readProcess(pid, up)
+		p, uid, loads, ok := readProcess(pid, up)
 		if !ok {
 			continue
 		}
-		inside[pid] = p.PID
+		inside[pid], loading = p.PID, loading || loads
 		if uid == keeperUID {
 			own = append(own, pid)
 			continue
@@ -43,7 +43,7 @@ func listProcesses(pids []int, keeperUID int) (list []sandbox.Process, own []int
 		list[i].PPID = inside[list[i].PPID] // 0 where the parent is outside
 	}
 	slices.SortFunc(list, ByPID)
-	return list, own
+	return list, own, loading
 }
 
 // ByPID sorts processes.
