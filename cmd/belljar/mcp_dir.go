@@ -13,8 +13,7 @@ import (
 
 const (
 	// ownDirWait is how long other processes may take to make and remove theirs.
-	ownDirWait  = 10 * time.Second
-	ownDirPause = 5 * time.Millisecond
+	ownDirWait = 10 * time.Second
 )
 
 // ownDir is a directory for this process alone. Its lock shows that the process lives.
@@ -94,14 +93,9 @@ func lockFile(name string, deadline time.Time) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		if err = ownfile.Lock(f, ownfile.Exclusive, 0); err == nil {
-			return f, nil
-		}
-		if !ownfile.IsTaken(err) || !time.Now().Before(deadline) {
-			f.Close()
-			return nil, fmt.Errorf("locking %s: %w", name, err)
-		}
-		time.Sleep(ownDirPause)
+	if err = ownfile.LockUntil(f, ownfile.Exclusive, 0, deadline); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking %s: %w", name, err)
 	}
+	return f, nil
 }

@@ -86,8 +86,9 @@ func (r *Reader) Next() (e Entry, err error) {
 	}
 }
 
+// broken is why an archive cannot be read: it is wrong itself, unless reading its bytes failed.
 func (r *Reader) broken(err error) error {
-	if _, ours := errors.AsType[*sandbox.Error](err); ours || !errors.Is(err, tar.ErrHeader) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if r.raw.failed != nil && !errors.Is(err, tar.ErrHeader) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
 	return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "reading the tar archive", Err: err, Hint: "it must be complete, and not compressed"}
@@ -160,15 +161,20 @@ func kind(flag byte) string {
 
 // bounded fails, unlike io.LimitReader, when there is more than it may read.
 type bounded struct {
-	from io.Reader
-	left int64
+	from   io.Reader
+	left   int64
+	failed error // but not its end
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, sandbox.Invalid("copy it in parts", "the archive does not end within %s", sandbox.FormatSize(MaxBytes+MaxEntries*maxHeaders))
+		b.failed = sandbox.Invalid("copy it in parts", "the archive does not end within %s", sandbox.FormatSize(MaxBytes+MaxEntries*maxHeaders))
+		return 0, b.failed
 	}
 	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.failed = err
+	}
 	return n, err
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"belljar/sandbox"
 )
@@ -58,6 +59,25 @@ func TestReaderRefuses(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		})
+	}
+}
+
+// Once a bug: a header that is too long was the engine's failure.
+func TestReaderRefusesLongHeaders(t *testing.T) {
+	b := made(t, tar.Header{Name: "x", Size: 2 << 20, Format: tar.FormatGNU}).Bytes()
+	b[156] = tar.TypeXHeader
+	copy(b[148:156], "        ")
+	sum := 0
+	for _, c := range b[:512] {
+		sum += int(c)
+	}
+	copy(b[148:156], fmt.Sprintf("%06o\x00 ", sum))
+	if _, err := Copy(tar.NewWriter(io.Discard), NewReader(bytes.NewReader(b)), ""); sandbox.CauseOf(err) != sandbox.CauseInvalid {
+		t.Errorf("%v", err)
+	}
+	broken := errors.New("the connection broke")
+	if _, err := Copy(tar.NewWriter(io.Discard), NewReader(io.MultiReader(bytes.NewReader(b[:1000]), iotest.ErrReader(broken))), ""); !errors.Is(err, broken) || sandbox.CauseOf(err) == sandbox.CauseInvalid {
+		t.Errorf("%v", err)
 	}
 }
 

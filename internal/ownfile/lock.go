@@ -3,6 +3,7 @@ package ownfile
 import (
 	"errors"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,24 @@ const (
 // Closing the file releases it.
 func Lock(f *os.File, kind int16, at int64) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind, Start: at, Len: 1})
+}
+
+// soon bounds how long LockSoon tries, and lockPause is between two tries.
+const soon, lockPause = 2 * time.Second, 5 * time.Millisecond
+
+// LockSoon is Lock for what one process has as long as it runs. It tries for a while: what a killed process was
+// just starting has the file open, too, until its execve(2).
+func LockSoon(f *os.File, kind int16, at int64) error {
+	return LockUntil(f, kind, at, time.Now().Add(soon))
+}
+
+// LockUntil is Lock that tries until the deadline, at least once.
+func LockUntil(f *os.File, kind int16, at int64, deadline time.Time) error {
+	for ; ; time.Sleep(lockPause) {
+		if err := Lock(f, kind, at); !IsTaken(err) || !time.Now().Before(deadline) {
+			return err
+		}
+	}
 }
 
 // Unlock releases all locks of the open file.
