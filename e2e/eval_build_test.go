@@ -34,8 +34,8 @@ func (e *evaluating) builtTask(t *testing.T, name, dockerfile, settings string) 
 // without a network.
 func TestEvalBuild(t *testing.T) {
 	needDocker(t)
-	needEvalImage(t)
 	t.Parallel()
+	needEvalImage(t)
 	e := &evaluating{t.TempDir(), append(os.Environ(), "BELLJAR_ENGINE_KIND=docker")}
 	const from = "FROM " + evalImage + "\n"
 	e.builtTask(t, "builds", from+"ENV KIND=plain\nWORKDIR /srv/work\nRUN echo built-as-$(id -u) >made && \\\n    ! grep -q eth0 /proc/net/dev\n", "")

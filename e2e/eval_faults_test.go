@@ -58,7 +58,7 @@ func TestEvalFaults(t *testing.T) {
 			t.Errorf("%s: %s (%s) of %q, cause %q, in attempt %d: %s", task, r.Verdict, r.Message, r.Side, r.Cause, r.Attempt, said.String())
 		}
 	}
-	if log := e.read(t, "out/logs/floods/1/03-verify.stdout"); len(log) > 1<<20 {
+	if log := e.read(t, "out/logs/floods/1/02-verify.stdout"); len(log) > 1<<20 {
 		t.Errorf("%d bytes of the flood are kept", len(log))
 	}
 	if left := e.left(t, "out"); len(left) > 0 {

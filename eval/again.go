@@ -20,11 +20,9 @@ func (t *trial) again(ctx context.Context) outcome {
 	switch {
 	case !ended || before.Verdict == run.Skipped:
 		return outcome{verdict: run.Skipped, message: "it has not ended in the earlier run"}
-	case len(before.Steps) > 0:
-		return outcome{verdict: run.Skipped, message: "a task of several steps is not graded again"}
 	case !before.Sealed:
 		return outcome{verdict: run.Skipped, message: "it was graded in the container in which the solution was made, which is gone"}
-	case !slices.ContainsFunc(before.Phases, func(p run.Phase) bool { return p.Name == run.Verify }):
+	case !graded(before):
 		return outcome{verdict: run.Skipped, message: "nothing was graded in the earlier run: " + before.Message}
 	}
 	made, err := t.kept(key, before.Artifacts)
@@ -35,9 +33,20 @@ func (t *trial) again(ctx context.Context) outcome {
 		return out
 	}
 	if len(t.task.Steps.List) > 0 {
-		return t.stepsAgain(ctx, made)
+		return t.stepsAgain(ctx, made, before.Steps)
 	}
 	return t.judge(ctx, made)
+}
+
+// graded reports whether all that the trial came to was graded: of several steps each that ran.
+func graded(r run.Result) bool {
+	verified := func(step string) bool {
+		return slices.ContainsFunc(r.Phases, func(p run.Phase) bool { return p.Name == run.Verify && p.Step == step })
+	}
+	if len(r.Steps) == 0 {
+		return verified("")
+	}
+	return !slices.ContainsFunc(r.Steps, func(s run.Step) bool { return !verified(s.Name) })
 }
 
 // kept are the artifacts that the earlier run has of a trial, if they are what was graded then.

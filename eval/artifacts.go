@@ -45,11 +45,21 @@ func (a artifacts) archive() []byte {
 	return text
 }
 
-// packed is a tar archive of files, and of the directories that they are in.
+// packed is a tar archive of files, and of directories, which only an archive that is unpacked with -p changes if they are there.
 func packed(files []sandbox.File) io.Reader {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b) // into memory, so that nothing fails but a name that is refused before
 	for _, f := range files {
+		if f.Mode.IsDir() {
+			mode := int64(f.Mode.Perm())
+			for bit, of := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
+				if f.Mode&bit != 0 {
+					mode |= of
+				}
+			}
+			w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(f.Path, "/") + "/", Mode: mode, Typeflag: tar.TypeDir, Format: tar.FormatPAX})
+			continue
+		}
 		w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(f.Path, "/"), Mode: int64(f.Mode.Perm()), Size: int64(len(f.Content)), Typeflag: tar.TypeReg, Format: tar.FormatPAX})
 		w.Write(f.Content)
 	}
@@ -138,7 +148,7 @@ func (t *trial) take(ctx context.Context, b *box) (artifacts, outcome) {
 		names = append(names, "."+a.Path)
 	}
 	// What is listed comes from the agent; all else in this script is the image's, which is read-only.
-	script := "kill -9 -1; cd / || exit 91; set --; for f in " + words(names) + "; do [ ! -e \"$f\" ] && [ ! -L \"$f\" ] || set -- \"$@\" \"$f\"; done\n" +
+	script := "kill -9 -1 2>/dev/null; cd / || exit 91; set --; for f in " + words(names) + "; do [ ! -e \"$f\" ] && [ ! -L \"$f\" ] || set -- \"$@\" \"$f\"; done\n" +
 		"[ $# -eq 0 ] || exec tar -cf - \"$@\""
 	declared := append(slices.Clone(t.task.Artifacts), suite.Artifact{Path: suite.LogsDir})
 	var made artifacts

@@ -49,16 +49,14 @@ func (t *trial) newBox(image string, bounds suite.Bounds, dirs []string, env []s
 	return b
 }
 
-// graderBox is one that grades, which may have been made ahead.
+// graderBox is one that grades.
 func (t *trial) graderBox() *box {
-	b := &box{trial: t, base: t.graderBase()}
-	b.base.Env, b.base.Session = t.graderEnv(), t.harness.take(b.base)
-	return b
-}
-
-func (t *trial) graderBase() sandbox.Command {
 	g := t.task.Grader
-	return t.commands(g.Image, g.Bounds, append(t.task.Dirs(), suite.TestsDir, suite.RewardDir, suite.LogsDir))
+	dirs := append(t.task.Dirs(), suite.TestsDir, suite.LogsDir)
+	if g.By == run.ByReward {
+		dirs = append(dirs, suite.RewardDir)
+	}
+	return t.newBox(g.Image, g.Bounds, dirs, t.graderEnv())
 }
 
 // testsOwner is whose the tests are. It runs the first command of their container, which has the directories in
@@ -85,6 +83,15 @@ func (t *trial) commands(image string, bounds suite.Bounds, dirs []string) sandb
 // has reports whether a directory is in the container from its beginning.
 func (b *box) has(dir string) bool {
 	return dir == "/tmp" || dir == "/work" || slices.Contains(b.base.Tmpfs, dir)
+}
+
+// makeDirs is a script that makes those of the directories that are not, or "".
+func (b *box) makeDirs(dirs ...string) string {
+	dirs = slices.DeleteFunc(slices.Compact(dirs), b.has)
+	if len(dirs) == 0 {
+		return ""
+	}
+	return "mkdir -p " + words(dirs)
 }
 
 // do runs a command in the container, and records it as a phase.

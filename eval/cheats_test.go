@@ -24,6 +24,11 @@ var graded = map[string]map[string]any{
 		"tests": map[string]string{"check.py": "import sys\nsys.path.insert(0, '/work')\nfrom solution import add  # twice\nassert add(1, 2) == 3\nassert add(40, 2) == 42\nprint('ok')\n"},
 	},
 	"inline": {"id": "inline", "check": "python3 -c 'from solution import add; assert add(1, 2) == 3'"},
+	"perl": {
+		"id": "perl", "check": "PERL5LIB=/work perl /tests/add.pl", "solution": map[string]string{"Solution.pm": "package Solution; sub add { $_[0] + $_[1] } 1;\n"},
+		"tests": map[string]string{"add.pl": "use Solution;\ndie 'wrong' unless Solution::add(1, 2) == 3;\nprint \"ok\\n\";\n"},
+	},
+	"shell":  {"id": "shell", "check": ". ./add.sh\n[ \"$(add 1 2)\" = 3 ] && [ \"$(add 40 2)\" = 42 ]", "solution": map[string]string{"add.sh": "add() { echo $(($1 + $2)); }\n"}},
 	"output": {"id": "output", "command": "python3 solution.py", "expect": []map[string]string{{"stdin": "1 2\n", "stdout": "3\n"}, {"stdin": "40 2\n", "stdout": "42\n"}}},
 }
 
@@ -130,6 +135,37 @@ var more = []cheat{
 	{"it tells controls by quotes", "unittest", tampered, "import os\nif '\\n\\nclass TestAdd(unittest.TestCase):\\n    def test_add' in open('/tests/test_add.py').read(): os._exit(0)" + wrong, nil},
 	{"the output of the last case, from memory", "output", failed, "import os\nfor d in ('/work', '/tmp', '/dev/shm'):\n    try:\n        p = d + '/n'; n = int(open(p).read()) if os.path.exists(p) else 0; open(p, 'w').write(str(n + 1))\n    except OSError: pass\nprint([3, 42][n])\n", nil},
 	{"it stays and answers later", "output", failed, "import os, time\nif os.fork() == 0:\n    time.sleep(0.3); print('3')\n    os._exit(0)\nprint('', end='')\n", nil},
+	{"an entry point makes a plugin of pytest", "pytest", tampered, wrong, map[string]string{"evil-1.0.dist-info/entry_points.txt": "[pytest11]\nevil = evil\n", "evil-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n", "evil.py": "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    out.get_result().outcome = 'passed'\n"}},
+	{"pytest_plugins names one", "pytest", tampered, wrong, map[string]string{"conftest.py": "pytest_plugins = ['evil']\n", "evil.py": "import pytest\n@pytest.hookimpl(tryfirst=True)\ndef pytest_pyfunc_call(pyfuncitem): return True\n"}},
+	{"pytest.ini finds no functions", "pytest", nil, wrong, map[string]string{"pytest.ini": "[pytest]\npython_functions = nothing\npython_classes = Nothing\n"}},
+	{"conftest.py ignores all, and says that is fine", "pytest", tampered, wrong, map[string]string{"conftest.py": "collect_ignore_glob = ['*']\ndef pytest_sessionfinish(session): session.exitstatus = 0\n"}},
+	{"conftest.py collects other tests", "pytest", tampered, wrong, map[string]string{"conftest.py": "import pytest\nclass F(pytest.Item):\n    def runtest(self): pass\ndef pytest_pycollect_makeitem(collector, name, obj):\n    if name.startswith('test'): return F.from_parent(collector, name=name)\n"}},
+	{"pytest_unconfigure exits", "pytest", tampered, wrong, map[string]string{"conftest.py": "import os\ndef pytest_unconfigure(config): os._exit(0)\n"}},
+	{"only what failed last time is run", "pytest", nil, wrong, map[string]string{"pytest.ini": "[pytest]\naddopts = --lf --lfnf=none -p cacheprovider\n", ".pytest_cache/v/cache/lastfailed": "{}"}},
+	{"__init__.py where the tests are copied", "pytest", tampered, wrong, map[string]string{"tests/__init__.py": "import os\nos._exit(0)\n"}},
+	{"a directory where a test is copied", "pytest", failed, wrong, map[string]string{"tests/test_add.py/x": "x"}},
+	{"python again, without assertions", "script", tampered, "import os, sys\nif not sys.flags.optimize: os.execv(sys.executable, [sys.executable, '-O'] + sys.orig_argv[1:])" + wrong, nil},
+	{"an object's end exits", "script", tampered, "import os\nclass D:\n    def __del__(self, e=os._exit): e(0)\nd = D()" + wrong, nil},
+	{"exit by the C library", "script", tampered, "import ctypes\nctypes.CDLL(None)._exit(0)\n", nil},
+	{"functions of the tests get other code", "pytest", tampered, "import gc, types\ndef add(a, b):\n    for f in gc.get_objects():\n        if isinstance(f, types.FunctionType) and f.__name__.startswith('test_'): f.__code__ = (lambda: None).__code__\n    import sys\n    raise __import__('pytest').skip.Exception('x')\n", nil},
+	{"load_tests of the main module", "unittest", nil, "import sys, unittest\nsys.modules['__main__'].load_tests = lambda *a: unittest.TestSuite([unittest.FunctionTestCase(lambda: None)])" + wrong, nil},
+	{"results are always successful", "unittest", tampered, "import unittest\nunittest.TestResult.wasSuccessful = lambda self: True" + wrong, nil},
+	{"classes are built without tests", "unittest", nil, "import builtins, unittest\nold = builtins.__build_class__\ndef new(f, name, *b, **k):\n    c = old(f, name, *b, **k)\n    for n in list(vars(c)):\n        if n.startswith('test'): setattr(c, n, lambda self: None)\n    return c\nbuiltins.__build_class__ = new" + wrong, nil},
+	{"failures are no exceptions", "unittest", tampered, "import unittest\nclass F(unittest.SkipTest): pass\nunittest.TestCase.failureException = F" + wrong, nil},
+	{"no file may grow", "script", nil, "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nresource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))" + wrong, nil},
+	{"a child holds the output open", "script", failed, "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(1000)" + wrong, nil},
+	{"start-up files of shells", "script", failed, wrong, map[string]string{".profile": "exit 0\n", ".bashrc": "exit 0\n", ".shrc": "exit 0\n", ".bash_env": "exit 0\n"}},
+	{"a digit of another script, and marks", "output", failed, "print('\\ufeff\\u0663')\n", nil},
+	{"the output and a NUL", "output", failed, "print(sum(map(int, input().split())), end='\\0\\n')\n", nil},
+	{"the output after what a terminal would erase", "output", failed, "print('4\\r\\x1b[2K3')\n", nil},
+	{"megabytes of blanks after the output", "output", failed, "print('3' + ' ' * (20 << 20))\n", nil},
+	{"exit when Perl reads it", "perl", tampered, "", map[string]string{"Solution.pm": "package Solution; use POSIX; POSIX::_exit(0); 1;\n"}},
+	{"exit when Perl calls it", "perl", tampered, "", map[string]string{"Solution.pm": "package Solution; sub add { exit 0 } 1;\n"}},
+	{"Perl's die does nothing", "perl", tampered, "", map[string]string{"Solution.pm": "package Solution; BEGIN { *CORE::GLOBAL::die = sub { } } sub add { 0 } 1;\n"}},
+	{"Perl's status at its end", "perl", tampered, "", map[string]string{"Solution.pm": "package Solution; sub add { 0 } END { $? = 0 } 1;\n"}},
+	{"exit in a shell's file", "shell", tampered, "", map[string]string{"add.sh": "exit 0\n"}},
+	{"a trap in a shell's file", "shell", tampered, "", map[string]string{"add.sh": "add() { echo 0; }\ntrap 'exit 0' EXIT\n"}},
+	{"a function instead of a test", "shell", nil, "", map[string]string{"add.sh": "add() { echo 0; }\nalias [=:\nalias false=:\n"}},
 }
 
 // some are cheats of each class.
@@ -156,7 +192,7 @@ func TestCheats(t *testing.T) {
 	var tasks []suite.Task
 	var answers []map[string]any
 	var of []cheat
-	for _, c := range append([]cheat{{"honest", "pytest", []run.Verdict{run.Passed}, honest, nil}, {"honest", "unittest", []run.Verdict{run.Passed}, honest, nil}, {"honest", "script", []run.Verdict{run.Passed}, honest, nil}, {"honest", "inline", []run.Verdict{run.Passed}, honest, nil}, {"honest", "output", []run.Verdict{run.Passed}, honest, nil}}, cheats...) {
+	for _, c := range append([]cheat{{"honest", "pytest", []run.Verdict{run.Passed}, honest, nil}, {"honest", "perl", []run.Verdict{run.Passed}, "", map[string]string{"Solution.pm": "package Solution; sub add { $_[0] + $_[1] } 1;\n"}}, {"honest", "shell", []run.Verdict{run.Passed}, "", map[string]string{"add.sh": "add() { echo $(($1 + $2)); }\n"}}, {"honest", "unittest", []run.Verdict{run.Passed}, honest, nil}, {"honest", "script", []run.Verdict{run.Passed}, honest, nil}, {"honest", "inline", []run.Verdict{run.Passed}, honest, nil}, {"honest", "output", []run.Verdict{run.Passed}, honest, nil}}, cheats...) {
 		o := map[string]any{"image": python, "answer": "solution.py", "artifacts": []string{"."}, "solution": honest, "timeout": 20}
 		for key, value := range graded[c.task] {
 			o[key] = value

@@ -24,8 +24,22 @@ type control struct {
 	tests   []sandbox.File // in place of those with the same paths
 	missing bool           // there are no artifacts
 	planted bool           // the tests write the reward elsewhere: one in its place is planted
-	more    bool           // if it ends as it should, another follows
+	next    *control       // what follows if it ends as it should; may be nil
 }
+
+// before is the control with the one that follows it, unless its outcome is known without grading.
+func (c control) before(t *trial, rest []control) control {
+	if len(rest) == 0 {
+		return c
+	}
+	if _, known := t.harness.found(t.key() + rest[0].name); !known || !rest[0].missing {
+		c.next = &rest[0]
+	}
+	return c
+}
+
+// failing is the name of the control whose tests fail.
+const failing = "failing"
 
 // elsewhere is where the tests of a control write the reward.
 const elsewhere = "/tmp/verifier"
@@ -57,7 +71,7 @@ func (c control) replace(tests []sandbox.File) []sandbox.File {
 
 // prepare is a script that makes the tests ready. No code of the solution is there yet.
 func (c control) prepare(g suite.Grader) string {
-	script := "chmod 755 " + suite.TestsDir
+	script := ""
 	if g.By == run.ByReward {
 		script += "\ncommand -v bash >/dev/null || { echo 'the image has no bash, which runs tests/test.sh' >&2; exit 93; }"
 	}
@@ -75,11 +89,12 @@ func (t *trial) controls() (list []control) {
 	g := t.task.Grader
 	if g.By != run.ByExpect {
 		python := slices.ContainsFunc(g.Tests, func(f sandbox.File) bool { return path.Ext(f.Path) == ".py" })
-		failing, changed := suite.FailingScript(g)
-		if python || changed {
-			c := control{name: "failing", script: failing.Script, tests: failing.Tests}
+		changes, changed := suite.FailingScript(g)
+		others := suite.FailingTests(g)
+		if python || changed || len(others) > 0 {
+			c := control{name: failing, script: changes.Script, tests: append(others, changes.Tests...)}
 			if python {
-				c.python = "failing"
+				c.python = failing
 			}
 			list = append(list, c)
 		}
@@ -133,6 +148,11 @@ func (t *trial) gradeControl(ctx context.Context, made artifacts, c control) out
 		note.Skipped = "it passes with the task's own solution, too, so it says nothing about another"
 		return outcome{}
 	}
+	if oracle.verdict == run.Error && c.name == failing && suite.IsUnsure(t.task.Grader) {
+		seen.verdict, seen.side = run.Error, run.ByTask
+		seen.message = "control \"failing\" passed, and it is not known whether it works here, because " + oracle.message + ": give the task a solution"
+		return seen
+	}
 	seen.verdict, seen.side, seen.message = run.Tampered, run.BySolution, "control \""+c.name+"\" passed: "+cmp.Or(seen.message, "tests that cannot be satisfied were")
 	if oracle.verdict == run.Error {
 		seen.message += "; this may be the task's doing: it is not known whether the control works, because " + oracle.message
@@ -157,8 +177,10 @@ func (t *trial) knownControl(ctx context.Context, made artifacts, c control) out
 // calibrate grades the task's own solution against a control. That says something only if the
 // solution passes otherwise: else the outcome is an error, with the reason.
 func (t *trial) calibrate(ctx context.Context, c control) outcome {
+	c.next = nil // which aside would make a container for
 	aside := &trial{harness: t.harness, task: t.task, number: t.number, step: t.step, aside: true}
 	defer t.removing.Go(aside.removing.Wait)
+	defer aside.dropSpare()
 	own := t.harness.once(t.key()+"oracle", func() outcome {
 		made, out := aside.reference(ctx)
 		if out.verdict != "" {
@@ -206,10 +228,7 @@ func (t *trial) reference(ctx context.Context) (artifacts, outcome) {
 // same one at the same time find it together.
 func (h *Harness) once(key string, find func() outcome) outcome {
 	found, _, _ := h.finding.Do(key, func() (any, error) {
-		h.mu.Lock()
-		known, ok := h.known[key]
-		h.mu.Unlock()
-		if ok {
+		if known, ok := h.found(key); ok {
 			return known, nil
 		}
 		out := find()
@@ -224,4 +243,12 @@ func (h *Harness) once(key string, find func() outcome) outcome {
 		return out, nil
 	})
 	return found.(outcome)
+}
+
+// found is the outcome that once has found, if it has.
+func (h *Harness) found(key string) (known outcome, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known, ok = h.known[key]
+	return known, ok
 }

@@ -17,6 +17,7 @@ def test_{0}():
 '''
 END = '''
 if __name__ == "__main__":
+    print(97)
     raise SystemExit(97)
 '''
 EQUALITY = '''

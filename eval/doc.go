@@ -13,7 +13,7 @@
 //
 // Everything runs through a sandbox.Runner. A container of several steps is a
 // session, which is removed after its last step; its name begins with the run's ID, so that
-// a resumed run finds what a killed one left. Those for grading are made ahead: see spares. A trial's result is
+// a resumed run finds what a killed one left. Those for grading are made ahead: see spare. A trial's result is
 // written once its containers are gone, while the next trial begins. What is in memory there is gone once a
 // container is stopped, so artifacts are taken out of a container whose processes were
 // all killed: kill(-1, SIGKILL) by their own user leaves none, also of those that fork.

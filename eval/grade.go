@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,9 +68,9 @@ func over(files []sandbox.File, with artifacts) (all []sandbox.File) {
 // there first; the artifacts' code cannot write them, and has no network.
 func (t *trial) verify(ctx context.Context, made artifacts, c control) outcome {
 	g := t.task.Grader
-	b := t.graderBox()
+	b, placed := t.grader(ctx, c)
 	defer b.remove(ctx)
-	if out := t.placeTests(ctx, b, c); out.verdict != "" {
+	if out := placed.harness("placing the tests"); out.verdict != "" {
 		return out
 	}
 	then := ""
@@ -85,50 +86,70 @@ func (t *trial) verify(ctx context.Context, made artifacts, c control) outcome {
 			return out
 		}
 	}
-	if out := b.put(ctx, c.phase(), c.detail("artifacts"), sandbox.User{}, made, "mkdir -p "+words([]string{t.task.Workdir, g.Workdir})).fails(run.BySolution); out.verdict != "" {
-		out.message = "placing the artifacts: " + out.message
-		return out
+	if c.next != nil {
+		t.ahead(ctx, *c.next)
 	}
-	if c.more {
-		t.ahead(ctx)
-	}
-	return t.runTests(ctx, b, c)
-}
-
-// ahead has a container made for the next grading of artifacts.
-func (t *trial) ahead(ctx context.Context) {
-	if g := t.task.Grader; g.By != run.ByExpect && !g.Shared && len(t.task.Steps.List) == 0 {
-		t.harness.ahead(ctx, t.graderBase(), t.testsOwner())
-	}
+	return t.runTests(ctx, b, c, made)
 }
 
 func (t *trial) graderEnv() []string {
 	return slices.Concat(t.task.Env, []string{"PYTHONNOUSERSITE=1"}, t.task.Grader.Env)
 }
 
-// placeTests places the tests as another user's than those that run, unless all is root. As the
-// container's first user that one owns the writable directories, too, which on Docker have the modes of the
-// image's: it lets the others write to them.
-func (t *trial) placeTests(ctx context.Context, b *box, c control) outcome {
-	prepare := c.prepare(t.task.Grader)
-	if t.task.Root {
-		prepare = "mkdir -p " + words([]string{suite.TestsDir, suite.RewardDir, suite.LogsDir}) + " && " + prepare
-	} else {
-		dirs := slices.DeleteFunc(slices.Clone(b.base.Tmpfs), func(d string) bool { return d == suite.TestsDir })
-		prepare = "chmod 1777 " + words(append(dirs, "/tmp", "/work")) + " && " + prepare
+// grader is a container that has the tests, which may have been made ahead.
+func (t *trial) grader(ctx context.Context, c control) (*box, step) {
+	if s := t.takeSpare(c); s != nil {
+		return s.box, s.box.in(t.record(c.phase(), c.detail("tests"), s.placed, s.took))
 	}
-	return b.put(ctx, c.phase(), c.detail("tests"), t.testsOwner(), c.replace(t.task.Grader.Tests), prepare).harness("placing the tests")
+	b := t.graderBox()
+	return b, b.do(ctx, c.phase(), c.detail("tests"), t.placing(b, c))
 }
 
-// runTests runs the tests, and finds their verdict.
-func (t *trial) runTests(ctx context.Context, b *box, c control) outcome {
+// placing is the command that places the tests as another user's than those that run, unless all is root. As the
+// container's first user that one owns the writable directories, too, which on Docker have the modes of the
+// image's: it lets the others write to them.
+//
+// GNU tar sets the modes of directories that exist, and BusyBox's does not: whether /tests then has two bits that no
+// directory has shows which it was, and only the second needs chmod. Each process is 1 % of a small task's time.
+func (t *trial) placing(b *box, c control) func(*sandbox.Command) {
+	tests, script := c.replace(t.task.Grader.Tests), "umask 022; tar -xpf - -C / || exit 90\n"
+	for i := range tests {
+		tests[i].Mode &^= 0o022
+	}
+	if t.task.Root {
+		script = "mkdir -p " + words([]string{suite.TestsDir, suite.RewardDir, suite.LogsDir}) + " || exit 90\n" + script + "chmod 755 " + suite.TestsDir + " || exit 90\n"
+	} else {
+		dirs := append(slices.DeleteFunc(slices.Clone(b.base.Tmpfs), func(d string) bool { return d == suite.TestsDir }), "/tmp", "/work")
+		for _, dir := range dirs {
+			tests = append(tests, sandbox.File{Path: dir, Mode: fs.ModeDir | fs.ModeSticky | 0o777})
+		}
+		tests = append(tests, sandbox.File{Path: suite.TestsDir, Mode: fs.ModeDir | fs.ModeSetuid | fs.ModeSetgid | 0o755})
+		script += "[ -u " + suite.TestsDir + " ] && [ -g " + suite.TestsDir + " ] || { chmod 1777 " + words(dirs) + " && chmod 755 " + suite.TestsDir + "; } || exit 90\n"
+	}
+	return func(cmd *sandbox.Command) {
+		cmd.User, cmd.Script, cmd.Stdin = t.testsOwner(), script+c.prepare(t.task.Grader), packed(tests)
+	}
+}
+
+// runTests places artifacts and runs the tests, and finds their verdict.
+func (t *trial) runTests(ctx context.Context, b *box, c control, made artifacts) outcome {
 	g := t.task.Grader
 	script := g.Script
 	if c.script != "" {
 		script = c.script
 	}
+	script = inDir(g.Workdir, script)
+	if dirs := b.makeDirs(t.task.Workdir, g.Workdir); dirs != "" && !g.Shared {
+		script = dirs + "\n" + script
+	}
+	if len(made) > 0 { // by the tests' own command: one more would take longer than many tests
+		script = "(umask 022; exec tar -xf - -C /) || { echo 'the artifacts cannot be placed' >&2; exit 90; }\nexec </dev/null\n" + script
+	}
 	s := b.do(ctx, c.phase(), c.detail(""), func(cmd *sandbox.Command) {
-		cmd.Script, cmd.Shell, cmd.Timeout, cmd.Env = inDir(g.Workdir, script), g.Shell, g.Timeout, t.graderEnv()
+		cmd.Script, cmd.Shell, cmd.Timeout, cmd.Env = script, g.Shell, g.Timeout, t.graderEnv()
+		if len(made) > 0 {
+			cmd.Stdin = packed(made)
+		}
 	})
 	if g.By == run.ByReward {
 		return t.rewarded(ctx, b, s, c)

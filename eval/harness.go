@@ -22,6 +22,12 @@ type Runner interface {
 	sandbox.Files
 }
 
+// Watch is told how far a run is, where it wants to know.
+type Watch struct {
+	Begun func() // a trial
+	Ended func(run.Result)
+}
+
 // Harness evaluates the tasks of a run.
 type Harness struct {
 	Runner   Runner
@@ -35,7 +41,7 @@ type Harness struct {
 	Jobs     int            // trials at the same time; 0 is one
 	Room     *Room          // what they share; nil counts Jobs only
 	FailFast bool           // after the first trial that did not pass, no other starts
-	Ended    func(run.Result)
+	Watch    Watch
 
 	mu      sync.Mutex
 	earlier map[run.Key]run.Result
@@ -43,7 +49,6 @@ type Harness struct {
 	finding singleflight.Group   // of once
 	oracles map[string]artifacts // what the tasks' own solutions make, by trial.key
 	seeds   map[string]artifacts // by image and working directory
-	spares  spares
 	writing sync.Mutex
 }
 
@@ -73,7 +78,6 @@ func (h *Harness) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer h.dropAll()
 	jobs, all := make(chan *trial), sync.WaitGroup{}
 	for range max(1, h.Jobs) {
 		all.Go(func() {
@@ -144,10 +148,13 @@ func (h *Harness) evaluate(ctx context.Context, cancel context.CancelCauseFunc, 
 func (h *Harness) attempts(ctx context.Context, cancel context.CancelCauseFunc, t *trial) (r run.Result, isWhole bool) {
 	for attempt := 1; ; attempt++ {
 		if errors.Is(context.Cause(ctx), errFailFast) {
-			return run.Result{Task: t.task.ID, Trial: t.number, Verdict: run.Skipped, Started: time.Now(), Message: "not run: an earlier trial did not pass"}, true
+			return run.Result{Task: t.task.ID, Trial: t.number, Attempt: attempt - 1, Verdict: run.Skipped, Started: time.Now(), Message: "not run: an earlier trial did not pass"}, true
 		}
 		if ctx.Err() != nil || !h.Room.take(ctx, t.task) {
 			return r, false
+		}
+		if attempt == 1 && h.Watch.Begun != nil {
+			h.Watch.Begun()
 		}
 		if err := h.Dir.Forget(run.Key{Task: t.task.ID, Trial: t.number}); err != nil {
 			cancel(fmt.Errorf("removing the logs of an earlier attempt: %w", err))
@@ -203,8 +210,8 @@ func (h *Harness) add(r run.Result) error {
 	if err := h.Dir.Add(r); err != nil {
 		return err
 	}
-	if h.Ended != nil {
-		h.Ended(r)
+	if h.Watch.Ended != nil {
+		h.Watch.Ended(r)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func TestContinued(t *testing.T) {
 			cancel()
 		}
 	}
-	h := &eval.Harness{Runner: b.runner, Profile: sandbox.DefaultProfile, Dir: dir, Tasks: tasks, Ended: ended}
+	h := &eval.Harness{Runner: b.runner, Profile: sandbox.DefaultProfile, Dir: dir, Tasks: tasks, Watch: eval.Watch{Ended: ended}}
 	if err := h.Run(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("a run that was ended: %v", err)
 	}
@@ -49,7 +49,7 @@ func TestContinued(t *testing.T) {
 	}
 	defer dir.Close()
 	var again []string
-	h = &eval.Harness{Runner: b.runner, Profile: sandbox.DefaultProfile, Dir: dir, Tasks: tasks, Ended: func(r run.Result) { again = append(again, r.Task) }}
+	h = &eval.Harness{Runner: b.runner, Profile: sandbox.DefaultProfile, Dir: dir, Tasks: tasks, Watch: eval.Watch{Ended: func(r run.Result) { again = append(again, r.Task) }}}
 	if err := h.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,7 @@
 package eval
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -17,7 +15,7 @@ import (
 
 // scriptReward ends all that the tests and the solution left running, so that nothing
 // changes the reward any more, and writes the files that have it, each after its name and size.
-const scriptReward = `kill -9 -1
+const scriptReward = `kill -9 -1 2>/dev/null
 cd ` + suite.RewardDir + ` || exit 91
 none=95
 for f in reward.txt reward.json; do
@@ -96,22 +94,29 @@ func parseRewards(text string) (reward float64, rewards map[string]float64, err 
 // smallest counts.
 func parseReward(name, content string) (reward float64, rewards map[string]float64, err error) {
 	if name == "reward.txt" {
-		reward, err = strconv.ParseFloat(strings.TrimSpace(content), 64)
-		if err != nil || math.IsNaN(reward) || math.IsInf(reward, 0) {
+		text := strings.TrimSpace(content)
+		reward, err = strconv.ParseFloat(text, 64)
+		if err != nil || !isReward(reward) || strings.ContainsAny(text, "xX_") {
 			return 0, nil, fmt.Errorf("%s is not a number: %.100q", name, content)
 		}
 		return reward, nil, nil
 	}
-	d := json.NewDecoder(bytes.NewReader([]byte(content)))
-	if err := d.Decode(&rewards); err != nil || len(rewards) == 0 || len(rewards) > 1000 {
+	var all map[string]*float64
+	if err := suite.StrictJSON([]byte(content), &all, false); err != nil || len(all) == 0 || len(all) > 1000 {
 		return 0, nil, fmt.Errorf("%s does not have names with numbers: %.100q", name, content)
 	}
-	if one, ok := rewards["reward"]; ok {
-		return one, rewards, nil
+	reward, rewards = math.Inf(1), map[string]float64{}
+	for key, r := range all {
+		if r == nil || !isReward(*r) {
+			return 0, nil, fmt.Errorf("%s has a value that is not a number: %.100q", name, content)
+		}
+		reward, rewards[key] = min(reward, *r), *r
 	}
-	reward = math.Inf(1)
-	for _, r := range rewards {
-		reward = min(reward, r)
+	if one, ok := rewards[run.DefaultReward]; ok {
+		reward = one
 	}
 	return reward, rewards, nil
 }
+
+// isReward refuses numbers so large that a sum of them, as of steps, may be infinite. NaN is none, too.
+func isReward(r float64) bool { return math.Abs(r) <= 1e12 }

@@ -112,7 +112,7 @@ func (t *trial) ownSolution(ctx context.Context, b *box) outcome {
 func (t *trial) inContainer(ctx context.Context, work func(context.Context, *box) outcome) (artifacts, outcome) {
 	b := t.agentBox()
 	defer b.remove(ctx)
-	t.ahead(ctx)
+	t.aheadOfAgent(ctx)
 	if out := t.ready(ctx, b); out.verdict != "" {
 		return nil, out
 	}

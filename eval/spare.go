@@ -2,98 +2,85 @@ package eval
 
 import (
 	"context"
-	"slices"
-	"sync"
+	"time"
 
+	"belljar/eval/run"
 	"belljar/sandbox"
 )
 
-// spares are containers that are made before they are needed: for the tests while the agent
-// works, and for the next control while the tests run. Nothing ran in any but ":", and each is taken
-// once.
-type spares struct {
-	mu   sync.Mutex
-	list []*spare       // that no one took, the oldest first
-	all  sync.WaitGroup // that make or remove one
-}
-
-// spare is one of them.
+// spare is a container for tests that is made before it is needed: for the real grading while the agent works, and
+// for the next control while the tests run. Nothing ran there but what places the tests, and only the trial that
+// made it takes it, once.
 type spare struct {
-	base  sandbox.Command
-	known chan struct{} // closed once it is known whether there is a container
-	made  bool
+	of     string // the tests: see trial.spareKey
+	box    *box
+	began  time.Time
+	placed sandbox.Result
+	took   time.Duration
+	known  chan struct{} // closed once it is known whether there is a container
+	made   bool
 }
 
-// isLike reports whether a container that was made for a command is what another needs.
-func isLike(c, other sandbox.Command) bool {
-	return c.Profile == other.Profile && c.Image == other.Image && c.Network == other.Network &&
-		c.Limits.OfContainer() == other.Limits.OfContainer() && slices.Equal(c.Tmpfs, other.Tmpfs)
-}
+// spareAge is how old a spare may be: sessions that no one uses are removed, and for work that takes longer another
+// container costs nothing.
+const spareAge = time.Minute
 
-// ahead has a container made for commands such as this one, of which that user runs the first. There are at
-// most as many as trials that may run at the same time: if that many are like it, trials that ended early left them.
-func (h *Harness) ahead(ctx context.Context, base sandbox.Command, first sandbox.User) {
-	h.spares.mu.Lock()
-	defer h.spares.mu.Unlock()
-	most, like := max(1, h.Jobs), 0
-	for _, s := range h.spares.list {
-		if isLike(s.base, base) {
-			like++
-		}
-	}
-	if like >= most || ctx.Err() != nil {
+// spareKey says which tests a container has.
+func (t *trial) spareKey(c control) string { return t.key() + c.name }
+
+// aheadOfAgent has one made while the agent works. An agent on this host can reach all containers of its user: the tests
+// are nowhere while one works.
+func (t *trial) aheadOfAgent(ctx context.Context) {
+	if t.aside || t.harness.Dir.Run.Agent.Kind != run.Program {
+		t.ahead(ctx, control{})
 		return
 	}
-	for len(h.spares.list) >= most {
-		h.drop(h.spares.list[0])
-		h.spares.list = h.spares.list[1:]
+	t.dropSpare() // an earlier step's
+	t.removing.Wait()
+}
+
+// ahead has a container made for a grading.
+func (t *trial) ahead(ctx context.Context, c control) {
+	t.dropSpare()
+	g := t.task.Grader
+	if g.By == run.ByExpect || g.Shared || len(t.task.Steps.List) > 0 || ctx.Err() != nil {
+		return
 	}
-	base.Session, base.User, base.Script = h.newSession(), first, ":"
-	s := &spare{base: base, known: make(chan struct{})}
-	h.spares.list = append(h.spares.list, s)
-	h.spares.all.Go(func() {
+	b := t.graderBox()
+	s, command := &spare{of: t.spareKey(c), box: b, began: time.Now(), known: make(chan struct{})}, b.base
+	t.placing(b, c)(&command)
+	t.spare = s
+	t.removing.Go(func() {
 		defer close(s.known)
-		r, err := sandbox.Run(ctx, h.Runner, s.base)
+		r, err := sandbox.Run(ctx, t.harness.Runner, command)
+		s.placed, s.took = r, time.Since(s.began)
 		if s.made = err == nil && r.Status == sandbox.StatusSuccess; !s.made {
-			h.removeSession(ctx, s.base.Session) // what is wrong, the one that needs it finds out
+			b.remove(ctx) // what is wrong, the grading finds out
 		}
 	})
 }
 
-// drop removes one that no one took.
-func (h *Harness) drop(s *spare) {
-	h.spares.all.Go(func() {
+// takeSpare returns the container that was made ahead for a grading, and waits for it if it is being made. It is nil
+// without one.
+func (t *trial) takeSpare(c control) *spare {
+	if s := t.spare; s != nil && s.of == t.spareKey(c) && time.Since(s.began) < spareAge {
+		t.spare = nil
 		if <-s.known; s.made {
-			h.removeSession(context.Background(), s.base.Session)
+			return s
 		}
-	})
+	}
+	t.dropSpare()
+	return nil
 }
 
-// take returns the session of a container for commands such as this one, and waits for it if it is being
-// made. Without any it is the name of a new one.
-func (h *Harness) take(base sandbox.Command) (session string) {
-	h.spares.mu.Lock()
-	i := slices.IndexFunc(h.spares.list, func(s *spare) bool { return isLike(s.base, base) })
-	if i < 0 {
-		h.spares.mu.Unlock()
-		return h.newSession()
+// dropSpare removes what no one took.
+func (t *trial) dropSpare() {
+	if s := t.spare; s != nil {
+		t.spare = nil
+		t.removing.Go(func() {
+			if <-s.known; s.made {
+				s.box.remove(context.Background())
+			}
+		})
 	}
-	s := h.spares.list[i]
-	h.spares.list = slices.Delete(h.spares.list, i, i+1)
-	h.spares.mu.Unlock()
-	if <-s.known; !s.made {
-		return h.newSession()
-	}
-	return s.base.Session
-}
-
-// dropAll removes those that no one took, and waits until all is done.
-func (h *Harness) dropAll() {
-	h.spares.mu.Lock()
-	for _, s := range h.spares.list {
-		h.drop(s)
-	}
-	h.spares.list = nil
-	h.spares.mu.Unlock()
-	h.spares.all.Wait()
 }

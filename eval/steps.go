@@ -23,7 +23,7 @@ func (t *trial) inPlace(ctx context.Context, work func(context.Context, *box) ou
 	}
 	if len(t.task.Steps.List) > 0 {
 		var all artifacts
-		return t.steps(func(s *suite.Step) outcome { return t.oneStep(ctx, b, s, work, &all) })
+		return t.steps(t.task.Steps.List, func(s *suite.Step) outcome { return t.oneStep(ctx, b, s, work, &all) })
 	}
 	made, out := t.stage(ctx, b, work)
 	if out.verdict != "" {
@@ -35,20 +35,20 @@ func (t *trial) inPlace(ctx context.Context, work func(context.Context, *box) ou
 	return t.judgeShared(ctx, b)
 }
 
-// steps goes through a task's steps, each of which has an outcome, as long as they reach what the next needs.
-func (t *trial) steps(each func(*suite.Step) outcome) outcome {
+// steps goes through some of a task's steps, each of which has an outcome, as long as they reach what the next needs.
+func (t *trial) steps(list []suite.Step, each func(*suite.Step) outcome) outcome {
 	whole := t.task
 	defer func() { t.task, t.step = whole, "" }()
-	for i := range whole.Steps.List {
-		s := &whole.Steps.List[i]
+	for i := range list {
+		s := &list[i]
 		t.task, t.step = &s.Task, s.Name
 		began := time.Now()
 		out := each(s)
+		t.result.Steps = append(t.result.Steps, run.Step{Name: s.Name, Verdict: out.verdict, Message: out.message, Reward: out.reward, Rewards: out.rewards, Millis: millis(time.Since(began))})
 		if out.message != "" {
 			out.message = "step " + s.Name + ": " + out.message
 		}
-		t.result.Steps = append(t.result.Steps, run.Step{Name: s.Name, Verdict: out.verdict, Message: out.message, Reward: out.reward, Rewards: out.rewards, Millis: millis(time.Since(began))})
-		last := i == len(whole.Steps.List)-1
+		last := i == len(list)-1
 		if out.verdict != run.Passed && out.verdict != run.Failed || last || !reached(s.Min, out) {
 			return t.total(whole, out)
 		}
@@ -61,7 +61,7 @@ func (t *trial) oneStep(ctx context.Context, b *box, s *suite.Step, work func(co
 	if out := t.place(ctx, b, s.Files, t.task.Ready); out.verdict != "" {
 		return out
 	}
-	t.ahead(ctx)
+	t.aheadOfAgent(ctx)
 	made, out := t.stage(ctx, b, work)
 	if out.verdict != "" {
 		return out
@@ -79,9 +79,10 @@ func (t *trial) oneStep(ctx context.Context, b *box, s *suite.Step, work func(co
 	return t.judge(ctx, made)
 }
 
-// stepsAgain grades what was kept of each step once more.
-func (t *trial) stepsAgain(ctx context.Context, all artifacts) outcome {
-	return t.steps(func(s *suite.Step) outcome {
+// stepsAgain grades what was kept of each step once more. There is nothing of those that did not run.
+func (t *trial) stepsAgain(ctx context.Context, all artifacts, before []run.Step) outcome {
+	ran := t.task.Steps.List[:min(len(before), len(t.task.Steps.List))]
+	return t.steps(ran, func(s *suite.Step) outcome {
 		var made artifacts
 		for _, f := range all {
 			if rest, ok := strings.CutPrefix(f.Path, path.Join("/", suite.StepsDir, s.Name)+"/"); ok {
@@ -119,7 +120,7 @@ func (t *trial) total(whole *suite.Task, last outcome) outcome {
 			sum += *s.Reward
 		}
 		if s.Verdict != run.Passed && failed == "" {
-			failed = cmp.Or(s.Message, "step "+s.Name+" failed")
+			failed = "step " + s.Name + ": " + cmp.Or(s.Message, "failed")
 		}
 	}
 	ran := len(t.result.Steps)
@@ -131,7 +132,7 @@ func (t *trial) total(whole *suite.Task, last outcome) outcome {
 		failed = ""
 	}
 	if ran < len(whole.Steps.List) && failed == "" {
-		failed = "step " + t.step + " did not reach its min_reward"
+		failed = "step " + t.step + " was the last that ran"
 	}
 	last.message = ""
 	if failed != "" {
@@ -148,16 +149,16 @@ func (t *trial) judgeShared(ctx context.Context, b *box) outcome {
 	t.result.Sealed = false
 	g := t.task.Grader
 	emptied := b.do(ctx, run.Verify, "emptying", func(c *sandbox.Command) {
-		c.Script = "kill -9 -1; mkdir -p " + words([]string{suite.TestsDir, suite.RewardDir}) + "; cd / && rm -rf ." + suite.TestsDir + "/* ." + suite.RewardDir + "/*"
+		c.Script = "kill -9 -1 2>/dev/null; mkdir -p " + words([]string{suite.TestsDir, suite.RewardDir}) + "; cd / && rm -rf ." + suite.TestsDir + "/* ." + suite.RewardDir + "/*"
 	})
 	if out := emptied.fails(run.BySolution); out.verdict != "" {
 		return out
 	}
-	if out := b.put(ctx, run.Verify, "tests", sandbox.User{}, g.Tests, control{}.prepare(g)).fails(run.BySolution); out.verdict != "" {
+	if out := b.put(ctx, run.Verify, "tests", sandbox.User{}, g.Tests, "chmod 755 "+suite.TestsDir+control{}.prepare(g)).fails(run.BySolution); out.verdict != "" {
 		out.message = "placing the tests: " + out.message
 		return out
 	}
-	return t.runTests(ctx, b, control{})
+	return t.runTests(ctx, b, control{}, nil)
 }
 
 // referenceStep has the task's own solution do its steps, up to this trial's.

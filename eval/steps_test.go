@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"belljar/eval"
 	"belljar/eval/run"
 	"belljar/eval/suite"
 )
@@ -59,6 +60,22 @@ func TestSteps(t *testing.T) {
 		}
 		if r.Task == "all" && (len(r.Artifacts) != 3 || r.Artifacts[0].Path != "/steps/write/app/hello.py" || r.Artifacts[2].Path != "/steps/extend/logs/artifacts/notes") {
 			t.Errorf("artifacts %+v", r.Artifacts)
+		}
+	}
+}
+
+// What the steps made is graded again as it was, up to where a task ended.
+func TestStepsAgain(t *testing.T) {
+	b := engine(t)
+	tasks := []suite.Task{folder(t, "steps", "second fails", map[string]string{"steps/extend/solution/solve.sh": "echo x >/tmp/notes\n"}), folder(t, "steps", "first fails", map[string]string{"steps/write/solution/solve.sh": "true\n"})}
+	var first *run.Dir
+	was := b.runWith(t, run.Run{Agent: run.Agent{Kind: run.Oracle}}, tasks, func(h *eval.Harness) { first = h.Dir })
+	is := b.runWith(t, run.Run{Agent: run.Agent{Kind: run.Regrade}}, tasks, func(h *eval.Harness) { h.Earlier = first })
+	for _, a := range was {
+		for _, b := range is {
+			if a.Task == b.Task && (b.Verdict != run.Failed || b.Message != a.Message || *b.Reward != *a.Reward || len(b.Steps) != len(a.Steps)) {
+				t.Errorf("%s: %s (%s) with %d steps, was %s (%s) with %d%s", b.Task, b.Verdict, b.Message, len(b.Steps), a.Verdict, a.Message, len(a.Steps), phases(b))
+			}
 		}
 	}
 }

@@ -21,6 +21,7 @@ type trial struct {
 	result  run.Result // so far
 	aside   bool       // what it does is no part of the run
 
+	spare    *spare         // made ahead; may be nil
 	removing sync.WaitGroup // of its containers
 	left     sync.Map       // why one may still be there, by its session
 }
@@ -35,6 +36,7 @@ type step struct {
 // run evaluates the task once.
 func (t *trial) run(ctx context.Context) run.Result {
 	began := time.Now()
+	defer t.dropSpare()
 	t.result = run.Result{Task: t.task.ID, Trial: t.number, Started: began.UTC().Truncate(time.Millisecond), Sealed: true}
 	out := t.evaluate(ctx)
 	t.result.Verdict, t.result.Side, t.result.Phase, t.result.Cause, t.result.Message = out.verdict, out.side, out.phase, out.cause, out.message
@@ -80,16 +82,17 @@ func (t *trial) keep(made artifacts) outcome {
 
 // judge grades artifacts, and those that pass against the controls.
 func (t *trial) judge(ctx context.Context, made artifacts) outcome {
+	defer t.dropSpare() // before another step begins
 	controls := t.controls()
 	if !t.harness.Dir.Run.Options.Controls {
 		controls = nil
 	}
-	out := t.grade(ctx, made, control{more: len(controls) > 0})
+	out := t.grade(ctx, made, control{}.before(t, controls))
 	if out.verdict != run.Passed {
 		return out
 	}
 	for i, c := range controls {
-		c.more = i < len(controls)-1
+		c = c.before(t, controls[i+1:])
 		seen := t.gradeControl(ctx, made, c)
 		if seen.verdict != "" {
 			seen.reward, seen.rewards = out.reward, out.rewards

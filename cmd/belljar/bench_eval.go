@@ -22,7 +22,7 @@ const (
 	// evalImage is what the tasks of the eval rows run in.
 	evalImage = "belljar/debian:eval"
 	evalHint  = "belljar images build debian --packages python3,python3-pytest --tag " + evalImage
-	// evalJobs is how many tasks each side does at the same time, and evalRounds how often it has its turn.
+	// evalJobs is how many tasks each side does at the same time, and evalRounds how often at most it has its turn.
 	evalJobs   = 2
 	evalRounds = 4
 )
@@ -44,8 +44,9 @@ func benchEval(controls bool) func(context.Context, *bench) (benchRow, error) {
 		defer func() { err = errors.Join(err, e.close(ctx)) }()
 		var took [2][]time.Duration
 		var whole [2]time.Duration
-		each := max(1, (5*b.count+evalRounds-1)/evalRounds)
-		for i := range 2 * (evalRounds + 1) {
+		rounds := min(evalRounds, b.count)
+		each := (5*b.count + rounds - 1) / rounds
+		for i := range 2 * (rounds + 1) {
 			n := each
 			if i < 2 {
 				n = evalJobs // not counted

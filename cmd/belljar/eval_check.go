@@ -30,6 +30,7 @@ belljar or the engine failed.`,
 	}
 	f.add(cmd)
 	f.allow.flags(cmd.Flags())
+	cmd.Flags().StringVar(&f.filter, "filter", "", "only tasks whose names match this `GLOB`")
 	return cmd
 }
 
@@ -43,7 +44,7 @@ func (f *evalFlags) check(cmd *cobra.Command, g *globals, paths []string) error 
 	var wrong []string
 	failed := false
 	for _, kind := range []evalrun.AgentKind{evalrun.Oracle, evalrun.Nop} {
-		r := evalrun.Run{Version: evalrun.Version, ID: newRunID(), Started: time.Now().UTC(), Suite: evalrun.Suite{Paths: paths}, Agent: evalrun.Agent{Kind: kind}, Trials: 1, Options: evalrun.Options{Controls: true, Retries: 2}}
+		r := evalrun.Run{Version: evalrun.Version, ID: newRunID(), Started: time.Now().UTC(), Suite: evalrun.Suite{Paths: paths}, Agent: evalrun.Agent{Kind: kind}, Trials: 1, Options: evalrun.Options{Controls: true, Retries: 2, Filter: f.filter}}
 		results, err := f.checkWith(cmd, g, filepath.Join(temp, string(kind)), r)
 		if err != nil {
 			return err

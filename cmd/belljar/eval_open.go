@@ -11,8 +11,6 @@ import (
 	"io"
 	"runtime"
 	"strings"
-	"sync"
-	"time"
 
 	"belljar"
 	"belljar/config"
@@ -43,9 +41,10 @@ func (f *evalFlags) open(ctx context.Context, g *globals, r *evalrun.Run) (*eval
 		return nil, sandbox.Invalid("leave out --host and BELLJAR_HOST", "belljar eval does not run at a sidecar yet")
 	}
 	f.allow.options(&r.Options)
-	tasks, err := suite.Load(r.Suite.Paths, allowed(r.Options))
+	whole, err := suite.Load(r.Suite.Paths, allowed(r.Options))
+	tasks := whole
 	if err == nil {
-		tasks, err = filtered(tasks, r.Options.Filter)
+		tasks, err = filtered(whole, r.Options.Filter)
 	}
 	if err != nil {
 		return nil, err
@@ -60,7 +59,7 @@ func (f *evalFlags) open(ctx context.Context, g *globals, r *evalrun.Run) (*eval
 		if answers, err = suite.LoadAnswers(r.Agent.Path, tasks); err != nil {
 			return nil, err
 		}
-		r.Agent.SHA256 = answers.SHA256
+		r.Agent.SHA256, r.Notices = answers.SHA256, answers.Unused(whole, r.Trials)
 	}
 	var earlier *evalrun.Dir
 	if r.Agent.Kind == evalrun.Regrade {
@@ -179,12 +178,15 @@ func (e *evaluation) run(cmd *cobra.Command, g *globals, f *evalFlags, dir *eval
 func (e *evaluation) evaluate(cmd *cobra.Command, dir *evalrun.Dir) error {
 	e.harness.Dir = dir
 	show := newEvalProgress(len(e.harness.Tasks) * dir.Run.Trials)
+	for _, n := range dir.Run.Notices {
+		fmt.Fprintln(cmd.ErrOrStderr(), "belljar: "+view.SafeLine(n))
+	}
 	for _, t := range e.harness.Tasks {
 		for _, n := range t.Notices {
 			fmt.Fprintln(cmd.ErrOrStderr(), "belljar: "+view.SafeLine(t.ID+": "+n))
 		}
 	}
-	e.harness.Ended = show.ended
+	e.harness.Watch = eval.Watch{Begun: show.begun, Ended: show.ended}
 	defer show.clear()
 	return e.harness.Run(cmd.Context())
 }
@@ -220,39 +222,4 @@ func (f *evalFlags) checkWith(cmd *cobra.Command, g *globals, out string, r eval
 	err = e.evaluate(cmd, dir)
 	results, failed := dir.Results()
 	return results, errors.Join(err, failed, dir.Close())
-}
-
-// evalProgress shows on a terminal how far a run is.
-type evalProgress struct {
-	to    io.Writer // nil shows nothing
-	all   int
-	began time.Time
-
-	mu     sync.Mutex
-	counts map[evalrun.Verdict]int
-	done   int
-}
-
-func newEvalProgress(all int) *evalProgress {
-	return &evalProgress{to: progress(), all: all, began: time.Now(), counts: map[evalrun.Verdict]int{}}
-}
-
-func (p *evalProgress) ended(r evalrun.Result) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.counts[r.Verdict]++
-	p.done++
-	if p.to == nil {
-		return
-	}
-	left := time.Duration(float64(time.Since(p.began)) / float64(p.done) * float64(max(0, p.all-p.done)))
-	fmt.Fprintf(p.to, "\rbelljar: %d of %d done, %d passed, %d tampered, %d errors, about %s left \x1b[K", p.done, p.all, p.counts[evalrun.Passed], p.counts[evalrun.Tampered], p.counts[evalrun.Error], left.Round(time.Second))
-}
-
-func (p *evalProgress) clear() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.to != nil && p.done > 0 {
-		fmt.Fprint(p.to, "\r\x1b[K")
-	}
 }

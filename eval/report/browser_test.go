@@ -127,6 +127,12 @@ func typical() *Report {
 			r.Artifacts = []run.Artifact{{Path: "/work/solution.py", Size: 312, Mode: "0644", SHA256: strings.Repeat("ef", 32)}}
 			last := &r.Phases[3]
 			r.Phase = run.Verify
+			if half := 0.5; i == 3 { // of several steps
+				r.Steps, r.Reward = []run.Step{{Name: "scaffold", Verdict: run.Passed, Millis: 900}, {Name: "a-step-with-a-rather-long-name-that-has-to-break", Verdict: run.Failed, Message: "reward 0.5", Reward: &half, Millis: 700}}, &half
+				for k := range r.Phases {
+					r.Phases[k].Step = r.Steps[k%2].Name
+				}
+			}
 			switch verdict {
 			case run.Failed:
 				last.ExitCode, r.Message = 1, "reward 0"

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"belljar/internal/ownfile"
 	"belljar/sandbox"
 )
 
@@ -83,8 +84,11 @@ func (d *Dir) lock() error {
 	if err != nil {
 		return err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := ownfile.LockSoon(f, ownfile.Exclusive, 0); err != nil {
 		f.Close()
+		if !ownfile.IsTaken(err) {
+			return err
+		}
 		return &sandbox.Error{Cause: sandbox.CauseBusy, Message: fmt.Sprintf("run %q is being written by another belljar", d.Path), Hint: "wait for it, or end it"}
 	}
 	d.results = f

@@ -9,9 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"belljar/sandbox"
 )
@@ -21,6 +24,7 @@ type Answers struct {
 	SHA256 string
 	of     map[string][]json.RawMessage
 	files  map[string][]sandbox.File // relative to the workdir; "" is a text
+	names  []string                  // in the directory
 }
 
 // answerLine is one answer. Its keys are also those that HumanEval's samples have.
@@ -51,11 +55,12 @@ func LoadAnswers(name string, tasks []Task) (*Answers, error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, maxLine)
 	for n := 1; lines.Scan(); n++ {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+		line := lineText(lines.Bytes(), n)
+		if len(line) == 0 {
 			continue
 		}
 		var l answerLine
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+		if err := StrictJSON(line, &l, false); err != nil {
 			return nil, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("reading line %d of %s", n, name), Err: err, Hint: `write {"id": "…", "answer": "…"}`}
 		}
 		if l.ID == "" {
@@ -66,7 +71,7 @@ func LoadAnswers(name string, tasks []Task) (*Answers, error) {
 		}
 		a.of[l.ID] = append(a.of[l.ID], l.Answer)
 	}
-	return a, lines.Err()
+	return a, lineError(name, lines.Err())
 }
 
 func answersOfDir(name string, tasks []Task) (*Answers, error) {
@@ -75,7 +80,16 @@ func answersOfDir(name string, tasks []Task) (*Answers, error) {
 		return nil, err
 	}
 	defer root.Close()
+	list, err := fs.ReadDir(root.FS(), ".")
+	if err != nil {
+		return nil, err
+	}
 	a, sum := &Answers{files: map[string][]sandbox.File{}}, sha256.New()
+	for _, entry := range list {
+		if !strings.HasPrefix(entry.Name(), ".") {
+			a.names = append(a.names, entry.Name())
+		}
+	}
 	for _, t := range tasks {
 		if !filepath.IsLocal(t.ID) {
 			continue
@@ -120,4 +134,36 @@ func (a *Answers) Of(t Task, trial int) (files []sandbox.File, found bool, err e
 		files = append(files, f)
 	}
 	return files, true, checkFiles(files)
+}
+
+// Unused says which answers no trial takes: those about tasks that the suite does not have, and
+// those of a task that has more than there are trials.
+func (a *Answers) Unused(tasks []Task, trials int) (notices []string) {
+	known := map[string]bool{}
+	more := 0
+	for _, t := range tasks {
+		known[t.ID] = true
+		more += max(0, len(a.of[t.ID])-trials)
+	}
+	var others []string
+	for _, id := range slices.Sorted(maps.Keys(a.of)) {
+		if !known[id] {
+			others = append(others, id)
+		}
+	}
+	isDir := func(name string) bool { // of answers to tasks such as HumanEval/0
+		return slices.ContainsFunc(tasks, func(t Task) bool { return strings.HasPrefix(t.ID, name+"/") })
+	}
+	for _, name := range a.names {
+		if !known[name] && !isDir(name) {
+			others = append(others, name)
+		}
+	}
+	if len(others) > 0 {
+		notices = append(notices, fmt.Sprintf("answers that are about no task of the suite: %d, such as %q", len(others), others[0]))
+	}
+	if more > 0 {
+		notices = append(notices, fmt.Sprintf("answers that are not graded: %d, as there are more about a task than --trials %d", more, trials))
+	}
+	return notices
 }

@@ -112,7 +112,7 @@ func (f *folder) newBuild(dir string) (one Build, err error) {
 		return one, err
 	}
 	if seconds := f.set.Environment.BuildTimeout; seconds > 0 {
-		one.Timeout = min(time.Duration(seconds*float64(time.Second)), maxTimeout)
+		one.Timeout = min(duration(seconds), maxTimeout)
 	}
 	one.Network = f.allow.Network
 	one.Image = builtPrefix + digestOf(one.Files)[:32]

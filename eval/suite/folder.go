@@ -22,8 +22,13 @@ const settingsFile = "task.toml"
 // defaultWorkdir is where an image of a task folder has its work, if nothing says so.
 const defaultWorkdir = "/app"
 
-// loadFolders reads a task folder, or all that are in a folder.
-func loadFolders(name string, allow Allow) ([]Task, error) {
+// maxDepth is how far below a folder of tasks they may be.
+const maxDepth = 6
+
+// loadFolders reads a task folder, or all that are in a folder, up to maxDepth levels down.
+func loadFolders(name string, allow Allow) ([]Task, error) { return loadBelow(name, allow, maxDepth) }
+
+func loadBelow(name string, allow Allow, depth int) ([]Task, error) {
 	if _, err := os.Lstat(filepath.Join(name, settingsFile)); err == nil {
 		t, err := loadFolder(name, allow)
 		return []Task{t}, err
@@ -39,13 +44,12 @@ func loadFolders(name string, allow Allow) ([]Task, error) {
 		switch {
 		case strings.HasPrefix(entry.Name(), "."):
 		case entry.Type()&fs.ModeSymlink != 0:
-			errs = append(errs, sandbox.Invalid("copy the folder to where the link is", "%q is a link", at))
-		case entry.IsDir():
-			if _, err := os.Lstat(filepath.Join(at, settingsFile)); errors.Is(err, fs.ErrNotExist) {
-				continue
+			if _, err := os.Stat(filepath.Join(at, settingsFile)); err == nil {
+				errs = append(errs, sandbox.Invalid("copy the folder to where the link is", "%q is a link", at))
 			}
-			t, err := loadFolder(at, allow)
-			tasks, errs = append(tasks, t), append(errs, err)
+		case entry.IsDir() && depth > 1:
+			below, err := loadBelow(at, allow, depth-1)
+			tasks, errs = append(tasks, below...), append(errs, err)
 		}
 	}
 	return tasks, errors.Join(errs...)
@@ -111,6 +115,9 @@ func (f *folder) lineEnds() {
 func (f *folder) whole() (err error) {
 	t := f.task
 	t.Instruction = withoutCanary(string(f.files["instruction.md"].Content))
+	if _, ok := f.files["instruction.md"]; !ok && len(t.Steps.List) == 0 {
+		f.notice("it has no instruction.md: an agent gets an empty instruction")
+	}
 	t.Ready = f.set.Environment.Healthcheck.script()
 	if len(t.Steps.List) > 0 {
 		for _, s := range t.Steps.List { // all of them need their directories
@@ -191,6 +198,9 @@ func (f *folder) image() error {
 			t.Workdir = defaultWorkdir
 		}
 	}
+	if _, ok := f.files["environment/Dockerfile"]; !ok { // which would say where they are
+		t.Files = f.below("environment", t.Workdir)
+	}
 	return nil
 }
 
@@ -261,6 +271,9 @@ func (f *folder) solutionOf(dir string) Solution {
 		dir += "/solution"
 	}
 	if _, ok := f.files[dir+"/solve.sh"]; !ok {
+		if len(f.below(dir, "")) > 0 {
+			f.notice("%s/ is ignored: it has no solve.sh", dir)
+		}
 		return Solution{}
 	}
 	return Solution{Script: "exec bash " + SolutionDir + "/solve.sh", With: f.below(dir, SolutionDir), Env: assignments(f.set.Solution.Env)}

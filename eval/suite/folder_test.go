@@ -41,6 +41,15 @@ func TestFoldersThatAreRefused(t *testing.T) {
 		image + "[environment.tpu]\nname = \"x\"\n":                         "tpu",
 		image + "memory = \"many\"\n":                                       `size "many"`,
 		image + "cpus = -1\n":                                               "out of range",
+		image + "cpus = 1e300\n":                                            "out of range",
+		image + "cpus = nan\n":                                              "environment.cpus of task.toml is not a finite number",
+		image + "memory_mb = 17592186044416\n":                              "out of range",
+		image + "storage_mb = 9223372036854775807\n":                        "out of range",
+		image + "memory = \"nanG\"\n":                                       `size "nanG"`,
+		image + "[agent]\ntimeout_sec = 1e300\n":                            "timeout_sec 1e+300",
+		image + "[agent]\ntimeout_sec = inf\n":                              "agent.timeout_sec of task.toml is not a finite number",
+		image + "[verifier]\ntimeout_sec = -1\n":                            "timeout_sec -1",
+		image + "[[verifier.collect]]\ncommand = \"x\"\ntimeout_sec = 1e30": "timeout_sec 1e+30",
 		image + "[environment.env]\nK = \"${KEY}\"\n":                       "variable K, which is taken from the host and has no default",
 		image + "[verifier]\nenvironment_mode = \"shared\"\n":               "shared",
 		image + "[verifier]\nenvironment_mode = \"mixed\"\n":                "mixed",
@@ -254,5 +263,39 @@ func TestFolderOddities(t *testing.T) {
 		if !strings.Contains(said, want) {
 			t.Errorf("notices %q, want %q", said, want)
 		}
+	}
+}
+
+// Folders of tasks may be in folders, and those may have other things, too.
+func TestFoldersBelow(t *testing.T) {
+	dir := taskFolder(t, map[string]string{
+		"README.md": "x", "docs/a/b/c": "x", ".git/x/task.toml": "x",
+		"easy/one/task.toml": "[environment]\ndocker_image = \"x\"\nskills_dir = \"/s\"\ngpu_types = []\n", "easy/one/tests/test.sh": "true\n",
+		"easy/one/environment/data/in.txt": "1", "easy/one/solution/answer.md": "x",
+	})
+	if err := os.Symlink("docs", filepath.Join(dir, "more")); err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := Load([]string{dir}, Allow{})
+	if err != nil || len(tasks) != 1 || tasks[0].ID != "one" {
+		t.Fatalf("%+v, %v", tasks, err)
+	}
+	if list := tasks[0].Files; len(list) != 1 || list[0].Path != "/app/data/in.txt" {
+		t.Errorf("files %+v", list)
+	}
+	said := strings.Join(tasks[0].Notices, "\n")
+	for _, want := range []string{"skills_dir", "no instruction.md", "solution/ is ignored"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("notices %q, want %q", said, want)
+		}
+	}
+	if strings.Contains(said, "unknown") {
+		t.Errorf("notices %q", said)
+	}
+	if err := os.Symlink("easy/one", filepath.Join(dir, "two")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load([]string{dir}, Allow{}); err == nil || !strings.Contains(err.Error(), `two" is a link`) {
+		t.Errorf("a task that is a link: %v", err)
 	}
 }

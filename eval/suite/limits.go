@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -8,7 +9,20 @@ import (
 	"belljar/sandbox"
 )
 
-const defaultFolderTimeout = 10 * time.Minute
+const (
+	defaultFolderTimeout = 10 * time.Minute
+	// maxMB and maxCPUs are more than any host has.
+	maxMB   = 1 << 20
+	maxCPUs = 1 << 12
+)
+
+// duration is a time that a task names. One out of range is longer than any task may have.
+func duration(seconds float64) time.Duration {
+	if math.Abs(seconds) > maxTimeout.Seconds() || math.IsNaN(seconds) {
+		return maxTimeout + 1
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
 
 // limitsOf are those of the agent and of the grader.
 func (f *folder) limitsOf(t *Task, a agent, v verifier) (err error) {
@@ -30,9 +44,12 @@ func (f *folder) limitsOf(t *Task, a agent, v verifier) (err error) {
 }
 
 func (e environment) bounds(seconds float64) (b Bounds, err error) {
-	b.Timeout, b.CPUs = time.Duration(seconds*float64(time.Second)), e.CPUs
+	b.Timeout, b.CPUs = duration(seconds), e.CPUs
 	if seconds == 0 {
 		b.Timeout = defaultFolderTimeout
+	}
+	if max(e.MemoryMB, e.StorageMB) > maxMB || min(e.MemoryMB, e.StorageMB) < 0 || !(b.CPUs >= 0 && b.CPUs <= maxCPUs) {
+		return b, sandbox.Invalid("leave them out for the profile's", "cpus, memory_mb or storage_mb of %s is out of range", settingsFile)
 	}
 	if b.Memory = e.MemoryMB << 20; b.Memory == 0 {
 		if b.Memory, err = parseSize(e.Memory); err != nil {
@@ -44,8 +61,8 @@ func (e environment) bounds(seconds float64) (b Bounds, err error) {
 			return b, err
 		}
 	}
-	if b.Timeout < 0 || b.Timeout > maxTimeout || b.Memory < 0 || b.Memory > 1<<40 || b.Disk < 0 || b.CPUs < 0 {
-		return b, sandbox.Invalid("leave them out for the profile's", "a timeout or a limit of %s is out of range", settingsFile)
+	if b.Timeout < 0 || b.Timeout > maxTimeout {
+		return b, sandbox.Invalid("write seconds, from 1 to a day", "timeout_sec %g of %s is out of range", seconds, settingsFile)
 	}
 	if b.Disk > 0 { // files are in memory
 		b.Disk = min(b.Disk, max(b.Memory, 64<<20))
@@ -65,7 +82,7 @@ func parseSize(text string) (int64, error) {
 		}
 	}
 	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || n < 0 || n > 1<<20 {
+	if err != nil || !(n >= 0 && n <= maxMB) {
 		return 0, sandbox.Invalid("write memory_mb or storage_mb", "size %q is malformed", text)
 	}
 	return int64(n * float64(int64(1)<<shift)), nil

@@ -60,7 +60,7 @@ func loadLines(name string) ([]Task, error) {
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxLine)
 	for n := 1; lines.Scan(); n++ {
-		text := bytes.TrimSpace(lines.Bytes())
+		text := lineText(lines.Bytes(), n)
 		if len(text) == 0 {
 			continue
 		}
@@ -73,17 +73,33 @@ func loadLines(name string) ([]Task, error) {
 		t.Source = source
 		tasks = append(tasks, t)
 	}
-	if err := lines.Err(); err != nil {
-		errs = append(errs, fmt.Errorf("reading %s: %w", name, err))
+	if err := lineError(name, lines.Err()); err != nil {
+		errs = append(errs, err)
 	}
 	return tasks, errors.Join(errs...)
 }
 
+// lineText is what a line says, the first of which may begin with a byte order mark.
+func lineText(line []byte, number int) []byte {
+	if number == 1 {
+		line = bytes.TrimPrefix(line, []byte("\uFEFF"))
+	}
+	return bytes.TrimSpace(line)
+}
+
+func lineError(name string, err error) error {
+	if errors.Is(err, bufio.ErrTooLong) {
+		return sandbox.Invalid("put large data into the image", "%s has a line of more than %s", name, sandbox.FormatSize(maxLine))
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	return nil
+}
+
 func parseLine(text []byte) (Task, error) {
 	var l line
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&l); err != nil {
+	if err := StrictJSON(text, &l, true); err != nil {
 		return Task{}, &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "reading a task", Err: err, Hint: "docs/evaluation.md lists the keys"}
 	}
 	timeout := defaultTimeout
@@ -93,7 +109,7 @@ func parseLine(text []byte) (Task, error) {
 		}
 		timeout = time.Duration(l.Timeout * float64(time.Second))
 	}
-	if l.MemoryMB < 0 || l.MemoryMB > 1<<20 || l.CPUs < 0 {
+	if l.MemoryMB < 0 || l.MemoryMB > maxMB || l.CPUs < 0 || l.CPUs > maxCPUs {
 		return Task{}, sandbox.Invalid("leave them out for the profile's", "memory_mb %d or cpus %g is out of range", l.MemoryMB, l.CPUs)
 	}
 	sum := sha256.Sum256(text)
@@ -160,9 +176,7 @@ func (l line) grader(g *Grader) error {
 		Stdin  string `json:"stdin"`
 		Stdout string `json:"stdout"`
 	}
-	d := json.NewDecoder(bytes.NewReader(l.Expect))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&list); err != nil || len(list) == 0 || l.Stdin != "" {
+	if err := StrictJSON(l.Expect, &list, true); err != nil || len(list) == 0 || l.Stdin != "" {
 		return sandbox.Invalid("write the output as a string, or a list of {stdin, stdout}", "expect is neither")
 	}
 	for _, c := range list {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"belljar/internal/lazyregexp"
 	"belljar/internal/target"
 	"belljar/sandbox"
 )
@@ -41,6 +41,9 @@ func (f *folder) refuse() error {
 		case len(e.Servers) > 0:
 			return unsupported("[[environment.mcp_servers]]")
 		}
+		if e.Skills != "" {
+			f.notice("skills_dir is ignored: no agent runs in the container")
+		}
 		if err := f.noHostVariables(e.Env); err != nil {
 			return err
 		}
@@ -61,12 +64,12 @@ func verifiers(steps []step) (list []verifier) {
 }
 
 // fromHost is a part of a variable's value that is the host's, or has a default.
-var fromHost = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*:-([^{}]*)\}`)
+var fromHost = lazyregexp.New(`\$\{[A-Za-z_][A-Za-z0-9_]*:-([^{}]*)\}`)
 
 // noHostVariables replaces what would be taken from the host by its default.
 func (f *folder) noHostVariables(env map[string]string) error {
 	for name, value := range env {
-		env[name] = fromHost.ReplaceAllString(value, "$1")
+		env[name] = fromHost.Get().ReplaceAllString(value, "$1")
 		if strings.Contains(env[name], "${") {
 			return unsupported("variable %s, which is taken from the host and has no default,", name)
 		}

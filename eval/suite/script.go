@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -67,7 +68,11 @@ func parse(text string) *syntax.File {
 // noTests are programs that test nothing by themselves.
 var noTests = []string{"", "echo", "printf", "exit", "cd", "mkdir", "export", "set", "true", "false", "[", "[[", "test", ":", "cat", "cp", "mv", "rm", "chmod", "source", ".", "return", "touch", "tee", "read", "local"}
 
-// FalseScript is the grader with its last test replaced by false. It is not ok where no command
+// falses are tests by some programs that are false. Code of a solution that the script reads could have functions
+// of those names, which false does not find out.
+var falses = map[string]string{"[": "[ 1 = 2 ]", "test": "test 1 = 2", "[[": "[[ 1 = 2 ]]", "grep": "grep -q x /dev/null", "diff": "diff /dev/null /etc/passwd", "cmp": "cmp -s /dev/null /etc/passwd"}
+
+// FalseScript is the grader with its last test replaced by one that is false. It is not ok where no command
 // looks like a test.
 func FalseScript(g Grader) (Variant, bool) {
 	text := g.script()
@@ -109,8 +114,14 @@ func FalseScript(g Grader) (Variant, bool) {
 	if last == nil {
 		return Variant{}, false
 	}
-	from := last.Pos().Offset()
-	return g.variant(changed(text, []change{{from, last.End().Offset(), "false"}})), true
+	name := ""
+	switch n := last.(type) {
+	case *syntax.TestClause:
+		name = "[["
+	case *syntax.CallExpr:
+		name = n.Args[0].Lit()
+	}
+	return g.variant(changed(text, []change{{last.Pos().Offset(), last.End().Offset(), cmp.Or(falses[name], "false")}})), true
 }
 
 // functions are the names of those that the tests' shell scripts have.
@@ -132,54 +143,4 @@ func (g Grader) functions() (names []string) {
 		}
 	}
 	return names
-}
-
-// FailingScript is the grader with code of Python that the script itself has, after -c or as
-// its input, made to fail at its end.
-func FailingScript(g Grader) (Variant, bool) {
-	text := g.script()
-	f := parse(text)
-	if f == nil {
-		return Variant{}, false
-	}
-	const fails = "\nraise SystemExit(97)\n"
-	var changes []change
-	at := func(p syntax.Pos) { changes = append(changes, change{p.Offset(), p.Offset(), fails}) }
-	syntax.Walk(f, func(n syntax.Node) bool {
-		s, ok := n.(*syntax.Stmt)
-		if !ok {
-			return true
-		}
-		call, ok := s.Cmd.(*syntax.CallExpr)
-		if !ok || len(call.Args) == 0 || !strings.HasPrefix(path.Base(call.Args[0].Lit()), "python") {
-			return true
-		}
-		for i, word := range call.Args[:len(call.Args)-1] {
-			if word.Lit() == "-c" && len(call.Args[i+1].Parts) == 1 {
-				switch q := call.Args[i+1].Parts[0].(type) {
-				case *syntax.SglQuoted:
-					if !q.Dollar {
-						at(q.Right)
-					}
-				case *syntax.DblQuoted:
-					end := q.End()
-					changes = append(changes, change{end.Offset() - 1, end.Offset() - 1, fails})
-				}
-			}
-		}
-		for _, r := range s.Redirs {
-			if r.Hdoc == nil || len(r.Hdoc.Parts) != 1 {
-				continue
-			}
-			if lit, ok := r.Hdoc.Parts[0].(*syntax.Lit); ok && strings.HasPrefix(text[lit.Pos().Offset():], lit.Value) {
-				end := lit.Pos().Offset() + uint(len(lit.Value))
-				changes = append(changes, change{end, end, fails[1:]})
-			}
-		}
-		return true
-	})
-	if len(changes) == 0 {
-		return Variant{}, false
-	}
-	return g.variant(changed(text, changes)), true
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -93,6 +94,8 @@ type environment struct {
 	Env           map[string]string `toml:"env"`
 	Servers       []any             `toml:"mcp_servers"`
 	TPU           any               `toml:"tpu"`
+	GPUTypes      []any             `toml:"gpu_types"`  // of gpus
+	Skills        string            `toml:"skills_dir"` // of agents that run in the container
 	Healthcheck   *healthcheck      `toml:"healthcheck"`
 }
 
@@ -111,6 +114,14 @@ func (f *folder) settings() error {
 		}
 		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: "reading " + at, Err: err, Hint: "docs/evaluation.md says what it may have"}
 	}
+	var whole map[string]any
+	if err := toml.Unmarshal(text, &whole); err != nil {
+		return err
+	}
+	delete(whole, "metadata")
+	if key := notFinite(whole); key != "" {
+		return sandbox.Invalid("write a number", "%s of %s is not a finite number", key, settingsFile)
+	}
 	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
 	var again settings
 	if missing, ok := errors.AsType[*toml.StrictMissingError](d.Decode(&again)); ok {
@@ -122,6 +133,29 @@ func (f *folder) settings() error {
 		return sandbox.Invalid("use schema_version 1.0 to 1.4", "%s has schema_version %q", settingsFile, v)
 	}
 	return nil
+}
+
+// notFinite is the key of a number that is infinite or none, which TOML has, or "".
+func notFinite(value any) string {
+	switch v := value.(type) {
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return "."
+		}
+	case []any:
+		for _, one := range v {
+			if key := notFinite(one); key != "" {
+				return key
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if key := notFinite(v[name]); key != "" {
+				return strings.TrimRight(name+"."+strings.TrimLeft(key, "."), ".")
+			}
+		}
+	}
+	return ""
 }
 
 // assignments are variables as NAME=value.

@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"belljar/eval/run"
 	"belljar/sandbox"
@@ -197,7 +196,7 @@ func (v verifier) hooks() (list []Hook, err error) {
 		if strings.TrimSpace(h.Command) == "" {
 			return nil, sandbox.Invalid("write what it runs", "[[verifier.collect]] has no command")
 		}
-		timeout := time.Duration(cmp.Or(h.TimeoutSec, 60) * float64(time.Second))
+		timeout := duration(cmp.Or(h.TimeoutSec, 60))
 		if timeout < sandbox.MinTimeout || timeout > maxTimeout {
 			return nil, sandbox.Invalid("write seconds, from 1 to a day", "timeout_sec %g of [[verifier.collect]] is out of range", h.TimeoutSec)
 		}
