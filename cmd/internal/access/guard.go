@@ -1,6 +1,7 @@
 package access
 
 import (
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -36,16 +37,18 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 		if no == nil {
 			no = g.refuseOrigin(origins, r)
 		}
-		var who Identity
+		var who proof
 		if no == nil {
 			who, no = g.identify(r)
 		}
 		if no != nil {
-			g.log(lines, r, no, who)
+			g.log(lines, r, no, who.Identity)
 			no.Write(w)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(With(r.Context(), who)))
+		ctx, done := g.Tokens.untilEnded(r.Context(), who)
+		defer done()
+		next.ServeHTTP(w, r.WithContext(With(ctx, who.Identity)))
 	})
 }
 
@@ -71,39 +74,50 @@ func isPublic(r *http.Request) bool {
 }
 
 // identify is who calls: by a token, by a client certificate, or by the socket.
-func (g *Guard) identify(r *http.Request) (Identity, *problem.Problem) {
+func (g *Guard) identify(r *http.Request) (proof, *problem.Problem) {
 	if isPublic(r) {
-		return Identity{}, nil
+		return proof{}, nil
 	}
 	if header := r.Header.Values("Authorization"); len(header) > 0 {
 		token, ok := bearerToken(header)
 		if !ok {
-			return Identity{}, problem.New(problem.Unauthorized, "the header Authorization has no bearer token", "send Authorization: Bearer TOKEN, once")
+			return proof{}, problem.New(problem.Unauthorized, "the header Authorization has no bearer token", "send Authorization: Bearer TOKEN, once")
 		}
-		who, err := g.Tokens.bearer(token, time.Now())
+		again := func(now time.Time) (credential, error) { return g.Tokens.bearer(token, now) }
+		c, err := again(time.Now())
 		if err != nil {
-			return who, problem.New(problem.Unauthorized, err.Error(), "ask for a token of this server's serve.token_file")
+			return proof{Identity: c.Identity}, problem.New(problem.Unauthorized, err.Error(), "ask for a token of this server's serve.token_file")
 		}
-		return who, nil
+		return proof{c.Identity, c.expires, again}, nil
 	}
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		return g.certified(r)
+		return g.certified(r.TLS.VerifiedChains[0][0])
 	}
 	if overUnix(r) {
-		return Local, nil
+		return proof{Identity: Local}, nil
 	}
-	return Identity{}, problem.New(problem.Unauthorized, "a token is needed", "send Authorization: Bearer TOKEN")
+	return proof{}, problem.New(problem.Unauthorized, "a token is needed", "send Authorization: Bearer TOKEN")
 }
 
-func (g *Guard) certified(r *http.Request) (Identity, *problem.Problem) {
-	who, err := g.Tokens.certificate(r.TLS.VerifiedChains[0][0].Subject.CommonName, time.Now())
-	switch {
-	case errors.Is(err, errExpired):
-		return who, problem.New(problem.Unauthorized, "the certificate's entry in the token file has expired", "ask for a later date")
-	case err != nil:
-		return who, problem.New(problem.Forbidden, "the client certificate belongs to no one known", "add an entry with its name as cert_cn to serve.token_file")
+// certified is who has a client certificate. It may have expired since the connection began.
+func (g *Guard) certified(cert *x509.Certificate) (proof, *problem.Problem) {
+	again := func(now time.Time) (credential, error) {
+		c, err := g.Tokens.certificate(cert.Subject.CommonName, now)
+		if c.expires.IsZero() || cert.NotAfter.Before(c.expires) {
+			c.expires = cert.NotAfter
+		}
+		return c, err
 	}
-	return who, nil
+	c, err := again(time.Now())
+	switch {
+	case time.Now().After(cert.NotAfter):
+		return proof{Identity: c.Identity}, problem.New(problem.Unauthorized, "the client certificate has expired", "connect with a new one")
+	case errors.Is(err, errExpired):
+		return proof{Identity: c.Identity}, problem.New(problem.Unauthorized, "the certificate's entry in the token file has expired", "ask for a later date")
+	case err != nil:
+		return proof{}, problem.New(problem.Forbidden, "the client certificate belongs to no one known", "add an entry with its name as cert_cn to serve.token_file")
+	}
+	return proof{c.Identity, c.expires, again}, nil
 }
 
 // bearerToken is the token of the header, which must occur once. The scheme's case does

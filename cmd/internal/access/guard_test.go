@@ -209,9 +209,10 @@ func TestLocalAddress(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	guard := &Guard{Tokens: load(t, testTokens), Log: slog.New(slog.DiscardHandler)}
-	cert := func(cn string) []*x509.Certificate {
-		return []*x509.Certificate{{Subject: pkix.Name{CommonName: cn}}}
+	valid := func(cn string, until time.Duration) []*x509.Certificate {
+		return []*x509.Certificate{{Subject: pkix.Name{CommonName: cn}, NotAfter: time.Now().Add(until)}}
 	}
+	cert := func(cn string) []*x509.Certificate { return valid(cn, time.Hour) }
 	for name, test := range map[string]struct {
 		state  *tls.ConnectionState
 		header string
@@ -219,6 +220,7 @@ func TestCertificates(t *testing.T) {
 		want   string
 	}{
 		"verified":        {&tls.ConnectionState{PeerCertificates: cert("node.example"), VerifiedChains: [][]*x509.Certificate{cert("node.example")}}, "", 200, "node"},
+		"expired since":   {&tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{valid("node.example", -time.Second)}}, "", 401, "has expired"},
 		"not verified":    {&tls.ConnectionState{PeerCertificates: cert("node.example")}, "", 401, "a token is needed"},
 		"unknown":         {&tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{cert("ci")}}, "", 403, "cert_cn"},
 		"no name":         {&tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{cert("")}}, "", 403, "cert_cn"},

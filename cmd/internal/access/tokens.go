@@ -13,11 +13,13 @@ import (
 // Tokens are the credentials of a token file. The zero Tokens has none. They are safe
 // for concurrent use.
 type Tokens struct {
-	all atomic.Pointer[[]credential]
+	all  atomic.Pointer[[]credential]
+	open openRequests
 }
 
 // Load replaces the tokens by those of the file, which other users must not be able to
-// read. After an error the tokens are those of before.
+// read. After an error the tokens are those of before. Requests whose token is gone, or may do
+// less, end.
 func (t *Tokens) Load(path string) error {
 	text, err := ownfile.ReadSecret("token file", path, maxFile)
 	if err != nil {
@@ -28,6 +30,7 @@ func (t *Tokens) Load(path string) error {
 		return err
 	}
 	t.all.Store(&all)
+	t.changed()
 	return nil
 }
 
@@ -38,7 +41,7 @@ var (
 
 // bearer is the identity that a token proves. It takes the same time for every token: it
 // compares all of them, and digests, of which no part can be guessed.
-func (t *Tokens) bearer(token string, now time.Time) (Identity, error) {
+func (t *Tokens) bearer(token string, now time.Time) (credential, error) {
 	digest, found := sha256.Sum256([]byte(token)), -1
 	all := t.list()
 	for i := range all {
@@ -46,19 +49,19 @@ func (t *Tokens) bearer(token string, now time.Time) (Identity, error) {
 		found = subtle.ConstantTimeSelect(same, i, found)
 	}
 	if found < 0 {
-		return Identity{}, errUnknown
+		return credential{}, errUnknown
 	}
 	return all[found].at(now)
 }
 
 // certificate is the identity of a client certificate with that common name.
-func (t *Tokens) certificate(cn string, now time.Time) (Identity, error) {
+func (t *Tokens) certificate(cn string, now time.Time) (credential, error) {
 	for _, c := range t.list() {
 		if cn != "" && c.cn == cn {
 			return c.at(now)
 		}
 	}
-	return Identity{}, errUnknown
+	return credential{}, errUnknown
 }
 
 func (t *Tokens) list() []credential {
@@ -68,10 +71,10 @@ func (t *Tokens) list() []credential {
 	return *t.all.Load()
 }
 
-// at is the identity, unless it has expired. Its name is for the log only.
-func (c credential) at(now time.Time) (Identity, error) {
+// at is the credential, unless it has expired. Its name is for the log only.
+func (c credential) at(now time.Time) (credential, error) {
 	if !c.expires.IsZero() && !now.Before(c.expires) {
-		return Identity{Name: c.Name}, errExpired
+		return credential{Identity: Identity{Name: c.Name}}, errExpired
 	}
-	return c.Identity, nil
+	return c, nil
 }

@@ -66,7 +66,7 @@ tokens:
 		"a common name": {"node.example", before, Identity{}, errUnknown},
 	} {
 		got, err := tokens.bearer(test.token, test.now)
-		if diff := cmp.Diff(test.want, got); diff != "" || !errors.Is(err, test.err) {
+		if diff := cmp.Diff(test.want, got.Identity); diff != "" || !errors.Is(err, test.err) {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}
 	}

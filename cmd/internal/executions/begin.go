@@ -2,7 +2,6 @@ package executions
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -125,7 +124,7 @@ func (x *Execution) connected(c sandbox.Command) sandbox.Command {
 // create begins the journal. It is there before the command begins: after a crash, the
 // same key must not begin it again.
 func (b *Book) create(r Record) (*os.File, error) {
-	text, err := json.Marshal(r)
+	line, err := r.appendLine(make([]byte, 0, 512))
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +133,7 @@ func (b *Book) create(r Record) (*os.File, error) {
 		file, err = b.newJournal()
 	}
 	if err == nil {
-		if _, err = file.Write(append(text, '\n')); err != nil {
+		if _, err = file.Write(line); err != nil {
 			discard(file)
 		}
 	}

@@ -34,6 +34,7 @@ type Config struct {
 	Logs   Logs
 	Dir    string        // for the journals; one server at a time has it
 	Keep   time.Duration // how long what has no output is remembered; outputs have their own time
+	NewID  func() string // of an execution whose caller chooses none; nil: as everywhere
 	Log    *slog.Logger
 
 	Started func(sandbox.Command)        // may be nil, as the others
@@ -77,7 +78,7 @@ func Open(c Config) (*Book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the directory of executions: %w", err)
 	}
-	if err := ownfile.Lock(lock, ownfile.Exclusive, 0); err != nil {
+	if err := ownfile.LockSoon(lock, ownfile.Exclusive, 0); err != nil {
 		lock.Close()
 		if ownfile.IsTaken(err) {
 			return nil, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "another belljar serve has the state directory", Hint: "stop it, or set XDG_STATE_HOME to another directory"}
@@ -131,7 +132,7 @@ func (b *Book) Start(ctx context.Context, c sandbox.Command, r Request) (*Execut
 	x, prepared := r.held.execution()
 	if x == nil {
 		chosen := c.ID
-		c.ID = cmp.Or(c.ID, names.NewID())
+		c.ID = cmp.Or(c.ID, b.ChooseID())
 		x = b.newExecution(c, r)
 		if err := b.checkID(chosen); err != nil {
 			x.refuse(c, err)
@@ -151,6 +152,14 @@ func (b *Book) Start(ctx context.Context, c sandbox.Command, r Request) (*Execut
 		return nil, err
 	}
 	return s.wait(ctx, r)
+}
+
+// ChooseID is an ID for an execution.
+func (b *Book) ChooseID() string {
+	if b.NewID != nil {
+		return b.NewID()
+	}
+	return names.NewID()
 }
 
 // checkID refuses an ID that a caller chose, if it is none, or one that another server or a

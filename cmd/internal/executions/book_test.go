@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -389,5 +390,20 @@ func TestEnding(t *testing.T) {
 	}
 	if !slices.Equal(notices, kept) {
 		t.Errorf("notices %q, kept %q", notices, kept)
+	}
+}
+
+// Once a bug: after the largest number came all events again.
+func TestFollowAfterAll(t *testing.T) {
+	dir := t.TempDir()
+	b := openBook(t, dir, runner(t, dir, func(*sandboxtest.Proc) int { return 0 }))
+	x := start(t, b, sandbox.Command{Script: "true"}, Request{Owner: "a"})
+	<-x.Done()
+	for _, x := range []*Execution{x, record(t, b, x.ID)} {
+		f := x.Follow(math.MaxUint64, false)
+		if e, err := f.Next(t.Context()); !errors.Is(err, io.EOF) {
+			t.Errorf("%+v, %v", e, err)
+		}
+		f.Close()
 	}
 }

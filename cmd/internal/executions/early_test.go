@@ -128,6 +128,34 @@ func TestIDOfAnotherServer(t *testing.T) {
 	}
 }
 
+// Once a bug: a command that was held, began and had lost its caller ran on, although it was to be canceled then.
+func TestHeldBeganFirst(t *testing.T) {
+	dir := t.TempDir()
+	b := openBook(t, dir, runner(t, dir, writing))
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	for range 20 {
+		held, err := b.Hold(t.Context(), sandbox.Command{Script: "write"}, Request{Owner: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.StartHeld(t.Context(), held.ID, func(string) bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+		if x := held.Started(left); x == nil || x.ID != held.ID {
+			t.Fatalf("%+v", x)
+		}
+		held.Close()
+	}
+	held, err := b.Hold(t.Context(), sandbox.Command{Script: "write"}, Request{Owner: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := held.Started(left); x != nil {
+		t.Errorf("%+v", x)
+	}
+}
+
 // A journal may be larger than the output that it describes: spool.total bounds both.
 func TestJournalCounts(t *testing.T) {
 	dir := t.TempDir()

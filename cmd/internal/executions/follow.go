@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"belljar/internal/sniff"
 	"belljar/sandbox"
@@ -31,6 +32,7 @@ type Follower struct {
 // follower, up to StallTime; without, a follower that is slow may miss output, which its
 // events then say.
 func (x *Execution) Follow(after uint64, hold bool) *Follower {
+	after = min(after, math.MaxUint64-1) // else the next number is 0
 	f := &Follower{x: x, next: after + 1, has: after + 1, cut: make(chan struct{}), streams: map[sandbox.EventType]*stream{}}
 	if hold && x.log != nil {
 		x.log.hold(f)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"belljar/cmd/internal/problem"
-	"belljar/internal/names"
 	"belljar/sandbox"
 )
 
@@ -35,7 +34,7 @@ func (b *Book) Hold(ctx context.Context, c sandbox.Command, r Request) (*Held, e
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	chosen := c.ID
-	c.ID = cmp.Or(c.ID, names.NewID())
+	c.ID = cmp.Or(c.ID, b.ChooseID())
 	x := b.newExecution(c, r)
 	if err := b.checkID(chosen); err != nil {
 		x.refuse(c, err)
@@ -167,22 +166,22 @@ func (b *Book) take(id string, mine func(owner string) bool) (*Held, *Execution)
 	return h, nil
 }
 
-// Started waits for Start. It is nil where Start failed, or the execution was canceled.
-func (h *Held) Started(ctx context.Context) (*Execution, error) {
+// Started waits for Start. It is nil where Start failed, the execution was canceled or the caller left
+// before. One that began is returned also to a caller that left: its end may be to cancel it.
+func (h *Held) Started(ctx context.Context) *Execution {
 	select {
 	case x := <-h.started:
-		return x, nil
+		return x
 	case <-ctx.Done():
-		return nil, ctx.Err()
 	case <-h.x.ending:
 	}
 	h.Close()
 	<-h.gone
 	select {
 	case x := <-h.started: // it began first
-		return x, nil
+		return x
 	default:
-		return nil, nil
+		return nil
 	}
 }
 

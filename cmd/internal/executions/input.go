@@ -58,7 +58,10 @@ func (i *Input) Write(ctx context.Context, offset int64, part io.Reader, end boo
 	if offset > i.received {
 		return i.received, problem.New(problem.Conflict, fmt.Sprintf("stdin at offset %d: only %d bytes were received so far", offset, i.received), "send the bytes from there on first")
 	}
-	if _, err := io.CopyN(io.Discard, part, i.received-offset); errors.Is(err, io.EOF) {
+	if n, err := io.CopyN(io.Discard, part, i.received-offset); errors.Is(err, io.EOF) {
+		if end && !i.ended {
+			return i.received, problem.New(problem.Conflict, fmt.Sprintf("stdin cannot end at offset %d: %d bytes were received", offset+n, i.received), "send eof with the last part")
+		}
 		return i.received, nil // all of it was received before
 	} else if err != nil {
 		return i.received, err

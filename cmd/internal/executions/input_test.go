@@ -53,6 +53,30 @@ func TestInput(t *testing.T) {
 	i.Close()
 }
 
+// Once a bug: the end of a stdin that is shorter than what was received was told to have come, and
+// the command waited for it.
+func TestInputEndsTooEarly(t *testing.T) {
+	i, err := NewInput(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer i.Close()
+	if n, err := i.Write(t.Context(), 0, strings.NewReader("hello"), false); n != 5 || err != nil {
+		t.Fatal(n, err)
+	}
+	if _, err := i.Write(t.Context(), 1, strings.NewReader("el"), true); problem.Of(err).Code != problem.Conflict {
+		t.Errorf("an end at offset 3 of 5: %v", err)
+	}
+	for range 2 {
+		if n, err := i.Write(t.Context(), 1, strings.NewReader("ello"), true); n != 5 || err != nil {
+			t.Errorf("the end: %d, %v", n, err)
+		}
+	}
+	if all, err := io.ReadAll(i); string(all) != "hello" || err != nil {
+		t.Errorf("%q, %v", all, err)
+	}
+}
+
 func TestInputRefuses(t *testing.T) {
 	i, err := NewInput(nil)
 	if err != nil {

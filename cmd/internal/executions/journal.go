@@ -16,6 +16,8 @@ import (
 
 	"belljar/internal/sniff"
 	"belljar/sandbox"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Record is what is known of an execution from its beginning: the journal's first line.
@@ -27,6 +29,31 @@ type Record struct {
 	Started time.Time `json:"started"`
 	Profile string    `json:"profile"`
 	Session string    `json:"session,omitempty"`
+}
+
+// appendLine is its JSON, which encoding/json takes several times as long to write after a pause.
+func (r Record) appendLine(line []byte) ([]byte, error) {
+	line = append(line, '{')
+	for _, f := range []struct {
+		name, text string
+		always     bool
+	}{
+		{"id", r.ID, true}, {"owner", r.Owner, true}, {"key", r.Key, false}, {"request", r.Request, false},
+		{"started", r.Started.Format(time.RFC3339Nano), true}, {"profile", r.Profile, true}, {"session", r.Session, false},
+	} {
+		if f.text == "" && !f.always {
+			continue
+		}
+		if len(line) > 1 {
+			line = append(line, ',')
+		}
+		line = append(append(append(line, '"'), f.name...), `":`...)
+		var err error
+		if line, err = jsontext.AppendQuote(line, f.text); err != nil {
+			return nil, err
+		}
+	}
+	return append(line, "}\n"...), nil
 }
 
 const (

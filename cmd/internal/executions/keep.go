@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -214,6 +215,21 @@ func (b *Book) List(fits func(*Execution) bool) (list []*Execution) {
 	}
 	slices.SortFunc(list, func(a, b *Execution) int { return b.Started.Compare(a.Started) })
 	return list
+}
+
+// Keys are the owners and the idempotency keys of all that is known.
+func (b *Book) Keys() (all [][2]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.keys))
+}
+
+// KnowsKey reports whether the owner's request with that key is known.
+func (b *Book) KnowsKey(owner, key string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of := [2]string{owner, key}
+	return b.starting[of] != nil || b.known[b.keys[of]] != nil
 }
 
 // Uses reports whether an execution uses that session, or is about to.

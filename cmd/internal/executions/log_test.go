@@ -1,8 +1,10 @@
 package executions
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,5 +83,29 @@ func TestJournalFails(t *testing.T) {
 		if last.Type != sandbox.EventResult || last.Result.ExitCode != 3 || events[len(events)-2].Type != sandbox.EventNotice {
 			t.Errorf("after %d: %+v", after, events)
 		}
+	}
+}
+
+// A record's line is what encoding/json reads, whatever its texts are.
+func TestRecordLine(t *testing.T) {
+	for _, r := range []Record{
+		{},
+		{ID: "01J", Owner: "ann", Started: time.Now(), Profile: "default"},
+		{ID: "a", Owner: `q"u\o`, Key: "\"\\~</script>", Request: "ff", Started: time.Unix(1, 5).UTC(), Profile: "ü\u2028\n\x01", Session: "dev"},
+	} {
+		line, err := r.appendLine(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Record
+		if err := json.Unmarshal(line, &got); err != nil || !got.Started.Equal(r.Started) || strings.Count(string(line), "\n") != 1 {
+			t.Errorf("%s: %v", line, err)
+		}
+		if got.Started = r.Started; got != r {
+			t.Errorf("%+v is read as %+v", r, got)
+		}
+	}
+	if _, err := (Record{Profile: "\xff"}).appendLine(nil); err == nil {
+		t.Error("what is not UTF-8 is recorded as something else")
 	}
 }

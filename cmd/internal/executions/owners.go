@@ -101,6 +101,35 @@ func (o *Owners) Claim(session, owner string) (string, error) {
 	return owner, o.save()
 }
 
+// InUse reports whether a request is about the session now.
+func (o *Owners) InUse(session string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.using[session] > 0
+}
+
+// Set makes owner that of a session, also if it has another one here: another server had it, or has it now. "" is no one.
+func (o *Owners) Set(session, owner string) error {
+	if err := names.CheckSession(session); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.load(); err != nil || o.names[session] == owner {
+		return err
+	}
+	before := maps.Clone(o.names)
+	if o.names[session] = owner; owner == "" {
+		delete(o.names, session)
+		delete(o.used, session)
+	}
+	err := o.save()
+	if err != nil {
+		o.names = before
+	}
+	return err
+}
+
 // Count is how many sessions have one.
 func (o *Owners) Count() int {
 	o.mu.Lock()

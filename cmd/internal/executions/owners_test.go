@@ -45,3 +45,24 @@ func TestOwnersAreKept(t *testing.T) {
 		t.Errorf("%v, %v", o.using, o.used)
 	}
 }
+
+// Once a bug: who a session was of here before stayed its owner when another server gave it.
+func TestOwnerIsSet(t *testing.T) {
+	o := &Owners{Dir: t.TempDir()}
+	if _, err := o.Claim("dev", "ben"); err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range []string{"ann", "", "ann"} {
+		if err := o.Set("dev", owner); err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range []*Owners{o, {Dir: o.Dir}} {
+			if is, err := of.Of("dev"); is != owner || err != nil {
+				t.Errorf("%q, %v, want %q", is, err, owner)
+			}
+		}
+	}
+	if o.Set("../x", "ann") == nil {
+		t.Error("a name that no session has")
+	}
+}
