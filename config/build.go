@@ -190,7 +190,7 @@ func (own ownPaths) rules(of ...values) policy.Rules {
 		if v.Audit.File != "" {
 			paths = append(paths, filepath.Dir(v.Audit.File)) // its directory also has the rotated files and the head
 		}
-		paths = append(paths, v.Serve.TokenFile, v.Serve.TLSCert, v.Serve.TLSKey, v.Serve.ClientCA, socket(v.Serve.Listen), socket(v.Engine.Host), v.Engine.Kubernetes.Kubeconfig)
+		paths = append(paths, v.Serve.TokenFile, v.Serve.TLSCert, v.Serve.TLSKey, v.Serve.ClientCA, v.Serve.Replicas.CA, socket(v.Serve.Listen), socket(v.Engine.Host), v.Engine.Kubernetes.Kubeconfig)
 	}
 	written := map[string]bool{"": true}
 	for _, p := range paths {

@@ -125,6 +125,16 @@ type Serve struct {
 	MaxRequests    int           `mapstructure:"max_requests"`
 	MaxBody        int64         `mapstructure:"max_body"` // bytes
 	DrainTimeout   time.Duration `mapstructure:"drain_timeout"`
+
+	Replicas Replicas
+}
+
+// Replicas are several sidecars that callers use as one.
+type Replicas struct {
+	Enabled   bool
+	Address   string // an IP; empty: the one that the API server is reached from
+	Namespace string // of what they write down for each other; empty: that of the pods
+	CA        string // absolute, or ""
 }
 
 // Profile is the profile of that name, whose Policy is never nil.

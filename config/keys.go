@@ -132,6 +132,10 @@ var keys = []key{
 	{name: "serve.max_requests", kind: integer(1, 1e6), def: "1024", host: true, doc: "How many requests are answered at the same time, for one caller at most 3/4 of them; more are refused with status 503."},
 	{name: "serve.max_body", kind: sizeTo(1<<10, "1KiB", 1<<30, "1GiB"), def: "64MiB", host: true, doc: "Limit on the body of a request. Files have limits of their own."},
 	{name: "serve.drain_timeout", kind: orZero(durationTo(second, time.Hour, "1h"), 0), def: "30s", host: true, doc: "How long the server waits for running commands when it is stopped, before it ends them; 0: not at all."},
+	{name: "serve.replicas.enabled", kind: boolean, def: "false", host: true, doc: "Several sidecars of a cluster are one for callers: each finds the sessions, executions and idempotency keys of the others. It takes engine.kind kubernetes, a serve.listen of tcp, and serve.token_file."},
+	{name: "serve.replicas.address", kind: optional(ipAddress), def: "", host: true, doc: "The IP address at which the others reach this one, at the port of serve.listen. Empty: the one that serve.listen names, or that this machine has towards the API server."},
+	{name: "serve.replicas.namespace", kind: optional(objectName), def: "", host: true, doc: "Namespace of the Leases by which replicas find each other. They believe what these say: only they should be able to write there. Empty: that of the pods."},
+	{name: "serve.replicas.ca", kind: optional(file), def: "", host: true, doc: "Certificates in PEM that sign those of the other replicas. Empty: those of serve.tls_cert itself."},
 }
 
 // idleOn are the values of idle.on.

@@ -8,12 +8,14 @@ var (
 	pairPattern = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,314}[A-Za-z0-9])?=([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
 	taintRule   = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9._/-]{0,314}[A-Za-z0-9])?(=[A-Za-z0-9._-]{0,63})?(:(NoSchedule|PreferNoSchedule|NoExecute))?$`)
 	filePattern = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,254}$`)
+	ipPattern   = lazyregexp.New(`^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$`)
 	wordPattern = lazyregexp.New(`^[^\s\x00]{1,253}$`)
 )
 
 var (
 	objectName  = matching(namePattern, "a name", "write a name of Kubernetes, such as belljar-sandboxes")
 	profileFile = matching(filePattern, "a relative path", "write a file below the kubelets' seccomp directory, such as profiles/belljar.json")
+	ipAddress   = matching(ipPattern, "an IP address", "write one such as 10.0.0.7, without a port")
 	word        = matching(wordPattern, "a name", "write the name, without spaces")
 	objectNames = stringList(namePattern, "a name", "write names of Kubernetes, such as registry-key")
 	pairs       = stringList(pairPattern, "KEY=VALUE", "write KEY=VALUE, such as kubernetes.io/arch=amd64")

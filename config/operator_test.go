@@ -77,16 +77,22 @@ func TestUntrustedFileResetsNothing(t *testing.T) {
 		"serve.max_requests":    "3",
 		"serve.max_body":        "1MiB",
 		"serve.drain_timeout":   "1m",
-		"secrets":               "[{name: API_KEY, from: env}]",
-		"summarize.command":     "[/bin/sum]",
-		"spool.total":           "2GiB",
-		"spool.age":             "2h",
-		"audit.enabled":         "false",
-		"audit.file":            "/srv/audit/a.jsonl",
-		"audit.script":          "true",
-		"audit.max_size":        "1MiB",
-		"audit.keep":            "3",
-		"audit.on_error":        "continue",
+
+		"serve.replicas.enabled":   "true",
+		"serve.replicas.address":   "10.0.0.7",
+		"serve.replicas.namespace": "belljar",
+		"serve.replicas.ca":        "/srv/replicas",
+
+		"secrets":           "[{name: API_KEY, from: env}]",
+		"summarize.command": "[/bin/sum]",
+		"spool.total":       "2GiB",
+		"spool.age":         "2h",
+		"audit.enabled":     "false",
+		"audit.file":        "/srv/audit/a.jsonl",
+		"audit.script":      "true",
+		"audit.max_size":    "1MiB",
+		"audit.keep":        "3",
+		"audit.on_error":    "continue",
 	}
 	for _, k := range keys {
 		if !k.host {

@@ -51,6 +51,10 @@ func TestUntrustedFileIsBounded(t *testing.T) {
 		"serve: {hosts: [evil.example]}":                                       "serve.hosts",
 		"serve: {origins: [\"https://evil.example\"]}":                         "serve.origins",
 		"serve: {insecure: true}":                                              "serve.insecure",
+		"serve: {replicas: {enabled: true}}":                                   "serve.replicas.enabled",
+		"serve: {replicas: {address: 10.0.0.7}}":                               "serve.replicas.address",
+		"serve: {replicas: {namespace: other}}":                                "serve.replicas.namespace",
+		"serve: {replicas: {ca: ./ca}}":                                        "serve.replicas.ca",
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, fileName), []byte(text), 0o600); err != nil {

@@ -49,6 +49,15 @@ func checkRights(ctx context.Context, p *patient) finding {
 	case len(missing) > 0:
 		return fail("give this user the Role of deploy/kubernetes/role.yaml, in namespace "+p.cluster().Namespace(), "this user may not %s", strings.Join(missing, ", "))
 	}
+	if of := p.config.Serve.Replicas; of.Enabled {
+		missing, err := p.cluster().Shared(of.Namespace).MissingRights(ctx)
+		switch {
+		case err != nil:
+			return problem(err)
+		case len(missing) > 0:
+			return fail("give it the Role belljar-replicas of deploy/kubernetes/role.yaml, in serve.replicas.namespace", "for serve.replicas, this user may not %s", strings.Join(missing, ", "))
+		}
+	}
 	return ok("this user may do all that belljar needs")
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,9 +22,11 @@ import (
 	"belljar/cmd/internal/mcpapi"
 	"belljar/cmd/internal/metrics"
 	webpage "belljar/cmd/internal/page"
+	"belljar/cmd/internal/replicas"
 	"belljar/cmd/internal/tracing"
 	"belljar/config"
 	"belljar/sandbox"
+	"belljar/sandbox/kubernetes"
 
 	"github.com/spf13/cobra"
 )
@@ -81,6 +85,8 @@ type sidecar struct {
 	api     *httpapi.Server
 	mcp     *mcpapi.Server
 	ended   func(sandbox.Result) // of each execution; may be nil
+
+	replicas atomic.Pointer[replicas.Replicas] // nil while there are no others
 }
 
 func (s *sidecar) run(ctx context.Context) error {
@@ -91,7 +97,7 @@ func (s *sidecar) run(ctx context.Context) error {
 	if s.config, err = s.load(); err != nil {
 		return err
 	}
-	if err := servable(s.config, "belljar serve"); err != nil {
+	if err := cmp.Or(servable(s.config, "belljar serve"), checkReplicas(s.config)); err != nil {
 		return err
 	}
 	if s.spans, err = tracing.Setup(ctx, version, s.log); err != nil {
@@ -118,6 +124,9 @@ func (s *sidecar) run(ctx context.Context) error {
 		return errors.Join(err, s.book.Close())
 	}
 	defer listener.Close()
+	if err := s.join(ctx); err != nil {
+		return errors.Join(err, s.book.Close())
+	}
 	s.runner.Warm()
 	return s.serve(ctx, listener, signals)
 }
@@ -146,6 +155,11 @@ func servable(c *config.Config, who string) error {
 func (s *sidecar) open(host *belljar.Host) error {
 	s.runner = belljar.New(host, s.config)
 	s.runner.Control, s.runner.Log = true, s.log
+	if engine, is := host.Engine.(*kubernetes.Engine); is && s.config.Serve.Replicas.Enabled {
+		engine.OnSession(func(ctx context.Context, session, pod string) error {
+			return s.replicas.Load().Record(ctx, session, pod)
+		})
+	}
 	asked := &approvals.Approvals{}
 	if err := s.assemble(s.runner, filepath.Join(s.config.StateDir, "executions"), asked); err != nil {
 		return err
@@ -172,7 +186,7 @@ func (s *sidecar) assemble(of served, dir string, asked *approvals.Approvals) (e
 	s.metrics = metrics.New(version, metrics.Sources{Pools: s.runner, Sessions: s.runner, Load: s.runner})
 	s.metrics.SetProfiles(profileNames(s.config))
 	s.book, err = executions.Open(executions.Config{
-		Runner: of, Logs: s.runner, Dir: dir, Keep: s.config.Spool.Age, Log: s.log,
+		Runner: of, Logs: s.runner, Dir: dir, Keep: s.config.Spool.Age, Log: s.log, NewID: func() string { return s.replicas.Load().NewID() },
 		Ended:   ended,
 		Refused: func(c sandbox.Command, err error) { s.metrics.Refused(c.Profile, err) },
 	})
@@ -187,6 +201,9 @@ func (s *sidecar) assemble(of served, dir string, asked *approvals.Approvals) (e
 	s.mcp = &mcpapi.Server{
 		Book: s.book, Owners: s.api.Owners, Sessions: of, Files: of, Profiles: s.runner.CurrentProfiles,
 		Approvals: asked, Describe: mcpapi.Describe, Version: version, Log: s.log,
+		Fetch: func(ctx context.Context, session string, starts bool) error {
+			return s.replicas.Load().Fetch(ctx, session, starts)
+		},
 	}
 	if log := belljar.AuditLog(s.config); log != nil {
 		s.api.AuditHead = func() (httpapi.AuditHead, error) {

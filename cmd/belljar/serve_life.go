@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -33,19 +34,28 @@ func (s *sidecar) serve(ctx context.Context, l *listen.Listener, signals <-chan 
 	go func() { served <- l.Serve(server) }()
 	s.notify(listen.Ready())
 	s.log.Info("serving", "addresses", fmt.Sprint(l.Addrs()), "version", version, "pages", s.pages(l.Addrs()))
+	sweep := make(chan struct{})
+	endSweeps := s.sweepKeys(ctx, sweep)
+	defer endSweeps()
 	tick := time.NewTicker(upkeepPause)
 	defer tick.Stop()
 	for {
 		select {
 		case err := <-served:
-			return errors.Join(err, s.book.Close())
+			return errors.Join(err, s.replicas.Load().Close(), s.book.Close())
 		case <-tick.C:
 			s.book.Sweep()
+			select {
+			case sweep <- struct{}{}:
+			default: // the last one goes on
+			}
 		case sig := <-signals:
 			if sig == syscall.SIGHUP {
 				s.reload()
 				continue
 			}
+			endSweeps()
+			s.replicas.Load().Drain()
 			s.drain(signals)
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 			defer cancel()
@@ -56,8 +66,30 @@ func (s *sidecar) serve(ctx context.Context, l *listen.Listener, signals <-chan 
 			<-served
 			s.api.Close()
 			s.mcp.Close()
-			return s.book.Close()
+			return errors.Join(s.replicas.Load().Close(), s.book.Close())
 		}
+	}
+}
+
+// sweepKeys has old idempotency keys removed at each signal, until stop. That may take long, and the end does not wait for it.
+func (s *sidecar) sweepKeys(ctx context.Context, sweep <-chan struct{}) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			select {
+			case <-sweep:
+			case <-ctx.Done():
+				return
+			}
+			if err := s.replicas.Load().SweepKeys(ctx); err != nil && ctx.Err() == nil {
+				s.log.Warn("removing old idempotency keys failed", "error", err)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		all.Wait()
 	}
 }
 
@@ -86,7 +118,7 @@ func (s *sidecar) handler() http.Handler {
 	c := s.config.Serve
 	guard := &access.Guard{Tokens: &s.tokens, Hosts: c.Hosts, Origins: c.Origins, Log: s.log}
 	bounds := access.Bounds{Requests: c.MaxRequests, Body: c.MaxBody}
-	return s.metrics.Requests(routes, guard.Wrap(bounds.Wrap(s.spans.Requests(routes, api))))
+	return s.metrics.Requests(routes, guard.Wrap(bounds.Wrap(s.spans.Requests(routes, s.replicas.Load().Wrap(api)))))
 }
 
 // notify logs that the service manager could not be told.
@@ -133,5 +165,6 @@ func (s *sidecar) drain(signals <-chan os.Signal) {
 		}
 	}()
 	s.book.Drain(ctx)
+	s.replicas.Load().Settle(ctx)
 	close(drained)
 }

@@ -58,7 +58,10 @@ func (c *Client) refusal(answer *http.Response) error {
 		}
 	}
 	if !slices.Contains(causes, e.Cause) {
-		if e.Cause = sandbox.CauseInvalid; answer.StatusCode >= 500 {
+		switch e.Cause = sandbox.CauseInvalid; {
+		case answer.StatusCode == http.StatusGone:
+			e.Cause = sandbox.CauseEngineLost // with its replica
+		case answer.StatusCode >= 500:
 			e.Cause = sandbox.CauseEngine
 		}
 	}

@@ -24,20 +24,33 @@ func (e *Engine) Version(ctx context.Context) (string, error) {
 type right struct{ group, resource, subresource, verb string }
 
 // rights are all that belljar needs, in one namespace: docs/kubernetes.md has them as a Role.
-var rights = []right{
+var rights = append([]right{
 	{"", "pods", "", "create"}, {"", "pods", "", "get"}, {"", "pods", "", "list"}, {"", "pods", "", "watch"}, {"", "pods", "", "delete"},
 	{"", "pods", "attach", "create"}, {"", "pods", "attach", "get"},
+}, leaseRights...)
+
+// leaseRights are those that replicas need in their namespace, too.
+var leaseRights = []right{
 	{"coordination.k8s.io", "leases", "", "create"}, {"coordination.k8s.io", "leases", "", "get"}, {"coordination.k8s.io", "leases", "", "list"},
 	{"coordination.k8s.io", "leases", "", "update"}, {"coordination.k8s.io", "leases", "", "delete"},
 }
 
 // MissingRights are those that this user does not have, such as "create pods/attach".
 func (e *Engine) MissingRights(ctx context.Context) (missing []string, err error) {
+	return e.missing(ctx, e.namespace, rights)
+}
+
+// MissingRights are those that this user does not have in the namespace of what replicas write down.
+func (s *Shared) MissingRights(ctx context.Context) (missing []string, err error) {
+	return s.engine.missing(ctx, s.namespace, leaseRights)
+}
+
+func (e *Engine) missing(ctx context.Context, namespace string, rights []right) (missing []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	for _, r := range rights {
 		review := map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": map[string]any{
-			"resourceAttributes": map[string]any{"namespace": e.namespace, "group": r.group, "resource": r.resource, "subresource": r.subresource, "verb": r.verb},
+			"resourceAttributes": map[string]any{"namespace": namespace, "group": r.group, "resource": r.resource, "subresource": r.subresource, "verb": r.verb},
 		}}
 		var answer struct{ Status struct{ Allowed bool } }
 		if err := e.client.Create(ctx, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review, &answer); err != nil {

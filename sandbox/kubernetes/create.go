@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -125,8 +126,23 @@ func (b *box) start(ctx context.Context) error {
 		if err := b.engine.records.add(b.engine, b.record); err != nil {
 			return engineError(err, "recording the session").Hint("set XDG_STATE_HOME to a writable directory")
 		}
+		if err := b.tell(ctx); err != nil {
+			return engineError(err, "recording the session for other replicas").Hint("try again later")
+		}
 	}
 	return nil
+}
+
+// tell tells who is to know of a session.
+func (b *box) tell(ctx context.Context) error {
+	if b.engine.told == nil {
+		return nil
+	}
+	text, err := json.Marshal(b.record)
+	if err != nil {
+		return err
+	}
+	return b.engine.told(ctx, b.record.Session, string(text))
 }
 
 // attachError explains why a pod that runs could not be attached to.

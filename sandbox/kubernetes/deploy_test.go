@@ -109,9 +109,15 @@ func TestDeployed(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(cert)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "belljar.belljar.svc"}, DisableKeepAlives: true}, Timeout: time.Minute}
-	address := mustKubectl(t, "-n", "belljar", "get", "pods", "-l", "app.kubernetes.io/name=belljar", "-o", "jsonpath={.items[0].status.podIP}")
-	for _, test := range []struct{ token, want string }{{callerToken, `"stdout":"65534 here\n"`}, {"another-token-of-20-characters", `"unauthorized"`}} {
-		request, err := http.NewRequest(http.MethodPost, "https://"+address+":8443/v1/executions", strings.NewReader(`{"command": "echo $(id -u) here; exit 3"}`))
+	addresses := strings.Fields(mustKubectl(t, "-n", "belljar", "get", "pods", "-l", "app.kubernetes.io/name=belljar", "-o", "jsonpath={.items[*].status.podIP}"))
+	if len(addresses) != 2 {
+		t.Fatalf("%q", addresses)
+	}
+	for i, test := range []struct{ token, command, want string }{
+		{callerToken, `{"command": "echo $(id -u) here; exit 3"}`, `"stdout":"65534 here\n"`}, {"another-token-of-20-characters", "{}", `"unauthorized"`},
+		{callerToken, `{"command": "echo by one >x", "session": "dev"}`, `"status":"success"`}, {callerToken, `{"command": "cat x", "session": "dev"}`, `"stdout":"by one\n"`},
+	} {
+		request, err := http.NewRequest(http.MethodPost, "https://"+addresses[i%2]+":8443/v1/executions", strings.NewReader(test.command))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,8 +161,9 @@ func TestDeployed(t *testing.T) {
 		}
 	}
 
+	mustKubectl(t, "-n", "belljar-sandboxes", "delete", "pods", "-l", "belljar.dev/kind=session", "--grace-period=1")
 	// On SIGTERM it ends what it made.
-	mustKubectl(t, "-n", "belljar", "delete", "deployment", "belljar", "--cascade=foreground", "--timeout=60s")
+	mustKubectl(t, "-n", "belljar", "delete", "deployment", "belljar", "--cascade=foreground", "--timeout=100s")
 	await(t, 20*time.Second, "belljar's pods and leases are gone", func() bool { return left("belljar-sandboxes") == "" })
 }
 

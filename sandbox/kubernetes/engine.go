@@ -62,6 +62,7 @@ type Engine struct {
 	leases    leases
 	known     images
 	records   records
+	told      func(ctx context.Context, session, record string) error // see OnSession; may be nil
 
 	life context.Context // until Close
 	end  context.CancelFunc

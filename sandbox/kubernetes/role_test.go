@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -13,13 +12,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// role is what a Role gives, as "verb group/resource".
-func role(t *testing.T, text []byte) (all []string) {
+// role is what the Roles of a namespace give, as "verb group/resource".
+func role(t *testing.T, namespace string, text []byte) (all []string) {
 	t.Helper()
 	for documents := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var object struct {
-			Kind  string
-			Rules []struct {
+			Kind     string
+			Metadata struct{ Namespace string }
+			Rules    []struct {
 				Groups    []string `yaml:"apiGroups"`
 				Resources []string
 				Verbs     []string
@@ -32,7 +32,7 @@ func role(t *testing.T, text []byte) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if object.Kind != "Role" {
+		if object.Kind != "Role" || object.Metadata.Namespace != namespace {
 			continue
 		}
 		for _, r := range object.Rules {
@@ -45,9 +45,12 @@ func role(t *testing.T, text []byte) (all []string) {
 
 // The Role that users apply, and that of the documentation, have the rights that the doctor asks for, and no other.
 func TestRole(t *testing.T) {
-	want := map[string]bool{}
-	for _, r := range rights {
-		want[strings.TrimSuffix(r.verb+" "+r.group+"/"+r.resource+"/"+r.subresource, "/")] = true
+	named := func(rights []right) (names []string) {
+		for _, r := range rights {
+			names = append(names, strings.TrimSuffix(r.verb+" "+r.group+"/"+r.resource+"/"+r.subresource, "/"))
+		}
+		slices.Sort(names)
+		return names
 	}
 	file, err := os.ReadFile("../../deploy/kubernetes/role.yaml")
 	if err != nil {
@@ -59,11 +62,19 @@ func TestRole(t *testing.T) {
 	}
 	_, block, _ := strings.Cut(string(page), "```yaml\napiVersion: v1\nkind: Namespace\n")
 	block, _, _ = strings.Cut(block, "```")
-	for name, text := range map[string][]byte{"deploy/kubernetes/role.yaml": file, "docs/kubernetes.md": []byte("kind: Namespace\n" + block)} {
-		got := role(t, text)
+	for _, test := range []struct {
+		name, namespace string
+		text            []byte
+		rights          []right
+	}{
+		{"deploy/kubernetes/role.yaml", "belljar-sandboxes", file, rights},
+		{"deploy/kubernetes/role.yaml, of replicas", "belljar", file, leaseRights},
+		{"docs/kubernetes.md", "belljar-sandboxes", []byte("kind: Namespace\n" + block), rights},
+	} {
+		got := role(t, test.namespace, test.text)
 		slices.Sort(got)
-		if !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
-			t.Errorf("%s has %q, want %q", name, got, slices.Sorted(maps.Keys(want)))
+		if want := named(test.rights); !slices.Equal(got, want) {
+			t.Errorf("%s has %q, want %q", test.name, got, want)
 		}
 	}
 }

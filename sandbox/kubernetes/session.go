@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -120,11 +119,9 @@ func (s *records) prune(e *Engine, exists func(uid string) bool) {
 	if e.dir == "" {
 		return
 	}
-	entries, _ := os.ReadDir(e.dir) // it may be gone
-	for _, entry := range entries {
-		uid, is := strings.CutSuffix(entry.Name(), recordSuffix)
-		if r, ok := s.of(e, uid); is && ok && !exists(r.UID) {
-			s.remove(e, uid)
+	for _, r := range s.all(e) {
+		if !exists(r.UID) {
+			s.remove(e, r.UID)
 		}
 	}
 }
@@ -152,9 +149,7 @@ func (e *Engine) Sessions(ctx context.Context, name string) (list []sandbox.Kept
 		if !ours || !runs(&pod) || name != "" && r.Session != name {
 			continue
 		}
-		list = append(list, sandbox.Kept{
-			Session: r.Session, ID: r.UID, Image: r.Image, ImageID: r.ImageID, Print: r.Print, User: r.User, Created: r.Created, Deadline: r.Deadline,
-		})
+		list = append(list, r.kept())
 	}
 	return list, nil
 }

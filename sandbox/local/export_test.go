@@ -4,7 +4,13 @@ import (
 	"context"
 
 	"belljar/sandbox"
+	"belljar/sandbox/internal/record"
 )
+
+// ExpireSession is ExpireSessions for one that was there when the names were read.
+func (l *Local) ExpireSession(ctx context.Context, name string) (bool, error) {
+	return l.expireSession(ctx, record.Store{Dir: l.sessionDir(), Name: name})
+}
 
 // LiveSessions is how many sessions l remembers in memory.
 func (l *Local) LiveSessions() int {

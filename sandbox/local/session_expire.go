@@ -37,7 +37,7 @@ func (l *Local) ExpireSessions(ctx context.Context) (int, error) {
 
 func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bool, err error) {
 	r, err := store.Load(ctx)
-	if err != nil || !r.IsIdle(time.Now()) {
+	if err != nil || r.Session == "" || !r.IsIdle(time.Now()) { // or another process has it now, and its container
 		return false, err
 	}
 	now, cancel := context.WithCancel(ctx)
@@ -49,7 +49,7 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 	defer turn.Close()
 	err = store.Change(ctx, func(r *record.Record) error {
 		switch {
-		case !r.IsIdle(time.Now()):
+		case r.Session == "" || !r.IsIdle(time.Now()):
 		case r.Lost == "":
 			if ended, err = l.endSession(ctx, &session{name: store.Name}); ended && err == nil {
 				r.Lost = fmt.Sprintf("no command for %s", sandbox.FormatDuration(r.Idle))

@@ -170,7 +170,7 @@ func (t *sessionTurn) find(ctx context.Context, r *record.Record) error {
 			continue
 		}
 		s.box, s.made = box, k
-		if r.Container != k.ID { // the process that made it died before it could record it, or the record was of another engine's
+		if r.Container != k.ID || r.Found { // the process that made it died before it could record it, or the record was of another engine's
 			*r = record.Record{Session: s.name, Container: k.ID, Image: k.Image, Workdir: t.profile.Workdir, Created: k.Created, Deadline: k.Deadline, Idle: t.profile.Session.Idle}
 			r.Started.Strangers(box.Processes(ctx))
 		}

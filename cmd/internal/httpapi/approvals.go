@@ -48,6 +48,7 @@ func asked(q sandbox.Question) question {
 type approvalsOutput struct {
 	Body struct {
 		Approvals []question `json:"approvals"`
+		Partial
 	}
 }
 

@@ -59,13 +59,18 @@ func (s *Server) events(ctx context.Context, in *eventsInput) (*huma.StreamRespo
 			return nil, sandboxInvalid("send the id of the last event that you have", "Last-Event-ID %.40q is not a number", in.LastID)
 		}
 	}
+	give, err := s.roomForStored(ctx, x)
+	if err != nil {
+		return nil, err
+	}
 	return &huma.StreamResponse{Body: func(h huma.Context) {
+		defer giveBack(give)
 		r, w := humago.Unwrap(h)
 		media := streamType(in.Accept)
 		if media == "" {
 			media = mediaNDJSON
 		}
-		s.stream(w, r, x, media, in.After, false)
+		s.stream(w, r, x, streaming{media: media, after: in.After, roomy: give != nil})
 	}}, nil
 }
 
@@ -81,13 +86,21 @@ func streamType(accept string) string {
 	return ""
 }
 
+// streaming is how events are sent.
+type streaming struct {
+	media string
+	after uint64 // the events after this number
+	hold  bool   // the command waits for the reader
+	roomy bool   // there is room for the result
+}
+
 // stream writes events until the result. Where it cannot, it cuts the connection.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, x *executions.Execution, media string, after uint64, hold bool) {
-	f := x.Follow(after, hold)
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, x *executions.Execution, how streaming) {
+	f := x.Follow(how.after, how.hold)
 	defer f.Close()
-	head(w, media)
+	head(w, how.media)
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy is not to wait for more
-	out := &eventWriter{patientWriter: patientWriter{w: w, rc: http.NewResponseController(w)}, media: media, fresh: true}
+	out := &eventWriter{patientWriter: patientWriter{w: w, rc: http.NewResponseController(w)}, media: how.media, fresh: true}
 	out.buffer = buffers.Get().(*bufio.Writer)
 	out.buffer.Reset(&out.patientWriter)
 	defer buffers.Put(out.buffer)
@@ -95,7 +108,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, x *executions.Ex
 	for err == nil {
 		var e sandbox.Event
 		if e, err = out.next(r.Context(), f); err == nil {
-			err = out.write(e)
+			err = s.writeEvent(r.Context(), out, e, how.roomy)
 		}
 	}
 	if !errors.Is(err, io.EOF) || out.buffer.Flush() != nil { // net/http sends it, with the end
@@ -104,6 +117,16 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, x *executions.Ex
 		}
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// writeEvent writes an event. A large result waits for room.
+func (s *Server) writeEvent(ctx context.Context, out *eventWriter, e sandbox.Event, roomy bool) error {
+	give, err := s.roomForEnd(ctx, e.Result, roomy)
+	if err != nil {
+		return err
+	}
+	defer give()
+	return out.write(e)
 }
 
 // buffers are for many short streams.

@@ -3,14 +3,16 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"io"
+	"math"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"belljar/cmd/internal/access"
 	"belljar/cmd/internal/executions"
 	"belljar/cmd/internal/problem"
+	"belljar/cmd/internal/replicas"
 	"belljar/sandbox"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -30,7 +32,7 @@ func (s *Server) registerExecutions(api huma.API) {
 	events := content(api, "events", map[string]string{"application/json": "Result", mediaNDJSON: "Event", mediaSSE: "Event", mediaFrames: "Event"})
 	events.Description = "The result, or the events as they come."
 	huma.Register(api, huma.Operation{
-		OperationID: "run", Method: http.MethodPost, Path: "/v1/executions", Summary: "Run a command", MaxBodyBytes: -1, BodyReadTimeout: -1, Metadata: map[string]any{wholeBody: true},
+		OperationID: "run", Method: http.MethodPost, Path: "/v1/executions", Summary: "Run a command", MaxBodyBytes: -1, BodyReadTimeout: -1, Metadata: map[string]any{wholeBody: true}, Middlewares: huma.Middlewares{s.plainly},
 		Responses: map[string]*huma.Response{"200": events, "202": acceptedResponse(api)}, Errors: []int{403, 409, 413, 422, 429, 502, 503},
 	}, s.run)
 	huma.Register(api, huma.Operation{OperationID: "start-execution", Method: http.MethodPost, Path: "/v1/executions/{id}/start", Summary: "Begin an execution that is held", Errors: []int{404, 429}}, s.startHeld)
@@ -46,11 +48,39 @@ func (s *Server) registerExecutions(api huma.API) {
 	}, s.cancel)
 }
 
-func (s *Server) run(ctx context.Context, in *runInput) (*huma.StreamResponse, error) {
+func (s *Server) run(ctx context.Context, in *runInput) (answer *huma.StreamResponse, err error) {
 	who, err := access.Need(ctx, access.Run)
 	if err != nil {
 		return nil, err
 	}
+	err = s.placed(ctx, replicas.Request{Owner: who.Name, Key: in.Key, Session: in.Body.Session, ID: in.Body.ID, Starts: true}, func() error {
+		answer, err = s.runHere(ctx, who, in)
+		return err
+	})
+	if answer == nil && err == nil {
+		return sentOn, nil
+	}
+	return answer, orNil(err)
+}
+
+// sentOn is the answer to a request that another replica has answered.
+var sentOn = &huma.StreamResponse{Body: func(huma.Context) {}}
+
+// placed calls here, or has another replica answer.
+func (s *Server) placed(ctx context.Context, q replicas.Request, here func() error) error {
+	b, ok := ctx.Value(bodyKey{}).(*body)
+	if s.Replicas == nil || !ok {
+		return here()
+	}
+	b.turn() // another replica may take long to answer, or to be reached
+	q.Sum = b.sum.Sum(nil)
+	again := b.request.WithContext(ctx)
+	again.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(b.reader()), nil }
+	return s.Replicas.Do(b.writer, again, q, here)
+}
+
+// runHere starts a command.
+func (s *Server) runHere(ctx context.Context, who access.Identity, in *runInput) (*huma.StreamResponse, error) {
 	defer s.Owners.Use(in.Body.Session)()
 	c, r, err := s.request(ctx, who, in)
 	r.Body, r.Release = parsed(ctx)
@@ -66,7 +96,14 @@ func (s *Server) run(ctx context.Context, in *runInput) (*huma.StreamResponse, e
 	if err != nil {
 		return nil, problem.Of(err)
 	}
+	var give func()
+	if in.Wait != "0" { // it may be an earlier one
+		if give, err = s.roomForStored(ctx, x); err != nil {
+			return nil, err
+		}
+	}
 	return &huma.StreamResponse{Body: func(h huma.Context) {
+		defer giveBack(give)
 		r, w := humago.Unwrap(h)
 		w.Header().Set("Location", "/v1/executions/"+x.ID)
 		if in.Wait == "0" {
@@ -77,14 +114,14 @@ func (s *Server) run(ctx context.Context, in *runInput) (*huma.StreamResponse, e
 			defer cancelWith(r.Context(), x)()
 		}
 		if media := streamType(in.Accept); media != "" {
-			s.stream(w, r, x, media, 0, true)
+			s.stream(w, r, x, streaming{media: media, hold: true, roomy: give != nil})
 			return
 		}
 		result, err := x.Result(r.Context())
 		if err != nil {
 			panic(http.ErrAbortHandler) // the caller left
 		}
-		writeResult(w, result)
+		s.writeResult(w, r, result, give != nil)
 	}}, nil
 }
 
@@ -127,90 +164,6 @@ func (s *Server) request(ctx context.Context, who access.Identity, in *runInput)
 	return c, r, err
 }
 
-// Summary is an execution in a list.
-type Summary struct {
-	ID          string           `json:"id"`
-	State       executions.State `json:"state" enum:"queued,waiting,held,running,ended" doc:"waiting: for an approval. held: until its caller begins it."`
-	Owner       string           `json:"owner"`
-	Started     time.Time        `json:"started"`
-	Profile     string           `json:"profile"`
-	Session     string           `json:"session,omitempty"`
-	Command     string           `json:"command,omitempty" doc:"Its beginning."`
-	Description string           `json:"description,omitempty"`
-	Status      sandbox.Status   `json:"status,omitempty" doc:"Once it has ended, as cause and exit_code."`
-	Cause       sandbox.Cause    `json:"cause,omitempty"`
-	ExitCode    *int             `json:"exit_code,omitempty"`
-	Written     int64            `json:"output_bytes,omitempty" doc:"What it has written so far, while it runs."`
-
-	Ended   *time.Time         `json:"ended,omitempty"`
-	Expires *time.Time         `json:"expires,omitempty" doc:"When its output and result may be removed."`
-	Keep    int64              `json:"keep_seconds,omitempty" doc:"How long these are kept after its end."`
-	Stdout  *sandbox.LogStream `json:"stdout,omitempty"`
-	Stderr  *sandbox.LogStream `json:"stderr,omitempty"`
-}
-
-type listInput struct {
-	State string `query:"state" enum:"queued,waiting,held,running,ended"`
-	Limit int    `query:"limit" default:"100" minimum:"1" maximum:"1000"`
-}
-
-type listOutput struct {
-	Body struct {
-		Executions []Summary `json:"executions"`
-	}
-}
-
-func (s *Server) list(ctx context.Context, in *listInput) (*listOutput, error) {
-	who, err := access.Need(ctx, access.Read)
-	if err != nil {
-		return nil, err
-	}
-	found := s.Book.List(func(x *executions.Execution) bool {
-		return who.Owns(x.Owner) && (in.State == "" || string(x.State()) == in.State)
-	})
-	out := &listOutput{}
-	out.Body.Executions = []Summary{}
-	for _, x := range found[:min(len(found), in.Limit)] {
-		out.Body.Executions = append(out.Body.Executions, s.summary(ctx, x))
-	}
-	return out, nil
-}
-
-func (s *Server) summary(ctx context.Context, x *executions.Execution) Summary {
-	sum := Summary{ID: x.ID, State: x.State(), Owner: x.Owner, Started: x.Started, Profile: x.Profile, Session: x.Session, Written: x.Written()}
-	info, err := s.Book.Logs.LogInfo(ctx, x.ID)
-	if err != nil {
-		sum.withoutLog(x)
-		return sum
-	}
-	sum.Profile, sum.Command, sum.Description = info.Profile, info.Command, info.Description
-	if sum.Keep = info.Keep; !info.Running {
-		sum.Ended, sum.Expires = &info.Ended, &info.Expires
-	}
-	if end := info.LogEnd; end != nil {
-		sum.Status, sum.Cause, sum.ExitCode, sum.Stdout, sum.Stderr = end.Status, end.Cause, &end.ExitCode, &end.Stdout, &end.Stderr
-	}
-	return sum
-}
-
-// withoutLog is for an execution that has not begun, or never did.
-func (s *Summary) withoutLog(x *executions.Execution) {
-	if r := x.Outcome(); r != nil {
-		s.State = executions.Ended
-		s.Command, s.Description, s.Status, s.Cause, s.ExitCode = beginning(r.Command), r.Description, r.Status, r.Cause, &r.ExitCode
-	} else if s.State != executions.Ended {
-		s.Command, s.Description = beginning(x.Script), x.Description
-	}
-}
-
-// beginning is that of a command which has no log yet.
-func beginning(script string) string { return strings.ToValidUTF8(script[:min(len(script), 512)], "") }
-
-// OfExecution is the path of what is about one execution.
-type OfExecution struct {
-	ID string `path:"id" maxLength:"64"`
-}
-
 // find is the caller's execution.
 func (s *Server) find(ctx context.Context, scope access.Scope, id string) (*executions.Execution, error) {
 	return s.own().Execution(ctx, scope, id)
@@ -225,6 +178,9 @@ type getInput struct {
 
 func (s *Server) get(ctx context.Context, in *getInput) (*huma.StreamResponse, error) {
 	x, err := s.find(ctx, access.Read, in.ID)
+	if err == nil && math.IsNaN(in.Wait) { // which is in every range
+		err = sandboxInvalid("send a number of seconds", "wait is no number")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -241,23 +197,27 @@ func (s *Server) writeExecution(ctx context.Context, w http.ResponseWriter, x *e
 	case <-x.Done():
 	case <-ctx.Done():
 	}
-	full := struct {
-		Summary
-		Notices []string        `json:"notices,omitempty"`
-		Result  *sandbox.Result `json:"result,omitempty"`
-	}{Summary: s.summary(ctx, x)}
-	if full.State == executions.Ended && in.Result != "0" {
-		result, notices, err := x.Ending(context.WithoutCancel(ctx))
-		if err != nil {
-			problem.Of(err).Write(w)
-			return
-		}
-		if in.Streams == "none" {
-			result.Streams = sandbox.StreamsNone
-		}
-		full.Result, full.Notices = &result, notices
+	full := described{Summary: s.summary(ctx, x)}
+	if full.State != executions.Ended || in.Result == "0" {
+		writeJSON(w, http.StatusOK, full)
+		return
 	}
-	writeJSON(w, http.StatusOK, full)
+	give, err := s.roomForStored(context.WithoutCancel(ctx), x)
+	if err != nil {
+		problem.Of(err).Write(w)
+		return
+	}
+	defer giveBack(give)
+	result, notices, err := x.Ending(context.WithoutCancel(ctx))
+	if err != nil {
+		problem.Of(err).Write(w)
+		return
+	}
+	if in.Streams == "none" {
+		result.Streams = sandbox.StreamsNone
+	}
+	full.Notices = notices
+	full.write(w, result)
 }
 
 type cancelInput struct {

@@ -29,14 +29,14 @@ func (s *Server) hold(ctx context.Context, c sandbox.Command, r executions.Reque
 		head(w, mediaNDJSON)
 		w.Header().Set("Location", "/v1/executions/"+held.ID)
 		http.NewResponseController(w).Flush() // where that fails, the caller is gone
-		x, err := held.Started(caller.Context())
-		if err != nil || x == nil {
+		x := held.Started(caller.Context())
+		if x == nil {
 			panic(http.ErrAbortHandler)
 		}
 		if r.CancelWithCaller {
 			defer cancelWith(caller.Context(), x)()
 		}
-		s.stream(w, caller, x, mediaNDJSON, 0, true)
+		s.stream(w, caller, x, streaming{media: mediaNDJSON, hold: true})
 	}}, nil
 }
 

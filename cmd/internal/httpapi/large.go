@@ -109,6 +109,9 @@ type body struct {
 	file   *os.File  // nil for a small one
 	begun  time.Time // of the file
 
+	request *http.Request
+	writer  http.ResponseWriter
+
 	onDisk, inMemory int64  // room that was taken
 	kept             bool   // release is called later
 	turn             func() // ends it
@@ -139,11 +142,11 @@ func (l *large) wrap(c huma.Context, next func(huma.Context)) {
 		next(c)
 		return
 	}
-	b := &body{large: l, caller: access.FromContext(c.Context()).Name, sum: sha256.New(), turn: func() {}}
+	request, writer := humago.Unwrap(c)
+	b := &body{request: request, writer: writer, large: l, caller: access.FromContext(c.Context()).Name, sum: sha256.New(), turn: func() {}}
 	defer b.close()
 	if err := b.readAll(c.Context(), c.BodyReader()); err != nil {
-		_, w := humago.Unwrap(c)
-		problem.Of(newError(http.StatusInternalServerError, unreadable, err)).Write(w)
+		problem.Of(newError(http.StatusInternalServerError, unreadable, err)).Write(writer)
 		return
 	}
 	next(bodied{c, context.WithValue(c.Context(), bodyKey{}, b), b})
@@ -243,6 +246,14 @@ func (b *body) WriteTo(w io.Writer) (n int64, err error) {
 	}
 	m, err := w.Write(b.data)
 	return n + int64(m), err
+}
+
+// reader reads it again, until parsed.
+func (b *body) reader() io.Reader {
+	if b.file == nil {
+		return bytes.NewReader(b.data)
+	}
+	return io.MultiReader(io.NewSectionReader(b.file, 0, b.size-int64(len(b.data))), bytes.NewReader(b.data))
 }
 
 // close ends it, but not what was read from it.

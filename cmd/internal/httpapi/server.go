@@ -13,6 +13,7 @@ import (
 	"belljar/cmd/internal/executions"
 	"belljar/cmd/internal/owned"
 	"belljar/cmd/internal/problem"
+	"belljar/cmd/internal/replicas"
 	"belljar/sandbox"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -38,7 +39,9 @@ type Server struct {
 	Version   string
 	Log       *slog.Logger
 	MaxBody   int64 // bytes of a request's body
+	Replicas  *replicas.Replicas
 
+	results   room // that are answered
 	terminals terminals
 	readiness singleflight.Group
 }
@@ -83,7 +86,8 @@ func (s *Server) register(mux *http.ServeMux) huma.API {
 	if s.Book != nil { // else it is only for its document
 		dir = s.Book.Dir
 	}
-	api.UseMiddleware(newLarge(s.MaxBody, dir).wrap)
+	s.results = newRoom(resultsInMemory)
+	api.UseMiddleware(oneMeaning, newLarge(s.MaxBody, dir).wrap)
 	s.registerExecutions(api)
 	s.registerStreams(api)
 	s.registerControls(api)

@@ -66,6 +66,7 @@ func (s *Server) createSession(ctx context.Context, in *createSessionInput) (*se
 type sessionsOutput struct {
 	Body struct {
 		Sessions []sandbox.SessionInfo `json:"sessions"`
+		Partial
 	}
 }
 

@@ -1,10 +1,36 @@
 package httpapi
 
 import (
+	"belljar/cmd/internal/problem"
 	"belljar/cmd/internal/strictjson"
+	"belljar/sandbox"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
+
+// onlyOnce are headers of which one counts. Of two, a proxy may see the other.
+var onlyOnce = []string{"Idempotency-Key", "Last-Event-Id", "Content-Type", "Content-Encoding"}
+
+// oneMeaning is a middleware that refuses what readers understand in different ways.
+func oneMeaning(c huma.Context, next func(huma.Context)) {
+	r, w := humago.Unwrap(c)
+	for _, name := range onlyOnce {
+		if len(r.Header[name]) > 1 {
+			problem.Of(sandbox.Invalid("send it once", "the header %s comes %d times", name, len(r.Header[name]))).Write(w)
+			return
+		}
+	}
+	if r.URL.RawQuery != "" {
+		for name, values := range r.URL.Query() {
+			if len(values) > 1 {
+				problem.Of(sandbox.Invalid("send it once", "the query has %.80q %d times", name, len(values))).Write(w)
+				return
+			}
+		}
+	}
+	next(c)
+}
 
 // strictJSON is JSON that all readers understand the same way.
 func strictJSON() map[string]huma.Format {

@@ -56,7 +56,12 @@ func (s *Server) tty(ctx context.Context, in *ttyInput) (*huma.StreamResponse, e
 	if err != nil {
 		return nil, problem.Of(err)
 	}
+	give, err := s.roomForStored(ctx, x)
+	if err != nil {
+		return nil, err
+	}
 	return &huma.StreamResponse{Body: func(h huma.Context) {
+		defer giveBack(give)
 		r, w := humago.Unwrap(h)
 		if !hasToken(r.Header, "Upgrade", "websocket") || !hasToken(r.Header, "Sec-WebSocket-Protocol", ttyProtocol) {
 			w.Header().Set("Upgrade", "websocket")

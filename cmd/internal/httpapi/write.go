@@ -30,11 +30,45 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Write(append(text, '\n')) // a caller that left needs no answer
 }
 
-// writeResult writes a result, which may be large, piece by piece.
-func writeResult(w http.ResponseWriter, r sandbox.Result) {
+// writeResult writes a result, which may be large, piece by piece. Where there is no room for it
+// the connection is cut: the command has run, and no status of a refusal would say so.
+func (s *Server) writeResult(w http.ResponseWriter, r *http.Request, result sandbox.Result, roomy bool) {
+	give, err := s.roomForEnd(r.Context(), &result, roomy)
+	if err != nil {
+		s.Log.Warn("a result could not be sent", "execution", result.ID, "error", err)
+		panic(http.ErrAbortHandler)
+	}
+	defer give()
 	head(w, "application/json")
 	out := &patientWriter{w: w, rc: http.NewResponseController(w)}
-	if err := r.WriteJSON(out); err != nil {
+	if err := result.WriteJSON(out); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// described is what GET /v1/executions/{id} says. A result comes last.
+type described struct {
+	Summary
+	Notices []string `json:"notices,omitempty"`
+}
+
+// write writes it with the result, piece by piece.
+func (d described) write(w http.ResponseWriter, r sandbox.Result) {
+	text, err := sandbox.JSON(d)
+	if err != nil {
+		problem.Of(err).Write(w)
+		return
+	}
+	head(w, "application/json")
+	out := &patientWriter{w: w, rc: http.NewResponseController(w)}
+	_, err = out.Write(append(text[:len(text)-1], `,"result":`...))
+	if err == nil {
+		err = r.WriteJSON(out)
+	}
+	if err == nil {
+		_, err = out.Write([]byte("}\n"))
+	}
+	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }

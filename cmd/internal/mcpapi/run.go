@@ -7,7 +7,6 @@ import (
 
 	"belljar/cmd/internal/access"
 	"belljar/cmd/internal/executions"
-	"belljar/internal/names"
 	"belljar/sandbox"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -87,7 +86,7 @@ func (s *Server) run(ctx context.Context, c call, in runInput) (answer[Ran], err
 // command is what the book takes of the arguments.
 func (s *Server) command(c call, in runInput) sandbox.Command {
 	command := sandbox.Command{
-		ID: names.NewID(), Script: in.Command, Description: in.Description, Dir: in.Directory, Session: in.Session,
+		ID: s.Book.ChooseID(), Script: in.Command, Description: in.Description, Dir: in.Directory, Session: in.Session,
 		Profile: s.Profile, Caller: sandbox.Caller{FrontEnd: frontEnd, Token: c.who.Name},
 		Timeout: seconds(in.Timeout, 0), IdleTimeout: seconds(in.IdleTimeout, 0),
 		View:    sandbox.View{Mode: sandbox.ViewMerged, Bytes: viewBytes, Lines: viewLines, LineChars: viewChars},

@@ -22,9 +22,10 @@ type Server struct {
 	Sessions  sandbox.Sessions
 	Files     sandbox.Files
 	Profiles  func() map[string]sandbox.Profile
-	Profile   string                         // that commands run with; "" is the default one
-	Approvals *approvals.Approvals           // the Runner's Approver
-	Describe  func(p sandbox.Profile) string // what a model is told about shell_run; nil is a short text
+	Profile   string                                                       // that commands run with; "" is the default one
+	Approvals *approvals.Approvals                                         // the Runner's Approver
+	Describe  func(p sandbox.Profile) string                               // what a model is told about shell_run; nil is a short text
+	Fetch     func(ctx context.Context, session string, starts bool) error // see owned.Things; may be nil
 	Version   string
 	Log       *slog.Logger
 
@@ -68,7 +69,7 @@ func (s *Server) Close() {
 
 // own is what callers may use.
 func (s *Server) own() owned.Things {
-	return owned.Things{Book: s.Book, Owners: s.Owners, Sessions: s.Sessions, Files: s.Files, Profiles: s.Profiles, FrontEnd: frontEnd}
+	return owned.Things{Book: s.Book, Owners: s.Owners, Sessions: s.Sessions, Files: s.Files, Profiles: s.Profiles, FrontEnd: frontEnd, Fetch: s.Fetch}
 }
 
 const frontEnd = "mcp"

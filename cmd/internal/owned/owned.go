@@ -26,6 +26,17 @@ type Things struct {
 	Files    sandbox.Files
 	Profiles func() map[string]sandbox.Profile
 	FrontEnd string // for the audit log
+
+	// Fetch makes a session one of this server's, where others have sessions, too; with starts also one that there is not yet.
+	// nil: all are here.
+	Fetch func(ctx context.Context, session string, starts bool) error
+}
+
+func (t Things) fetch(ctx context.Context, session string, starts bool) error {
+	if t.Fetch == nil || session == "" {
+		return nil
+	}
+	return t.Fetch(ctx, session, starts)
 }
 
 // CheckProfile refuses a profile that the caller may not use.

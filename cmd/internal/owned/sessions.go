@@ -25,6 +25,9 @@ func (t Things) claim(ctx context.Context, who access.Identity, name string) err
 	if name == "" {
 		return nil
 	}
+	if err := t.fetch(ctx, name, true); err != nil {
+		return err
+	}
 	owner, err := t.Owners.Of(name)
 	if err != nil {
 		return err
@@ -84,6 +87,9 @@ func (t Things) ForgetSessions(ctx context.Context) error {
 // Session is the caller's.
 func (t Things) Session(ctx context.Context, scope access.Scope, name string) (info sandbox.SessionInfo, err error) {
 	defer t.Owners.Use(name)()
+	if err := t.fetch(ctx, name, false); err != nil {
+		return info, err
+	}
 	list, err := t.List(ctx, scope)
 	if err != nil {
 		return info, err
@@ -178,6 +184,9 @@ func (t Things) end(ctx context.Context, name string) error {
 func (t Things) At(ctx context.Context, scope access.Scope, name, path string) (sandbox.SessionPath, error) {
 	who, err := access.Need(ctx, scope)
 	if err != nil {
+		return sandbox.SessionPath{}, err
+	}
+	if err := t.fetch(ctx, name, false); err != nil {
 		return sandbox.SessionPath{}, err
 	}
 	owner, err := t.Owners.Of(name)

@@ -24,6 +24,7 @@ const (
 	Unauthorized         = "unauthorized"
 	Forbidden            = "forbidden"
 	NotFound             = "not_found"
+	Gone                 = "gone" // it ended with its replica, or may have
 	NotAllowed           = "not_allowed"
 	Timeout              = "timeout"
 	Conflict             = "conflict"
@@ -32,6 +33,7 @@ const (
 	UnsupportedMediaType = "unsupported_media_type"
 	Internal             = "internal"
 	Unavailable          = "unavailable"
+	Misdirected          = "misdirected" // between replicas: it is for another one
 )
 
 // ContentType is the media type of problems.
@@ -50,6 +52,7 @@ var status = map[string]int{
 	Unauthorized:         http.StatusUnauthorized,
 	Forbidden:            http.StatusForbidden,
 	NotFound:             http.StatusNotFound,
+	Gone:                 http.StatusGone,
 	NotAllowed:           http.StatusMethodNotAllowed,
 	Timeout:              http.StatusRequestTimeout,
 	Conflict:             http.StatusConflict,
@@ -58,6 +61,7 @@ var status = map[string]int{
 	UnsupportedMediaType: http.StatusUnsupportedMediaType,
 	Internal:             http.StatusInternalServerError,
 	Unavailable:          http.StatusServiceUnavailable,
+	Misdirected:          http.StatusMisdirectedRequest,
 }
 
 // Problem is the body of every answer that is an error. It is an error itself, and has
@@ -117,7 +121,7 @@ func CodeOf(of int) string {
 	case http.StatusBadGateway:
 		return string(sandbox.CauseEngine)
 	}
-	for _, code := range []string{Unauthorized, Forbidden, NotFound, NotAllowed, Timeout, Conflict, LengthRequired, TooLarge, UnsupportedMediaType, Unavailable} {
+	for _, code := range []string{Unauthorized, Forbidden, NotFound, Gone, NotAllowed, Timeout, Conflict, LengthRequired, TooLarge, UnsupportedMediaType, Unavailable, Misdirected} {
 		if status[code] == of {
 			return code
 		}

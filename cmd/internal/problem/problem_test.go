@@ -62,7 +62,7 @@ func TestCodes(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]int{
 		Unauthorized: 401, Forbidden: 403, NotFound: 404, NotAllowed: 405, Timeout: 408, Conflict: 409, LengthRequired: 411,
-		TooLarge: 413, UnsupportedMediaType: 415, Internal: 500, Unavailable: 503,
+		TooLarge: 413, UnsupportedMediaType: 415, Misdirected: 421, Internal: 500, Unavailable: 503,
 	} {
 		if got := New(code, "", "").Status; got != want {
 			t.Errorf("%s has status %d, not %d", code, got, want)

@@ -249,8 +249,11 @@ const microTime = "2006-01-02T15:04:05.000000Z07:00"
 // MicroTime is a time as a lease has it.
 func MicroTime(t time.Time) string { return t.UTC().Format(microTime) }
 
+// Renewed is when it was.
+func (s LeaseSpec) Renewed() (time.Time, error) { return time.Parse(microTime, s.RenewTime) }
+
 // Ended reports whether a lease was not renewed in time.
 func (l *Lease) Ended(now time.Time) bool {
-	renewed, err := time.Parse(microTime, l.Spec.RenewTime)
+	renewed, err := l.Spec.Renewed()
 	return err != nil || now.After(renewed.Add(time.Duration(l.Spec.LeaseDurationSeconds)*time.Second))
 }

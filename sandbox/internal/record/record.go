@@ -21,6 +21,7 @@ type Record struct {
 	Lost      string        `json:"lost,omitempty"` // why the container is gone
 	Started   Attribution   `json:"started"`
 	Approved  []Approved    `json:"approved,omitempty"` // as long as the container lives
+	Found     bool          `json:"found,omitempty"`    // of another process, which has not said what it started
 }
 
 // LostReason says why the container no longer exists.

@@ -1,0 +1,34 @@
+package replicas
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Look looks who there is now, and after the sessions.
+func (r *Replicas) Look(ctx context.Context) error {
+	if err := r.refresh(ctx, time.Now()); err != nil {
+		return err
+	}
+	return r.tidySessions(ctx)
+}
+
+// Peers are who lives.
+func (r *Replicas) Peers() (names []string) {
+	for _, p := range r.living() {
+		names = append(names, p.name+" "+p.address.String())
+	}
+	return names
+}
+
+// Mark is the header of requests that this replica sends on.
+func (r *Replicas) Mark() string { return mark + ": " + r.Name + " " + r.proof }
+
+// Refuse answers with an error.
+func Refuse(w http.ResponseWriter, err error) { refuse(w, err) }
+
+// WithCredentials is ctx of a request that Wrap passed on.
+func WithCredentials(ctx context.Context, authorization string) context.Context {
+	return context.WithValue(ctx, credentialsKey{}, []string{authorization})
+}

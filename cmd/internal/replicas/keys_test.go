@@ -1,0 +1,152 @@
+package replicas_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"belljar/cmd/internal/problem"
+	"belljar/cmd/internal/replicas"
+)
+
+// Once a bug: a replica that did not reach the one that it had chosen for a key chose another one, while a third replica's
+// request with that key ran at the first.
+func TestKeyRunsOnce(t *testing.T) {
+	c := newCluster(t, 0)
+	var trusts atomic.Bool
+	trusted := x509.NewCertPool()
+	secure := func(config *replicas.Config) {
+		first := len(c.all) == 0
+		config.Secure = func() (*tls.Config, error) {
+			if first && !trusts.Load() {
+				return &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "example.com"}, nil
+			}
+			return &tls.Config{RootCAs: trusted, ServerName: "example.com"}, nil
+		}
+	}
+	a, b, other := c.add(secure), c.add(secure), c.add(secure)
+	trusted.AddCert(b.Certificate())
+	c.meet()
+	a.Drain()
+	const keys = 6
+	var all sync.WaitGroup
+	for i := range keys {
+		all.Go(func() {
+			if got := a.mustAsk("POST", "/v1/executions", fmt.Sprint(i), fmt.Sprintf("Idempotency-Key: k%d", i)); got.Status != 200 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+	for len(c.leases("key")) < keys {
+		time.Sleep(10 * time.Millisecond)
+	}
+	for i := range keys {
+		for _, o := range []*one{b, other} {
+			if got := o.mustAsk("POST", "/v1/executions", fmt.Sprint(i), fmt.Sprintf("Idempotency-Key: k%d", i)); got.Status != 200 {
+				t.Errorf("%+v", got)
+			}
+		}
+	}
+	trusts.Store(true)
+	all.Wait()
+	ran := c.ran()
+	slices.Sort(ran)
+	if !slices.Equal(ran, []string{"0", "1", "2", "3", "4", "5"}) {
+		t.Errorf("ran %q", ran)
+	}
+}
+
+// Once a bug: a key of a request that its replica refused was that replica's, also when it drained or had ended.
+func TestRefusedKey(t *testing.T) {
+	c := newCluster(t, 2)
+	a, b := c.all[0], c.all[1]
+	a.refuse = func() error { return problem.New(problem.Unavailable, "no room", "") }
+	if got := a.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k"); got.Status != 503 {
+		t.Errorf("%+v", got)
+	}
+	if got := b.mustAsk("POST", "/v1/executions", "y", "Idempotency-Key: k"); got.Status != 409 {
+		t.Errorf("another request: %+v", got)
+	}
+	for _, o := range c.all {
+		if got := o.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k"); o == b && (got.Status != 200 || got.By != b.Name) {
+			t.Errorf("%+v", got)
+		}
+	}
+	if ran := c.ran(); len(ran) != 1 {
+		t.Errorf("ran %q", ran)
+	}
+}
+
+// Once a bug: a replica without others that was about to end said that the sessions it had given back were none.
+func TestGivenBackIsThere(t *testing.T) {
+	c := newCluster(t, 1)
+	a := c.all[0]
+	a.mustAsk("POST", "/v1/executions", "x", "Session: dev")
+	a.Drain()
+	for len(c.leases("session")) != 1 || c.leases("session")[0].Holder != "" {
+		time.Sleep(10 * time.Millisecond)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // so that it is tried once
+	err := a.Do(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/v1/sessions/dev", nil), replicas.Request{Session: "dev"}, func() error {
+		t.Error("it is answered here")
+		return nil
+	})
+	if err == nil {
+		t.Error("no error")
+	}
+	b := c.add()
+	c.meet()
+	if b.has["dev"].Pod != "pod of "+a.Name { // at once, so that lists have it
+		t.Errorf("%+v", b.has)
+	}
+}
+
+// Once a bug: a replica counted as dead while it looked after sessions for long.
+func TestRenewsWhileItTidies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{all: map[string]replicas.Entry{}}
+		stuck := &stuck{one: &one{has: map[string]replicas.Kept{}}, until: make(chan struct{})}
+		r, err := replicas.Join(t.Context(), replicas.Config{
+			Name: replicas.NewName(), Self: "process", Address: netip.MustParseAddr("127.0.7.1"), Port: 1, Store: s, Local: stuck, Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		writes := func() (n int) {
+			s.change(func(map[string]replicas.Entry) { n = s.next })
+			return n
+		}
+		before := writes()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if renewed := writes() - before; renewed < 5 {
+			t.Errorf("renewed %d times in a minute", renewed)
+		}
+		close(stuck.until)
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// stuck takes long to know its sessions.
+type stuck struct {
+	*one
+	until chan struct{}
+}
+
+func (s *stuck) Known() (map[string]bool, error) {
+	<-s.until
+	return s.one.Known()
+}

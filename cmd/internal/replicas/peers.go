@@ -1,0 +1,177 @@
+package replicas
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"belljar/cmd/internal/problem"
+)
+
+// entryName is the name of an entry: Kubernetes takes neither all sessions' names nor all keys.
+func entryName(kind string, of ...string) string {
+	if kind == kindReplica {
+		return "belljar-" + kind + "-" + of[0]
+	}
+	all := sha256.New()
+	for _, part := range of {
+		fmt.Fprintf(all, "%d:%s", len(part), part)
+	}
+	return "belljar-" + kind + "-" + hex.EncodeToString(all.Sum(nil)[:20])
+}
+
+// errGone is that a replica has ended, or that there never was one of that name.
+var errGone = errors.New("the replica has ended")
+
+// find is a replica that lives, or errGone.
+func (r *Replicas) find(ctx context.Context, name string) (*peer, error) {
+	asked := time.Now()
+	if p := r.peer(name); p != nil {
+		return p, nil
+	}
+	if !CheckName(name) {
+		return nil, errGone
+	}
+	if err := r.refresh(ctx, asked); err != nil {
+		return nil, unavailable("which replicas there are cannot be found out now: "+err.Error(), "send the request again later")
+	}
+	if p := r.peer(name); p != nil {
+		return p, nil
+	}
+	return nil, errGone
+}
+
+func (r *Replicas) peer(name string) *peer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.peers[name]
+}
+
+// living are the other replicas.
+func (r *Replicas) living() (all []*peer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.peers {
+		all = append(all, p)
+	}
+	return all
+}
+
+// refresh looks who there is, if no one has since then. At most one look in each pause is the API server asked for, whatever
+// IDs callers invent.
+func (r *Replicas) refresh(ctx context.Context, since time.Time) error {
+	select {
+	case r.looking <- struct{}{}:
+		defer func() { <-r.looking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.mu.Lock()
+	looked := r.looked
+	r.mu.Unlock()
+	if looked.After(since) {
+		return nil
+	}
+	select {
+	case <-time.After(time.Until(looked.Add(pause))):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	begun := time.Now()
+	list, err := r.Store.List(ctx, kindReplica)
+	if err != nil {
+		return err // who was there counts as being there
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.looked = begun
+	there := map[string]bool{}
+	for _, e := range list {
+		if name, at, ok := r.reads(e); ok {
+			there[name] = true
+			r.meet(name, at, e.Values["proof"])
+		}
+	}
+	for name, p := range r.peers {
+		if !there[name] {
+			p.lose(errGone)
+			delete(r.peers, name)
+		}
+	}
+	return nil
+}
+
+// reads is a replica that lives, and where. Entries may have been written by anyone: only an address is taken of them, and none that is this
+// machine's or a cloud's, at the one port.
+func (r *Replicas) reads(e Entry) (name string, at netip.AddrPort, ok bool) {
+	if len(e.Name) > nameLength {
+		name = e.Name[len(e.Name)-nameLength:]
+	}
+	if e.Name == r.entry().Name || !e.Lives || e.Holder == "" {
+		return "", at, false
+	}
+	address, err := netip.ParseAddr(e.Values["address"])
+	if err != nil || e.Name != entryName(kindReplica, name) || !CheckName(name) || !r.mayBe(address) {
+		if !r.odd[e.Name] && len(r.odd) < 1000 {
+			r.odd[e.Name] = true
+			r.Log.Warn("a replica's lease makes no sense, and is left out", "lease", e.Name, "address", fmt.Sprintf("%.60q", e.Values["address"]))
+		}
+		return "", at, false
+	}
+	return name, netip.AddrPortFrom(address.Unmap(), r.Port), true
+}
+
+// mayBe reports whether a replica can have the address.
+func (r *Replicas) mayBe(a netip.Addr) bool {
+	plain := a.Unmap()
+	return plain.IsValid() && plain.Zone() == "" && plain != r.Address && !plain.IsUnspecified() && !plain.IsMulticast() && !plain.IsLinkLocalUnicast() &&
+		plain.IsLoopback() == r.Address.IsLoopback()
+}
+
+// meet notes a replica. r.mu is held.
+func (r *Replicas) meet(name string, at netip.AddrPort, proof string) {
+	if old := r.peers[name]; old != nil {
+		if old.address == at { // if it has started again, connections to the earlier process are broken already
+			old.proof = proof
+			return
+		}
+		old.lose(errGone)
+	}
+	p := &peer{name: name, address: at, proof: proof}
+	p.life, p.lose = context.WithCancelCause(context.Background())
+	r.peers[name] = p
+}
+
+// isFrom reports whether the replica that a request's mark names sent it on. Who knows a replica's proof can read its
+// Lease. For a caller that only says so, this replica would look at no other for its keys and sessions.
+func (r *Replicas) isFrom(ctx context.Context, mark string) bool {
+	name, proof, _ := strings.Cut(mark, " ")
+	asked := time.Now()
+	if !CheckName(name) || proof == "" {
+		return false
+	}
+	if r.hasProof(name, proof) {
+		return true
+	}
+	r.log(r.refresh(ctx, asked), "looking for the other replicas") // it may be new
+	return r.hasProof(name, proof)
+}
+
+func (r *Replicas) hasProof(name, proof string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.peers[name]
+	return p != nil && subtle.ConstantTimeCompare([]byte(p.proof), []byte(proof)) == 1
+}
+
+func unavailable(detail, hint string) *problem.Problem {
+	p := problem.New(problem.Unavailable, detail, hint)
+	p.RetryAfter = 2
+	return p
+}

@@ -1,0 +1,181 @@
+package replicas
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/problem"
+	"belljar/internal/names"
+)
+
+// Wrap is next for what is this replica's, and another replica for what is its. The guard and the bounds are in front of it.
+func (r *Replicas) Wrap(next http.Handler) http.Handler {
+	if r == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		kind, name, rest := split(req.URL)
+		switch {
+		case Sent(req.Header) && !r.isFrom(req.Context(), req.Header.Get(mark)):
+			problem.New(problem.Misdirected, "the header "+mark+" names no replica that runs, or not its proof", "leave out the header: it is for requests between replicas").Write(w)
+		case kind == "sessions" && rest == handOverPath && Sent(req.Header) && req.Method == http.MethodPost:
+			r.handOver(w, req, name)
+		case kind == "sessions" && name != "":
+			r.session(w, req, name, next)
+		case kind == "sessions" && req.Method == http.MethodPost:
+			r.newSession(w, req, next)
+		case Sent(req.Header):
+			next.ServeHTTP(w, req)
+		case name == "" && req.Method == http.MethodGet && lists[kind] != nil:
+			r.list(w, req, kind, next)
+		case (kind == "executions" || kind == "approvals") && name != "":
+			r.execution(w, req, kind, name, next)
+		default:
+			next.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), credentialsKey{}, req.Header["Authorization"])))
+		}
+	})
+}
+
+// credentialsKey is of a request's credentials, for Fetch.
+type credentialsKey struct{}
+
+// maxSession is more bytes than a request for a session has.
+const maxSession = 1 << 20
+
+// newSession has a session made at its home.
+func (r *Replicas) newSession(w http.ResponseWriter, req *http.Request, next http.Handler) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxSession))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	again := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text)), nil }
+	req.GetBody = again
+	req.Body, _ = again()
+	var asked struct{ Name string }
+	who, err := access.Need(req.Context(), access.Run)
+	if err != nil || json.Unmarshal(text, &asked) != nil || names.CheckSession(asked.Name) != nil {
+		next.ServeHTTP(w, req) // which says what is wrong
+		return
+	}
+	refuse(w, r.Do(w, req, Request{Owner: who.Name, Session: asked.Name, Starts: true}, func() error {
+		next.ServeHTTP(w, req)
+		return nil
+	}))
+}
+
+// split is what a URL of the API is about: /v1/KIND/NAME/REST.
+func split(u *url.URL) (kind, name, rest string) {
+	path, ok := strings.CutPrefix(u.EscapedPath(), "/v1/")
+	if !ok {
+		return "", "", ""
+	}
+	kind, path, _ = strings.Cut(path, "/")
+	escaped, rest, _ := strings.Cut(path, "/")
+	name, err := url.PathUnescape(escaped)
+	if err != nil {
+		return "", "", ""
+	}
+	return kind, name, rest
+}
+
+// execution sends a request about an execution to its replica.
+func (r *Replicas) execution(w http.ResponseWriter, req *http.Request, kind, id string, next http.Handler) {
+	owner := OwnerOf(id)
+	if owner == "" {
+		if r.Local.Knows(req.Context(), id) {
+			owner = r.Name
+		} else {
+			owner = r.whoChose(req, kind, id)
+		}
+	}
+	if owner == "" || owner == r.Name {
+		next.ServeHTTP(w, req)
+		return
+	}
+	to, err := r.find(req.Context(), owner)
+	if err == nil {
+		err = r.send(w, req, to)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, errGone):
+		gone(w, fmt.Sprintf("replica %s of execution %.80q has ended", owner, id))
+	case errors.Is(err, errUnreached), errors.Is(err, errMoved):
+		unreached(w, owner)
+	default:
+		problem.Of(err).Write(w)
+	}
+}
+
+// maxChosen is how many chosen IDs a replica remembers the place of.
+const maxChosen = 10000
+
+// whoChose is the replica that has an execution whose ID a caller chose, "" if none is found.
+func (r *Replicas) whoChose(req *http.Request, kind, id string) string {
+	key := access.FromContext(req.Context()).Name + " " + id
+	r.mu.Lock()
+	known := r.chosen[key]
+	r.mu.Unlock()
+	if known != "" && r.peer(known) != nil {
+		return known
+	}
+	path := "/v1/executions/" + url.PathEscape(id) + "?result=0"
+	if kind == "approvals" { // who answers questions may not see executions
+		path = "/v1/approvals"
+	}
+	for _, a := range r.ask(req.Context(), req.Header, path) {
+		if a.status != http.StatusOK || kind == "approvals" && !asks(a.text, id) {
+			continue
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(r.chosen) >= maxChosen {
+			clear(r.chosen)
+		}
+		r.chosen[key] = a.from
+		return a.from
+	}
+	return ""
+}
+
+// session sends a request about a session to its home.
+func (r *Replicas) session(w http.ResponseWriter, req *http.Request, name string, next http.Handler) {
+	refuse(w, r.Do(w, req, Request{Session: name}, func() error {
+		next.ServeHTTP(w, req)
+		return nil
+	}))
+}
+
+// refuse answers with what is wrong, if anything is.
+func refuse(w http.ResponseWriter, err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, errMoved):
+		w.WriteHeader(http.StatusMisdirectedRequest) // to the replica that sent it on
+	default:
+		problem.Of(err).Write(w)
+	}
+}
+
+// wait waits for a pause. It is false once there is no more time.
+func wait(ctx context.Context, until time.Time) bool {
+	if time.Now().After(until) {
+		return false
+	}
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

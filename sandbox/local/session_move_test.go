@@ -1,0 +1,81 @@
+package local_test
+
+import (
+	"testing"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/local"
+)
+
+// A session goes from one process to another, which has a state directory of its own: with what was recorded of it, or, where the first was
+// killed, without.
+func TestSessionMoves(t *testing.T) {
+	for name, test := range map[string]struct {
+		killed  bool
+		command string // that what is left is of
+	}{"given up": {false, "serve"}, "killed": {true, ""}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, script{"serve": background("server"), "long": sleep(time.Minute)}, func(t *testing.T, s *stage) {
+				from, to := s.runner(), s.runner()
+				to.StateDir = t.TempDir()
+				succeeds(t, from, in("serve"))
+				time.Sleep(10 * time.Minute)
+				x, err := from.Start(t.Context(), in("long"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if _, err := from.GiveUpSession(t.Context(), "dev"); sandbox.CauseOf(err) != sandbox.CauseBusy {
+					t.Errorf("while a command uses it: %v", err)
+				}
+				x.Wait()
+				kept, err := s.Sessions(t.Context(), "dev")
+				if err != nil || len(kept) != 1 {
+					t.Fatalf("%+v, %v", kept, err)
+				}
+				state, err := from.GiveUpSession(t.Context(), "dev")
+				if err != nil || len(state) == 0 {
+					t.Fatalf("%q, %v", state, err)
+				}
+				if names, err := from.SessionNames(); err != nil || len(names) != 0 {
+					t.Errorf("still known: %q, %v", names, err)
+				}
+				if ended, err := from.ExpireSession(t.Context(), "dev"); ended || err != nil { // once a bug
+					t.Errorf("idle for who gave it up: %v, %v", ended, err)
+				}
+				if test.killed {
+					state = nil
+				}
+				if err := to.TakeOverSession(t.Context(), "dev", state, &kept[0]); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(10 * time.Minute)
+				if n, err := to.ExpireSessions(t.Context()); n != 0 || err != nil {
+					t.Errorf("%d ended, %v", n, err)
+				}
+				if r := succeeds(t, to, in("next")); !r.Container.Reused || r.SessionLost != "" {
+					t.Errorf("%+v, lost %q", r.Container, r.SessionLost)
+				}
+				list, err := to.Sessions(t.Context())
+				if err != nil || len(list) != 1 || len(list[0].Runs) != 1 || list[0].Runs[0].CommandID != test.command {
+					t.Errorf("%+v, %v", list, err)
+				}
+				time.Sleep(30 * time.Minute)
+				if n, err := to.ExpireSessions(t.Context()); n != 1 || err != nil {
+					t.Errorf("%d ended, %v", n, err)
+				}
+			})
+		})
+	}
+}
+
+func TestSessionMoveRefuses(t *testing.T) {
+	l := &local.Local{}
+	l.StateDir = t.TempDir()
+	for name, state := range map[string]string{"../x": "", "dev": `{"session":"other"}`, "prod": "nonsense"} {
+		if err := l.TakeOverSession(t.Context(), name, []byte(state), nil); err == nil {
+			t.Errorf("%q with %q is taken over", name, state)
+		}
+	}
+}
