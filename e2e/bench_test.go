@@ -193,7 +193,7 @@ func TestBenchEval(t *testing.T) {
 		t.Errorf("%s", &stdout)
 	}
 	for i, row := range report.Rows {
-		want := benchRow{Name: []string{"eval_plain", "eval_controls"}[i%2], N: 8, Peer: "2 x docker run"}
+		want := benchRow{Name: []string{"eval_plain", "eval_controls"}[i%2], N: 5, Peer: "2 x docker run"}
 		if row.Name != want.Name || row.N != want.N || row.Peer != want.Peer || row.P50 <= 0 || row.PeerP50 <= 0 || row.PerSecond <= 0 {
 			t.Errorf("row %d is %+v", i, row)
 		}

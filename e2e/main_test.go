@@ -15,9 +15,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// binary is the belljar under test, built as for a user. watched is the same
-// with the race detector where the tests have it: the scripts use it, which
-// measure no time.
+// binary is the belljar under test, built as for a user. watched is the same, with the race detector
+// if E2E_RACE is set: what serves, many commands at once. The detector takes as much processor as the
+// rest, so that what runs one command is without it, and so are the tests, which compare much output.
 var binary, watched string
 
 // sideBySide is how many tests run at once. They wait more than they compute;
@@ -45,8 +45,10 @@ func runAll(m *testing.M) int {
 	os.Setenv("BELLJAR_ENGINE_INIT", binary) // of watched, too, which is linked dynamically
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each watched process, and its guard, ends a second late
 	builds := []*exec.Cmd{withoutCgo("build", "-o", binary, "../cmd/belljar")}
-	if len(raceFlags) > 0 {
-		builds = append(builds, exec.Command("go", append(append([]string{"build", "-o", watched}, raceFlags...), "../cmd/belljar")...))
+	if os.Getenv("E2E_RACE") != "" {
+		build := exec.Command("go", "build", "-race", "-ldflags", "-s -w", "-o", watched, "../cmd/belljar")
+		build.Env = append(os.Environ(), "CGO_ENABLED=1")
+		builds = append(builds, build)
 	} else {
 		watched = binary
 	}
@@ -148,7 +150,7 @@ func scripts() testscript.Params {
 			return false, fmt.Errorf("unknown condition %q", name)
 		},
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("PATH", filepath.Dir(watched)+":"+env.Getenv("PATH"))
+			env.Setenv("PATH", filepath.Dir(binary)+":"+env.Getenv("PATH"))
 			for _, name := range []string{"DOCKER_HOST", "CI", "XDG_STATE_HOME", "GORACE", "BELLJAR_ENGINE_KIND", "BELLJAR_ENGINE_INIT"} {
 				env.Setenv(name, os.Getenv(name))
 			}

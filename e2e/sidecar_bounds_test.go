@@ -135,6 +135,32 @@ func TestSidecarWithLargeBodies(t *testing.T) {
 	s.runs(object{"command": "true"})
 }
 
+// A5, the other way: large results that a client asks for and does not read do not fill the memory.
+func TestSidecarWithUnreadResults(t *testing.T) {
+	t.Parallel()
+	s := besiege(t, "", "pool: {min: 0, max: 0}")
+	id := s.accepts(object{"command": "head -c 12000000 /dev/zero | tr '\\0' a"}, "Idempotency-Key", "large")
+	if r := s.end(id).Result; len(r.Stdout.Bytes()) != 12_000_000 {
+		t.Fatalf("%d bytes: %s", len(r.Stdout.Bytes()), r.Message)
+	}
+	again := asJSON(object{"command": "head -c 12000000 /dev/zero | tr '\\0' a"})
+	for i := range 80 {
+		fmt.Fprint(s.dial(), []string{
+			"GET /v1/executions/" + id + " HTTP/1.1\r\nHost: localhost\r\n\r\n",
+			"GET /v1/executions/" + id + "/events?after=1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+			fmt.Sprintf("POST /v1/executions HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: large\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(again), again),
+		}[i%3])
+	}
+	for range 10 {
+		if r := s.runs(object{"command": "echo unharmed"}); string(r.Stdout.Bytes()) != "unharmed\n" {
+			t.Errorf("%+v", r)
+		}
+	}
+	if most := s.peak(); most > 768<<20 {
+		t.Errorf("it had %d MiB", most>>20)
+	}
+}
+
 // A6: a client that sends its header or its body slowly is cut off.
 func TestSidecarWithSlowClients(t *testing.T) {
 	t.Parallel()

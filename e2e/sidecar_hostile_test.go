@@ -109,6 +109,10 @@ func TestSidecarWithHostileRequests(t *testing.T) {
 		{"many variables", posting(`{"command": "true", "env": {` + strings.Repeat(`"A": "a",`, 100_000) + `"A": "a"}}`), "422"},
 		{"a key of many bytes", strings.Replace(posting(run), "Host", "Idempotency-Key: "+strings.Repeat("k", 256)+"\r\nHost", 1), "422"},
 		{"a key with Latin-1", strings.Replace(posting(run), "Host", "Idempotency-Key: \xe9\r\nHost", 1), "422"},
+		{"two keys", strings.Replace(posting(run), "Host", "Idempotency-Key: a\r\nIdempotency-Key: b\r\nHost", 1), "422"},
+		{"two media types", strings.Replace(posting(run), "Host", "Content-Type: text/plain\r\nHost", 1), "422"},
+		{"two waits", strings.Replace(posting(run), "executions ", "executions?wait=0&wait=1 ", 1), "422"},
+		{"no number", get("/v1/executions/none?wait=NaN"), "404"},
 		{"an event's number", "GET /v1/executions/none/events" + closing + "Last-Event-ID: -1\r\n\r\n", "404"},
 	} {
 		statuses, text := s.raw(c.sent)
