@@ -167,7 +167,7 @@ func (s Summary) NotCounted() string {
 func (e Estimate) String() string {
 	text := fmt.Sprintf("pass@%d %.1f%% of %d %s", e.K, 100*e.Chance, e.Tasks, plural(e.Tasks, "task"))
 	if e.LeftOut > 0 {
-		text += fmt.Sprintf(" (%d without %d %s that count left out)", e.LeftOut, e.K, plural(e.K, "trial"))
+		text += fmt.Sprintf(" (%d with too few trials that count)", e.LeftOut)
 	}
 	return text
 }
