@@ -107,8 +107,12 @@ func (l *Log) alone(do func(h *head) error) error {
 	return do(h)
 }
 
-// append writes a line, or leaves the file as it was.
+// append writes a line, or leaves the file as it was. No later record could be
+// appended to a line that is too long to be read.
 func (l *Log) append(h *head, line []byte) error {
+	if len(line) > maxLine {
+		return failed(fmt.Errorf("a record has %d bytes, and %d are possible", len(line), maxLine), "appending to", l.File)
+	}
 	line = append(line, '\n')
 	if h.Length > 0 && h.Length+int64(len(line)) > cmp.Or(l.MaxSize, DefaultMaxSize) {
 		if err := l.rotate(h); err != nil {

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -141,7 +143,7 @@ func TestLongRecord(t *testing.T) {
 	if err := l.Record(r); err != nil {
 		t.Fatal(err)
 	}
-	if text := read(t, l.File); len(text) > maxLine || !bytes.Contains(text, []byte(`"cut":true`)) || len(r.Decision.Env[0]) != len(long) {
+	if text := read(t, l.File); len(text) > maxLine || !bytes.Contains(text, fmt.Appendf(nil, `"script":%d`, sandbox.MaxArgument)) || len(r.Decision.Env[0]) != len(long) {
 		t.Errorf("%d bytes", len(text))
 	}
 	r = entry("b")
@@ -152,6 +154,108 @@ func TestLongRecord(t *testing.T) {
 	if text := read(t, l.File); bytes.Count(text, []byte(`\u0001`)) < sandbox.MaxArgument {
 		t.Error("the longest script was left out")
 	}
+	wantRecords(t, l, 2)
+}
+
+// eachField visits the fields of a record that may be long, those of tomorrow, too.
+func eachField(t *testing.T, v reflect.Value, above string, visit func(name string, v reflect.Value)) {
+	for field, is := range v.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		name = above + name
+		switch kind := is.Kind(); {
+		case !field.IsExported():
+		case kind == reflect.String, kind == reflect.Slice && is.Type().Elem().Kind() == reflect.String:
+			visit(name, is)
+		case kind == reflect.Struct:
+			eachField(t, is, name+".", visit)
+		case kind == reflect.Pointer && is.Type().Elem().Kind() == reflect.Struct:
+			if is.IsNil() {
+				is.Set(reflect.New(is.Type().Elem()))
+			}
+			eachField(t, is.Elem(), name+".", visit)
+		case !is.CanInt() && !is.CanUint() && !is.CanFloat() && kind != reflect.Bool:
+			t.Errorf("%s is a %s, which a record that is too long is not cut to", name, is.Type())
+		}
+	}
+}
+
+// However long a field is, its record is a line that verifies, and says what was cut. A
+// command that can write anything else into the log could stop all others.
+func TestEachFieldTooLong(t *testing.T) {
+	fill := map[string]func(reflect.Value) int{
+		"control characters": func(v reflect.Value) int {
+			if v.Kind() == reflect.String {
+				v.SetString(strings.Repeat("\x01", 1<<18))
+				return 1 << 18
+			}
+			long := slices.Repeat([]string{strings.Repeat("\x01", 250)}, 1000)
+			v.Set(reflect.ValueOf(long).Convert(v.Type()))
+			return len(long)
+		},
+		"many or not UTF-8": func(v reflect.Value) int {
+			if v.Kind() == reflect.String {
+				v.SetString(strings.Repeat("\x80", 1<<18))
+				return 1 << 18
+			}
+			v.Set(reflect.ValueOf(make([]string, 400_000)).Convert(v.Type()))
+			return 400_000
+		},
+		"one": func(v reflect.Value) int {
+			if v.Kind() == reflect.String {
+				v.SetString("é" + strings.Repeat("\U000e0001", 1<<17)) // 12 bytes of JSON each
+				return 1<<19 + 2
+			}
+			v.Set(reflect.ValueOf([]string{strings.Repeat("\x7f", 1<<18)}).Convert(v.Type()))
+			return 1
+		},
+	}
+	check := func(name string, r sandbox.AuditRecord, want map[string]int) {
+		t.Helper()
+		l := newLog(t)
+		l.Script = true
+		add(t, l, "before")
+		if err := l.Record(r); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		add(t, l, "after")
+		wantRecords(t, l, 3)
+		var got struct{ Cut map[string]int }
+		if line := bytes.Split(read(t, l.File), []byte("\n"))[1]; json.Unmarshal(line, &got) != nil || len(line) > maxLine || !maps.Equal(got.Cut, want) {
+			t.Errorf("%s: a line of %d bytes, with %v cut, want %v", name, len(line), got.Cut, want)
+		}
+	}
+	for kind, long := range fill {
+		all, cuts, fields := sandbox.AuditRecord{}, map[string]int{}, 0
+		eachField(t, reflect.ValueOf(&all).Elem(), "", func(name string, v reflect.Value) {
+			fields++
+			n := long(v)
+			cuts[name] = n
+			one := sandbox.AuditRecord{}
+			eachField(t, reflect.ValueOf(&one).Elem(), "", func(other string, v reflect.Value) {
+				if other == name {
+					long(v)
+				}
+			})
+			check(kind+" in "+name, one, map[string]int{name: n})
+		})
+		if fields < 36 {
+			t.Fatalf("only %d fields", fields)
+		}
+		check(kind+" in all", all, cuts)
+		if len(all.End.Files) != cuts["end.files"] || len(all.Decision.Rule) != cuts["decision.rule"] {
+			t.Error("the caller's record was cut")
+		}
+	}
+}
+
+// A line that is too long is refused, and leaves the log as it was.
+func TestTooLongALine(t *testing.T) {
+	l := newLog(t)
+	add(t, l, "a")
+	if err := l.alone(func(h *head) error { return l.append(h, make([]byte, maxLine+1)) }); err == nil || !strings.Contains(err.Error(), "1048577 bytes") {
+		t.Errorf("%v", err)
+	}
+	add(t, l, "b")
 	wantRecords(t, l, 2)
 }
 

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"belljar/sandbox"
 )
@@ -35,7 +34,7 @@ type place struct {
 type record struct {
 	place
 	sandbox.AuditRecord
-	Cut bool `json:"cut,omitempty"` // the record was too long for a line: lists and texts are cut, and the script is left out
+	Cut map[string]int `json:"cut,omitempty"` // of a record that was too long for a line: the fields that are cut, and how many items (of a list) or bytes (of a text) they had
 }
 
 // The types of a mark.
@@ -59,53 +58,18 @@ func digest(line []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// encode makes a line, without its newline.
+// encode makes a line, without its newline. A record that is too long for one is cut
+// more and more, until it fits with each byte escaped.
 func encode(at place, r sandbox.AuditRecord) ([]byte, error) {
 	line, err := sandbox.JSON(record{place: at, AuditRecord: r})
-	if err == nil && len(line) > maxLine {
-		line, err = sandbox.JSON(record{place: at, AuditRecord: shorten(r), Cut: true})
+	for limit := 64 << 10; err == nil && len(line) > maxLine && limit > 0; limit /= 4 {
+		short, was := shorten(r, limit)
+		line, err = sandbox.JSON(record{place: at, AuditRecord: short, Cut: was})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encoding an audit record: %w", err)
 	}
 	return line, nil
-}
-
-// shorten makes a record fit on a line, for any command: one that
-// could not be written would be a way around the audit.
-func shorten(r sandbox.AuditRecord) sandbox.AuditRecord {
-	const text, item, items = 4096, 128, 100
-	r.Script = ""
-	for _, s := range []*string{&r.Dir, &r.Description, &r.Session, &r.Caller.FrontEnd, &r.Caller.Token, &r.Caller.User, &r.Path, &r.Error} {
-		*s = cut(*s, text)
-	}
-	if r.Decision == nil {
-		return r
-	}
-	d := *r.Decision
-	for _, s := range []*string{&d.Rule, &d.Reason, &d.Image, &d.Network} {
-		*s = cut(*s, text)
-	}
-	for _, list := range []*[]string{&d.Roots, &d.Mounts, &d.Env, &d.Secrets} {
-		short := make([]string, min(len(*list), items))
-		for i := range short {
-			short[i] = cut((*list)[i], item)
-		}
-		*list = short
-	}
-	r.Decision = &d
-	return r
-}
-
-// cut keeps a text's beginning, and no partial character.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit] + "…"
 }
 
 // parse reads the chain's fields of a line, and reports whether it is a record

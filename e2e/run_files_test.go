@@ -151,6 +151,36 @@ func TestRunCollectTo(t *testing.T) {
 	}
 }
 
+// Names that a command chose cannot fill the audit log with what stops all later commands.
+func TestCollectHostileNames(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	dir := t.TempDir()
+	state := stateIn(t, filepath.Join(dir, "state"))
+	belljar := func(args ...string) (string, error) {
+		cmd := exec.Command(binary, args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), state)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	script := `n=$(printf '%0246d' 0 | tr 0 '\001'); i=0; while [ $i -lt 900 ]; do : >"$n$i"; i=$((i+1)); done`
+	if out, err := belljar("run", "--collect", "*", "--collect-to", "out", script); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if files, err := os.ReadDir(dir + "/out"); len(files) != 900 {
+		t.Errorf("%d files, %v", len(files), err)
+	}
+	if out, err := belljar("run", "echo ran"); out != "ran\n" || err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := belljar("audit", "verify"); err != nil || !strings.HasPrefix(out, "ok: 4 records") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if text, err := os.ReadFile(dir + "/state/belljar/audit/audit.jsonl"); err != nil || !bytes.Contains(text, []byte(`"cut":{"end.files":900}`)) {
+		t.Errorf("%v, of %d bytes", err, len(text))
+	}
+}
+
 // In a session files meet those of earlier commands, and what collects them is not listed.
 func TestSessionRunFiles(t *testing.T) {
 	t.Parallel()
