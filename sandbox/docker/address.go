@@ -13,26 +13,47 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// resolveHost finds the engine's address as the docker command does.
-func resolveHost(host string) (string, error) {
-	if host != "" {
-		return host, nil
+// address is where an engine is.
+type address struct {
+	host       string
+	context    bool // of a docker context, which has the settings of TLS, not the environment
+	skipVerify bool // whoever answers is the engine
+
+	ca, cert, key string // files; "" is none
+}
+
+// resolve finds the engine's address as the docker command does.
+func resolve(host string) (address, error) {
+	if host == "" {
+		host = os.Getenv(client.EnvOverrideHost)
 	}
-	if host := os.Getenv(client.EnvOverrideHost); host != "" {
-		return host, nil
+	if host != "" {
+		return address{host: host}, nil
 	}
 	name, err := currentContext()
 	if err != nil || name == "" || name == "default" {
-		return client.DefaultDockerHost, err
+		return address{host: client.DefaultDockerHost}, err
 	}
-	return contextHost(name)
+	return contextAddress(name)
+}
+
+// options are those of a client of that engine.
+func (a address) options() []client.Opt {
+	settings := []client.Opt{client.FromEnv, client.WithHost(a.host)}
+	if a.context {
+		settings = []client.Opt{client.WithVersionFromEnv(), client.WithHost(a.host)}
+		if a.ca+a.cert+a.key != "" {
+			settings = append(settings, client.WithTLSClientConfig(a.ca, a.cert, a.key))
+		}
+	}
+	return append(settings, ownDialer(a), client.WithAPIVersionNegotiation())
 }
 
 // IsNamed reports whether somebody chose an engine: with host, in the environment, or by a
 // docker context.
 func IsNamed(host string) bool {
-	host, err := resolveHost(host)
-	return err != nil || host != client.DefaultDockerHost
+	at, err := resolve(host)
+	return err != nil || at.host != client.DefaultDockerHost
 }
 
 // configDir is the docker command's.
@@ -61,24 +82,33 @@ func currentContext() (string, error) {
 	return config.CurrentContext, err
 }
 
-// contextHost reads a docker context's address. Its folder is named by the
+// contextAddress reads a docker context's address. Its folders are named by the
 // digest of its name.
-func contextHost(name string) (string, error) {
-	digest := sha256.Sum256([]byte(name))
+func contextAddress(name string) (address, error) {
+	sum := sha256.Sum256([]byte(name))
+	digest, contexts := hex.EncodeToString(sum[:]), filepath.Join(configDir(), "contexts")
 	var meta struct {
 		Endpoints map[string]struct {
-			Host string `json:"Host"`
+			Host          string `json:"Host"`
+			SkipTLSVerify bool   `json:"SkipTLSVerify"`
 		} `json:"Endpoints"`
 	}
-	err := readJSON(filepath.Join(configDir(), "contexts", "meta", hex.EncodeToString(digest[:]), "meta.json"), &meta)
+	err := readJSON(filepath.Join(contexts, "meta", digest, "meta.json"), &meta)
 	if err != nil {
-		return "", engineError(err, "cannot read docker context %q", name).Hint("see: docker context ls; or set engine.host in sandbox.yaml")
+		return address{}, engineError(err, "cannot read docker context %q", name).Hint("see: docker context ls; or set engine.host in sandbox.yaml")
 	}
-	host := meta.Endpoints["docker"].Host
-	if host == "" {
-		return "", engineError(nil, "docker context %q has the address %q, which belljar cannot use", name, host).Hint("set engine.host in sandbox.yaml to a unix://, tcp:// or ssh:// address")
+	end := meta.Endpoints["docker"]
+	if end.Host == "" {
+		return address{}, engineError(nil, "docker context %q has the address %q, which belljar cannot use", name, end.Host).Hint("set engine.host in sandbox.yaml to a unix://, tcp:// or ssh:// address")
 	}
-	return host, nil
+	at := address{host: end.Host, context: true, skipVerify: end.SkipTLSVerify}
+	for name, file := range map[string]*string{"ca.pem": &at.ca, "cert.pem": &at.cert, "key.pem": &at.key} {
+		name = filepath.Join(contexts, "tls", digest, "docker", name)
+		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+			*file = name // one that cannot be read is an error of the client's
+		}
+	}
+	return at, nil
 }
 
 // checkScheme refuses what the client would look up as a name.

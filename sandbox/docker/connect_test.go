@@ -2,12 +2,17 @@ package docker_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -167,33 +172,122 @@ func TestCreateErrors(t *testing.T) {
 }
 
 // An engine that never answers the upgrade of a connection does not hold the
-// call past its context.
+// call past its context, however it is reached.
 func TestUpgradeEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	host := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		_, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		switch path {
-		case "": // the ping
-			w.Header().Set("Api-Version", "1.41")
-		case "events":
-			http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		case "containers/create":
-			w.WriteHeader(http.StatusCreated)
-			fmt.Fprint(w, `{"Id":"made"}`)
-		case "containers/made/archive": // no user files
-			w.WriteHeader(http.StatusNotFound)
-		case "containers/made/attach":
-			cancel()
-			<-r.Context().Done()
+	for name, at := range map[string]func(t *testing.T, handler http.HandlerFunc) string{
+		"socket": serve,
+		"TCP": func(t *testing.T, handler http.HandlerFunc) string {
+			server := httptest.NewServer(handler)
+			t.Cleanup(server.Close)
+			return "tcp://" + server.Listener.Addr().String()
+		},
+		"TLS": func(t *testing.T, handler http.HandlerFunc) string {
+			return inContext(t, handler, true, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			over := make(chan struct{})
+			t.Cleanup(func() { close(over) })
+			host := at(t, func(w http.ResponseWriter, r *http.Request) {
+				_, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+				switch path {
+				case "": // the ping
+					w.Header().Set("Api-Version", "1.41")
+				case "events":
+					http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				case "containers/create":
+					w.WriteHeader(http.StatusCreated)
+					fmt.Fprint(w, `{"Id":"made"}`)
+				case "containers/made/archive": // no user files
+					w.WriteHeader(http.StatusNotFound)
+				case "containers/made/attach":
+					cancel()
+					select {
+					case <-r.Context().Done():
+					case <-over:
+					}
+				}
+			})
+			engine, err := docker.Connect(t.Context(), host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer engine.Close()
+			made := make(chan error, 1)
+			go func() {
+				_, err := engine.Create(ctx, sandbox.Spec{Command: "one", User: sandbox.User{UID: 1, GID: 1}})
+				made <- err
+			}()
+			select {
+			case err := <-made:
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("error %v", err)
+				}
+			case <-time.After(time.Minute):
+				t.Error("it waits for ever")
+			}
+		})
+	}
+}
+
+// inContext is an engine with TLS that the current docker context names, so its host is not given.
+// The context has the engine's authority, or trusts whoever answers, or neither.
+func inContext(t *testing.T, handler http.HandlerFunc, known, trusted bool) (host string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	dir, digest := t.TempDir(), fmt.Sprintf("%x", sha256.Sum256([]byte("safe")))
+	files := map[string]string{
+		"config.json":                            `{"currentContext":"safe"}`,
+		"contexts/meta/" + digest + "/meta.json": fmt.Sprintf(`{"Endpoints":{"docker":{"Host":"tcp://%s","SkipTLSVerify":%v}}}`, server.Listener.Addr(), trusted),
+	}
+	if known {
+		files["contexts/tls/"+digest+"/docker/ca.pem"] = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	}
+	for name, text := range files {
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("DOCKER_CONFIG", dir)
+	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY"} {
+		t.Setenv(name, "")
+	}
+	return ""
+}
+
+// A docker context's settings of TLS hold: its engine is not asked without them.
+func TestContextHasTLS(t *testing.T) {
+	for _, test := range []struct {
+		known, trusted, connects bool
+	}{{true, false, true}, {false, true, true}, {false, false, false}} {
+		t.Run(fmt.Sprint(test), func(t *testing.T) {
+			engine, err := docker.Connect(t.Context(), inContext(t, speaking("1.41"), test.known, test.trusted))
+			if (err == nil) != test.connects {
+				t.Errorf("error %v", err)
+			}
+			if err == nil {
+				engine.Close()
+			}
+		})
+	}
+	t.Run("no authority", func(t *testing.T) {
+		inContext(t, speaking("1.41"), true, false)
+		files, err := filepath.Glob(os.Getenv("DOCKER_CONFIG") + "/contexts/tls/*/docker/ca.pem")
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		if err := os.WriteFile(files[0], []byte("nonsense"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := docker.Connect(t.Context(), ""); sandbox.CauseOf(err) != sandbox.CauseEngine || !strings.Contains(fmt.Sprint(err), "docker context inspect") {
+			t.Errorf("error %v", err)
 		}
 	})
-	engine, err := docker.Connect(t.Context(), host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer engine.Close()
-	if _, err := engine.Create(ctx, sandbox.Spec{Command: "one", User: sandbox.User{UID: 1, GID: 1}}); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
 }

@@ -62,14 +62,15 @@ type Engine struct {
 // Connect finds the engine at host, or, where host is empty, where the docker
 // command would find it: DOCKER_HOST, the docker context, the default socket.
 func Connect(ctx context.Context, host string) (*Engine, error) {
-	host, err := resolveHost(host)
+	at, err := resolve(host)
 	if err != nil {
 		return nil, err
 	}
+	host = at.host
 	if err := checkScheme(host); err != nil {
 		return nil, err
 	}
-	options := []client.Opt{client.FromEnv, client.WithHost(host), dialer(host), client.WithAPIVersionNegotiation()}
+	options := at.options()
 	var ssh *sshDialer
 	if strings.HasPrefix(host, "ssh://") {
 		if ssh, err = newSSHDialer(host); err != nil {
@@ -79,7 +80,7 @@ func Connect(ctx context.Context, host string) (*Engine, error) {
 	}
 	c, err := client.NewClientWithOpts(options...)
 	if err != nil {
-		return nil, engineError(err, "invalid engine host %q", host).Hint("write unix:///PATH or tcp://HOST:PORT")
+		return nil, engineError(err, "invalid engine host %q", host).Hint("write unix:///PATH or tcp://HOST:PORT, and check the files of its TLS settings: DOCKER_CERT_PATH, or docker context inspect")
 	}
 	e := &Engine{client: c, host: host, ssh: ssh, owner: proc.ThisProcess(), events: newEventStream(c)}
 	if err := e.negotiate(ctx); err != nil {

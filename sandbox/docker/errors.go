@@ -43,6 +43,9 @@ func connectError(err error, host string) error {
 	case strings.HasPrefix(host, "ssh://"):
 		return engineError(errors.New(failure.OneLine(err.Error())), "the engine at %s does not answer", host).
 			Hint("ssh must log in without a question and find docker there: ssh -o BatchMode=yes HOST docker version")
+	case client.IsErrConnectionFailed(err) && !strings.HasPrefix(host, "unix://"):
+		return engineError(errors.New(failure.OneLine(err.Error())), "the engine at %s does not answer", host).
+			Hint("check the address and, for TLS, the certificates: DOCKER_CERT_PATH, or docker context inspect")
 	case client.IsErrConnectionFailed(err):
 		return engineError(err, "the engine at %s does not answer", host).
 			Hint("start it: systemctl start docker; or set engine.host or DOCKER_HOST")

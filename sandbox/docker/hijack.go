@@ -2,7 +2,10 @@ package docker
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -39,20 +42,60 @@ func (u *upgrade) end() {
 	}
 }
 
-// dialer makes the client's connections to a unix socket; other hosts use the
-// client's own dialer.
-func dialer(host string) client.Opt {
-	path, isUnix := strings.CutPrefix(host, "unix://")
-	if !isUnix {
-		return func(*client.Client) error { return nil }
-	}
-	return client.WithDialContext(func(ctx context.Context, _, _ string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
-		if u, ok := ctx.Value(upgradeKey{}).(*upgrade); ok && err == nil {
-			u.use(conn)
+// ownDialer makes the client's connections itself, with TLS where the client is to use it:
+// for an upgrade the client would dial past its transport, and past any context. So none
+// goes through a proxy, either.
+func ownDialer(at address) client.Opt {
+	return func(c *client.Client) error {
+		transport, ok := c.HTTPClient().Transport.(*http.Transport)
+		if !ok {
+			return fmt.Errorf("unknown transport %T", c.HTTPClient().Transport)
 		}
-		return conn, err
-	})
+		secret, dial := transport.TLSClientConfig, transport.DialContext
+		switch {
+		case strings.HasPrefix(at.host, "unix://"):
+			secret = nil
+		case secret == nil && (at.skipVerify || strings.HasPrefix(at.host, "https://")):
+			secret = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		if secret != nil && at.skipVerify {
+			secret.InsecureSkipVerify = true
+		}
+		transport.TLSClientConfig, transport.Proxy = nil, nil
+		transport.DialContext = func(ctx context.Context, _, to string) (net.Conn, error) {
+			conn, err := dial(ctx, "tcp", to)
+			if err != nil {
+				return nil, err
+			}
+			if u, ok := ctx.Value(upgradeKey{}).(*upgrade); ok {
+				u.use(conn)
+			}
+			if secret != nil {
+				return withTLS(ctx, conn, secret, to)
+			}
+			return conn, nil
+		}
+		return client.WithScheme("http")(c) // what there is of TLS, the dialer adds
+	}
+}
+
+func withTLS(ctx context.Context, conn net.Conn, secret *tls.Config, to string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if secret.ServerName == "" {
+		name, _, err := net.SplitHostPort(to)
+		if err != nil {
+			name = to
+		}
+		secret = secret.Clone()
+		secret.ServerName = name
+	}
+	safe := tls.Client(conn, secret)
+	if err := safe.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return safe, nil
 }
 
 // hijack takes over the connection of a call. Cancelling ctx before it returns ends

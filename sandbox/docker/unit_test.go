@@ -98,11 +98,11 @@ func TestResolveHost(t *testing.T) {
 				digest := sha256.Sum256([]byte(name))
 				writeFile(t, filepath.Join(dir, "contexts", "meta", hex.EncodeToString(digest[:]), "meta.json"), meta)
 			}
-			got, err := resolveHost(test.host)
+			got, err := resolve(test.host)
 			var e *sandbox.Error
 			switch {
-			case test.fails == "" && (err != nil || got != test.want):
-				t.Errorf("%q, error %v, want %q", got, err, test.want)
+			case test.fails == "" && (err != nil || got.host != test.want):
+				t.Errorf("%q, error %v, want %q", got.host, err, test.want)
 			case test.fails != "" && (!errors.As(err, &e) || e.Hint == "" || !strings.Contains(err.Error(), test.fails)):
 				t.Errorf("error %v, want %s", err, test.fails)
 			}
