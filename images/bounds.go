@@ -14,13 +14,13 @@ import (
 // content fills the engine's disk or this one.
 type bounds struct {
 	bytes   int64 // of all layers together, unpacked, and of the archive, unpacked
-	entries int   // of all layers together, and of the archive
+	entries int   // of all layers together, with the directories that they imply, and of the archive
 	ratio   int64 // bytes unpacked for each byte of the file, beyond the grace
 	grace   int64 // bytes that the ratio does not apply to
 
 	// Of unpacking, in the store on disk:
 	names int64         // bytes of all names, which are kept meanwhile
-	time  time.Duration // links that lead to links cost nothing else
+	time  time.Duration // of all images of an import; links that lead to links cost nothing else
 }
 
 // defaultBounds allow the largest images in use, such as CUDA's and Jupyter's.
@@ -37,6 +37,17 @@ const (
 	maxPAX      = 128 << 10
 	maxID       = 1<<32 - 2 // the last user; -1 is none
 )
+
+// timed ends do after the time that unpacking may take.
+func (b bounds) timed(ctx context.Context, do func(context.Context) error) error {
+	limited, cancel := context.WithTimeoutCause(ctx, b.time, errBeyond{fmt.Errorf("it is not unpacked after %v", b.time)})
+	defer cancel()
+	err := do(limited)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		return context.Cause(limited)
+	}
+	return err
+}
 
 // errBeyond says that an import exceeds its bounds.
 type errBeyond struct{ error }

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"maps"
 	"path"
@@ -53,6 +54,7 @@ func (c *cleaner) report(w io.Writer) {
 // anything was dropped.
 func (c *cleaner) clean(r io.Reader, w io.Writer) (changed bool, err error) {
 	out := tar.NewWriter(w)
+	made := dirs{seed: maphash.MakeSeed(), known: map[uint64]bool{}}
 	for in := tar.NewReader(r); ; {
 		header, err := nextMember(in)
 		if errors.Is(err, io.EOF) {
@@ -61,7 +63,7 @@ func (c *cleaner) clean(r io.Reader, w io.Writer) (changed bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if c.entries--; c.entries < 0 {
+		if c.entries -= 1 + made.above(header); c.entries < 0 {
 			return false, errTooMany
 		}
 		kept, same, err := c.keep(header)
@@ -78,6 +80,30 @@ func (c *cleaner) clean(r io.Reader, w io.Writer) (changed bool, err error) {
 		if _, err := io.Copy(out, in); err != nil {
 			return false, damaged(err)
 		}
+	}
+}
+
+// dirs are the directories of a tar, by hashes of their names, which may have many bytes.
+type dirs struct {
+	seed  maphash.Seed
+	known map[uint64]bool
+}
+
+// above counts the directories that are made for a member.
+func (d dirs) above(h *tar.Header) (made int) {
+	name := memberName(h)
+	if h.Typeflag == tar.TypeDir {
+		d.known[maphash.String(d.seed, name)] = true
+	}
+	for {
+		name, _ = path.Split(name)
+		name = strings.TrimSuffix(name, "/")
+		key := maphash.String(d.seed, name)
+		if name == "" || d.known[key] {
+			return made
+		}
+		d.known[key] = true
+		made++
 	}
 }
 

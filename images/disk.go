@@ -48,7 +48,11 @@ func (d *Disk) path(parts ...string) string {
 	return filepath.Join(append([]string{d.Dir}, parts...)...)
 }
 
-func (d *Disk) limits() bounds { return cmp.Or(d.bounds, defaultBounds) }
+func (d *Disk) limits() bounds {
+	b := cmp.Or(d.bounds, defaultBounds)
+	b.names, b.time = cmp.Or(b.names, defaultBounds.names), cmp.Or(b.time, defaultBounds.time)
+	return b
+}
 
 // create creates the directory.
 func (d *Disk) create() error {

@@ -36,17 +36,24 @@ func (d *Disk) load(ctx context.Context, source string, images tagged) ([]sandbo
 	}
 	defer done()
 	var added []record
-	for tag, image := range images {
-		ref, err := parse(tag.String())
-		if err != nil {
-			return nil, err
+	err = d.limits().timed(ctx, func(ctx context.Context) error {
+		u := newUnpacker(d.limits()) // layers that images share are unpacked for each
+		for tag, image := range images {
+			ref, err := parse(tag.String())
+			if err != nil {
+				return err
+			}
+			r, err := d.add(ctx, u, image)
+			if err != nil {
+				return err
+			}
+			r.name = ref.String()
+			added = append(added, r)
 		}
-		r, err := d.add(ctx, image)
-		if err != nil {
-			return nil, refused(ctx, err, "the file may be damaged: download or save it again", "storing %q", source)
-		}
-		r.name = ref.String()
-		added = append(added, r)
+		return nil
+	})
+	if err != nil {
+		return nil, refused(ctx, err, "the file may be damaged: download or save it again", "storing %q", source)
 	}
 	if err := d.change(ctx, func(all []record) ([]record, error) { return withNames(all, added), nil }); err != nil {
 		return nil, err
@@ -55,7 +62,7 @@ func (d *Disk) load(ctx context.Context, source string, images tagged) ([]sandbo
 }
 
 // add stores an image's files and unpacks it. The record has no name yet.
-func (d *Disk) add(ctx context.Context, image v1.Image) (record, error) {
+func (d *Disk) add(ctx context.Context, u *unpacker, image v1.Image) (record, error) {
 	layers, err := image.Layers()
 	if err != nil {
 		return record{}, err
@@ -77,11 +84,11 @@ func (d *Disk) add(ctx context.Context, image v1.Image) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	return d.addManifest(ctx, image, config)
+	return d.addManifest(ctx, u, image, config)
 }
 
 // addManifest adds an image whose layers are stored.
-func (d *Disk) addManifest(ctx context.Context, image v1.Image, config []byte) (record, error) {
+func (d *Disk) addManifest(ctx context.Context, u *unpacker, image v1.Image, config []byte) (record, error) {
 	content, err := image.RawManifest()
 	if err != nil {
 		return record{}, err
@@ -105,7 +112,7 @@ func (d *Disk) addManifest(ctx context.Context, image v1.Image, config []byte) (
 		return record{}, err
 	}
 	r := record{id: manifest.Config.Digest, manifest: digest, about: v1.Descriptor{MediaType: kind, Digest: digest, Size: size}}
-	r.size, err = d.unpack(ctx, r, manifest, config)
+	r.size, err = d.unpack(ctx, u, r, manifest, config)
 	return r, err
 }
 

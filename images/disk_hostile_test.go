@@ -3,6 +3,7 @@ package images
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -258,6 +259,7 @@ func TestDiskBounds(t *testing.T) {
 		many[i] = file("f")
 	}
 	named := bounds{bytes: 1 << 30, entries: 20, ratio: 1 << 20, names: 100}
+	deep := func(name string) string { return strings.Repeat(name+"/", 900) + "f" }
 	slow := bounds{bytes: 1 << 30, entries: 1 << 20, ratio: 1 << 20, time: time.Second}
 	holes := sparseTar(t, "pax", "1G")
 	for name, c := range map[string]struct {
@@ -265,19 +267,23 @@ func TestDiskBounds(t *testing.T) {
 		image  v1.Image
 		say    string
 	}{
-		"bytes":            {small, layered(t, members(t, shell(64<<10))), "more than 64 KiB"},
-		"bytes, in layers": {small, layered(t, members(t, shell(32<<10)), members(t, shell(31<<10))), "more than 64 KiB"},
-		"members":          {small, layered(t, members(t, many...)), "more members"},
-		"in layers":        {small, layered(t, members(t, many[:10]...), members(t, many[10:]...)), "more members"},
-		"gzip":             {ratio, layered(t, members(t, shell(8<<20))), "more than 100 times"},
-		"zstd":             {ratio, packedLayer(t, members(t, shell(8<<20)), zstded(t, members(t, shell(8<<20)))), "more than 100 times"},
-		"sparse":           {ratio, layered(t, holes), "more than 100 times"},
-		"sparse, plain":    {ratio, packedLayer(t, holes, holes), "more than 100 times"},
-		"bytes behind":     {ratio, layered(t, append(members(t, shell(1)), make([]byte, 8<<20)...)), "more than 100 times"},
-		"names":            {named, layered(t, members(t, file(strings.Repeat("x", 60)), link("l", strings.Repeat("y", 60)))), "longer than"},
-		"links":            {slow, layered(t, maze(t)), "not unpacked after 1s"},
-		"damaged":          {ratio, layered(t, []byte(strings.Repeat("x", 1024))), "invalid tar header"},
-		"cut":              {ratio, layered(t, members(t, shell(4096))[:2048]), "unexpected EOF"},
+		"bytes":                   {small, layered(t, members(t, shell(64<<10))), "more than 64 KiB"},
+		"bytes, in layers":        {small, layered(t, members(t, shell(32<<10)), members(t, shell(31<<10))), "more than 64 KiB"},
+		"members":                 {small, layered(t, members(t, many...)), "more members"},
+		"in layers":               {small, layered(t, members(t, many[:10]...), members(t, many[10:]...)), "more members"},
+		"parents":                 {small, layered(t, members(t, file(deep("a")))), "more members"},
+		"parents by links":        {small, layered(t, members(t, link("l", deep("a")), file("l/f"))), "more members"},
+		"parents, a link changed": {small, layered(t, members(t, link("l", "."), file("l/f"), link("l/l", deep("a")), file("l/g"))), "more members"},
+		"parents, a hard link":    {small, layered(t, members(t, link("l", "."), link("k", deep("a")), file("l/f"), hardLink("l/l", "k"), file("l/g"))), "more members"},
+		"gzip":                    {ratio, layered(t, members(t, shell(8<<20))), "more than 100 times"},
+		"zstd":                    {ratio, packedLayer(t, members(t, shell(8<<20)), zstded(t, members(t, shell(8<<20)))), "more than 100 times"},
+		"sparse":                  {ratio, layered(t, holes), "more than 100 times"},
+		"sparse, plain":           {ratio, packedLayer(t, holes, holes), "more than 100 times"},
+		"bytes behind":            {ratio, layered(t, append(members(t, shell(1)), make([]byte, 8<<20)...)), "more than 100 times"},
+		"names":                   {named, layered(t, members(t, file(strings.Repeat("x", 60)), link("l", strings.Repeat("y", 60)))), "longer than"},
+		"links":                   {slow, layered(t, maze(t)), "not unpacked after 1s"},
+		"damaged":                 {ratio, layered(t, []byte(strings.Repeat("x", 1024))), "invalid tar header"},
+		"cut":                     {ratio, layered(t, members(t, shell(4096))[:2048]), "unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDisk(t)
@@ -292,6 +298,81 @@ func TestDiskBounds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An image of as many files and directories as the bounds allow is unpacked, in whatever order.
+func TestDiskCountsParentsOnce(t *testing.T) {
+	for name, all := range map[string][]tar.Header{
+		"listed":     {dir("a"), dir("a/b"), file("a/b/1"), file("a/b/2"), dir("a/c"), file("a/c/1"), file("a/b/3")},
+		"not listed": {file("a/b/1"), file("a/b/2"), file("a/c/1"), file("a/b/3")},
+		"by a link":  {dir("a/b"), link("l", "a/b"), file("l/1"), file("l/2"), file("a/b/3")},
+	} {
+		d := newDisk(t)
+		d.bounds = bounds{bytes: 1 << 20, entries: 7, ratio: 1 << 20}
+		if _, err := keep(t, d, "x", layered(t, members(t, all...))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The bounds are for all images of an import: each has its own root.
+func TestDiskBoundsAllImagesOfAnImport(t *testing.T) {
+	file := archiveOfAuthors(t, members(t, shell(10<<10), file("a"), file("b"), file("c"), file("d")), 8)
+	for say, b := range map[string]bounds{
+		"more than 64 KiB": {bytes: 64 << 10, entries: 100, ratio: 1 << 20},
+		"more members":     {bytes: 1 << 20, entries: 47, ratio: 1 << 20},
+		"longer than":      {bytes: 1 << 20, entries: 100, ratio: 1 << 20, names: 79},
+		"not unpacked":     {bytes: 1 << 20, entries: 100, ratio: 1 << 20, time: time.Nanosecond},
+	} {
+		d := newDisk(t)
+		d.bounds = b
+		_, err := d.Import(t.Context(), file, "")
+		wantCause(t, err, sandbox.CauseImage, say)
+		if _, err := d.Prune(t.Context(), false); err != nil {
+			t.Error(err)
+		}
+		if left := inventory(t, d); len(left) != 0 {
+			t.Errorf("left %v", left)
+		}
+	}
+	d := newDisk(t)
+	d.bounds = bounds{bytes: 128 << 10, entries: 48, ratio: 1 << 20, names: 80}
+	if all, err := d.Import(t.Context(), file, ""); err != nil || len(all) != 8 {
+		t.Errorf("%d images, %v", len(all), err)
+	}
+	all, err := d.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		if r.Size != 10<<10+4 {
+			t.Errorf("%s has %d bytes", r.Name, r.Size)
+		}
+	}
+}
+
+// archiveOfAuthors is a docker archive of images of one layer, which differ in their authors.
+func archiveOfAuthors(t *testing.T, layer []byte, n int) string {
+	t.Helper()
+	diffID, _, err := v1.SHA256(bytes.NewReader(layer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, all := []string{"l", string(layer)}, []map[string]any{}
+	for i := range n {
+		config, err := json.Marshal(v1.ConfigFile{OS: "linux", Architecture: "amd64", Author: fmt.Sprint(i), RootFS: v1.RootFS{Type: "layers", DiffIDs: []v1.Hash{diffID}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("c%d", i)
+		files = append(files, name, string(config))
+		all = append(all, map[string]any{"Config": name, "RepoTags": []string{fmt.Sprintf("x:%d", i)}, "Layers": []string{"l"}})
+	}
+	manifest, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tempFile(t, tarOf(t, append(files, "manifest.json", string(manifest))...))
 }
 
 // maze is a layer whose members are at the end of links that lead to links, each of them

@@ -92,13 +92,16 @@ func (d *Disk) unpackAgain(ctx context.Context, id v1.Hash) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.unpack(ctx, r, manifest, config)
+	err = d.limits().timed(ctx, func(ctx context.Context) error {
+		_, err := d.unpack(ctx, newUnpacker(d.limits()), r, manifest, config)
+		return err
+	})
 	return refused(ctx, err, "remove it with `belljar images rm "+r.shown()+"`, then pull, build or import it again", "unpacking image %q", r.shown())
 }
 
 // unpack unpacks an image, unless it is, and returns the bytes of its files. The root
 // gets its place when it is complete.
-func (d *Disk) unpack(ctx context.Context, r record, manifest *v1.Manifest, config []byte) (int64, error) {
+func (d *Disk) unpack(ctx context.Context, u *unpacker, r record, manifest *v1.Manifest, config []byte) (int64, error) {
 	unlock, err := d.lock(ctx, ownfile.Exclusive, stripe(lockUnpack, r.id.Hex))
 	if err != nil {
 		return 0, err
@@ -111,7 +114,7 @@ func (d *Disk) unpack(ctx context.Context, r record, manifest *v1.Manifest, conf
 	if err != nil {
 		return 0, err
 	}
-	size, err := d.unpackIn(ctx, dir, manifest, config)
+	size, err := d.unpackIn(ctx, u, dir, manifest, config)
 	if err == nil {
 		err = os.Rename(dir, d.rootDir(r.id))
 	}
@@ -121,7 +124,7 @@ func (d *Disk) unpack(ctx context.Context, r record, manifest *v1.Manifest, conf
 	return size, nil
 }
 
-func (d *Disk) unpackIn(ctx context.Context, dir string, manifest *v1.Manifest, config []byte) (int64, error) {
+func (d *Disk) unpackIn(ctx context.Context, u *unpacker, dir string, manifest *v1.Manifest, config []byte) (int64, error) {
 	var said struct {
 		RootFS v1.RootFS `json:"rootfs"`
 	}
@@ -131,8 +134,7 @@ func (d *Disk) unpackIn(ctx context.Context, dir string, manifest *v1.Manifest, 
 	if len(said.RootFS.DiffIDs) != len(manifest.Layers) {
 		return 0, fmt.Errorf("it has %d layers, but its configuration lists %d", len(manifest.Layers), len(said.RootFS.DiffIDs))
 	}
-	u, err := newUnpacker(filepath.Join(dir, "root"), d.limits())
-	if err != nil {
+	if err := u.begin(filepath.Join(dir, "root")); err != nil {
 		return 0, err
 	}
 	files := make([]string, len(manifest.Layers))
@@ -146,10 +148,10 @@ func (d *Disk) unpackIn(ctx context.Context, dir string, manifest *v1.Manifest, 
 		return 0, err
 	}
 	u.report(shown(d.Progress))
-	if err := os.WriteFile(filepath.Join(dir, inUse), strconv.AppendInt(nil, u.written, 10), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, inUse), strconv.AppendInt(nil, u.size(), 10), 0o600); err != nil {
 		return 0, err
 	}
-	return u.written, syncDisk(dir)
+	return u.size(), syncDisk(dir)
 }
 
 // rootSize is the size of an image's root.

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -196,8 +197,22 @@ func TestImportBounds(t *testing.T) {
 		"bytes behind":   {append(members(t, shell(0)), make([]byte, 64<<10)...), "more than 64 KiB"},
 		"members":        {members(t, many...), "more members"},
 		"members, twice": {twice, "more members"},
+		"parents":        {members(t, shell(0), tar.Header{Name: strings.Repeat("d/", 900) + "f"}), "more members"},
 	} {
 		t.Run(kind, func(t *testing.T) { refuses(t, &Store{bounds: small}, tempFile(t, c.file), c.say) })
+	}
+}
+
+// What is dropped from a layer leaves room for the rest: it is read once more.
+func TestImportOfManyMembersWithoutPrivileges(t *testing.T) {
+	all := []tar.Header{shell(0), {Name: "su", Mode: 0o4755}}
+	for i := range 13 {
+		all = append(all, tar.Header{Name: fmt.Sprint(i), Mode: 0o644})
+	}
+	d := newDisk(t)
+	d.bounds = bounds{bytes: 1 << 20, entries: 20, ratio: 1 << 20}
+	if _, err := d.Import(t.Context(), tempFile(t, members(t, all...)), "x:1"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -160,7 +160,7 @@ func (l *layers) cleanCopy(name string) func() (io.ReadCloser, error) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			again := cleaner{entries: l.entries}
+			again := cleaner{entries: l.bounds.entries}
 			_, err := again.clean(plain, w)
 			w.CloseWithError(err)
 		}()

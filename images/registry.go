@@ -65,7 +65,11 @@ func (d *Disk) pullRecord(ctx context.Context, ref reference.Named) (record, err
 	if err != nil {
 		return record{}, err
 	}
-	r, err := d.addManifest(ctx, image, config)
+	var r record
+	err = d.limits().timed(ctx, func(ctx context.Context) (err error) {
+		r, err = d.addManifest(ctx, newUnpacker(d.limits()), image, config)
+		return err
+	})
 	r.name, r.source = ref.String(), digestRef(ref, image.digest.String())
 	if _, digested := ref.(reference.Digested); digested {
 		r.name = r.source

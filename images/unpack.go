@@ -2,7 +2,6 @@ package images
 
 import (
 	"archive/tar"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -11,43 +10,46 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/containerd/containerd/v2/pkg/archive"
 	within "github.com/containerd/continuity/fs"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// unpacker unpacks an image's layers one over the other.
+// unpacker unpacks images, each of layers that lie one over the other. Its bounds are for
+// all of them together.
 type unpacker struct {
 	root string
+	in   string // the directory in it that the last member was in, if it still is there
 	meter
 	cleaner
 	unpacked int64 // bytes of the layers' tars
 	written  int64 // bytes of their files
+	before   int64 // those of other images
 	named    int64 // bytes of their names
 }
 
-// newUnpacker creates the root.
-func newUnpacker(root string, b bounds) (*unpacker, error) {
-	if err := os.Mkdir(root, 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(root, 0o755); err != nil { // whatever the umask is
-		return nil, err
-	}
-	b.names, b.time = cmp.Or(b.names, defaultBounds.names), cmp.Or(b.time, defaultBounds.time)
-	return &unpacker{root: root, meter: meter{bounds: b}, cleaner: cleaner{entries: b.entries}}, nil
+func newUnpacker(b bounds) *unpacker {
+	return &unpacker{meter: meter{bounds: b}, cleaner: cleaner{entries: b.entries}}
 }
+
+// begin creates the root of the next image.
+func (u *unpacker) begin(root string) error {
+	u.root, u.in, u.before, u.dropped = root, "", u.written, nil
+	if err := os.Mkdir(root, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(root, 0o755) // whatever the umask is
+}
+
+// size is the bytes of the files in the root.
+func (u *unpacker) size() int64 { return u.written - u.before }
 
 // applyAll unpacks layers, given as files and the digests of what is in them.
 func (u *unpacker) applyAll(ctx context.Context, files []string, diffIDs []v1.Hash) error {
-	limited, cancel := context.WithTimeoutCause(ctx, u.time, errBeyond{fmt.Errorf("it is not unpacked after %v", u.time)})
-	defer cancel()
 	for i, file := range files {
-		if err := u.applyFile(limited, file, diffIDs[i]); err != nil {
-			if ctx.Err() == nil && limited.Err() != nil {
-				return context.Cause(limited)
-			}
+		if err := u.applyFile(ctx, file, diffIDs[i]); err != nil {
 			return err
 		}
 	}
@@ -107,6 +109,9 @@ func (u *unpacker) filter(h *tar.Header) (bool, error) {
 	if err != nil || kept == nil {
 		return false, err
 	}
+	if err := u.countParents(h); err != nil {
+		return false, err
+	}
 	if kept.Typeflag == tar.TypeReg { // a sparse file is larger than its data
 		u.written += kept.Size
 	}
@@ -115,6 +120,32 @@ func (u *unpacker) filter(h *tar.Header) (bool, error) {
 		h.Mode |= 0o700 // what is in it is unpacked, and removed, by its owner
 	}
 	return true, u.check(max(u.written, u.unpacked))
+}
+
+// countParents counts the directories that are made for a member: of a few members, there
+// are more than any disk has room for. Links may lead to them.
+func (u *unpacker) countParents(h *tar.Header) error {
+	parent := filepath.Dir(filepath.Clean(h.Name))
+	was := u.in
+	if u.in = parent; h.Typeflag == tar.TypeLink || h.Typeflag == tar.TypeSymlink || strings.HasPrefix(filepath.Base(h.Name), ".wh.") {
+		u.in = "" // this may remove it, or lead the next elsewhere
+	}
+	if parent == was {
+		return nil // the usual case
+	}
+	at, err := within.RootPath(u.root, parent)
+	if err != nil {
+		return err
+	}
+	for ; at != u.root; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+			break // it may be no directory, which is an error soon
+		}
+		if u.entries--; u.entries < 0 {
+			return errTooMany
+		}
+	}
+	return nil
 }
 
 // mountPoints are what every container gets, which an engine cannot create in a shared

@@ -112,9 +112,9 @@ func imagesImportCmd(g *globals) *cobra.Command {
 
 A tar may be compressed with gzip or zstd. All but the first need --tag.
 
-belljar reads the whole file before it loads anything. The file can unpack to at
-most 16 GiB, 500,000 members and 100 times its size: more is refused as a
-decompression bomb. Device nodes are refused, except those of debootstrap, which
+belljar reads the whole file before it loads anything. All images of the
+file together can unpack to at most 16 GiB, 500,000 files and directories, and 100
+times its size: more is refused as a decompression bomb. Device nodes are refused, except those of debootstrap, which
 are left out. Setuid and setgid bits, extended attributes such as file
 capabilities, and FIFOs are left out, with a notice: such an image gets a different
 ID than docker would give it. docker load makes none of these checks.`,
