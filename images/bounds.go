@@ -40,7 +40,12 @@ const (
 
 // timed ends do after the time that unpacking may take.
 func (b bounds) timed(ctx context.Context, do func(context.Context) error) error {
-	limited, cancel := context.WithTimeoutCause(ctx, b.time, errBeyond{fmt.Errorf("it is not unpacked after %v", b.time)})
+	return within(ctx, b.time, errBeyond{fmt.Errorf("it is not unpacked after %v", b.time)}, do)
+}
+
+// within ends do after a time, with that error.
+func within(ctx context.Context, time time.Duration, late error, do func(context.Context) error) error {
+	limited, cancel := context.WithTimeoutCause(ctx, time, late)
 	defer cancel()
 	err := do(limited)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {

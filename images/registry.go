@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"path"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/distribution/reference"
@@ -26,7 +29,8 @@ import (
 const (
 	// registryPatience is the time that a registry may be silent.
 	registryPatience = time.Minute
-	pulledAtOnce     = 3 // layers, as docker does
+	pulledAtOnce     = 3  // layers, as docker does
+	maxManifests     = 16 // requests of a pull: for an index, and for the image in it, with redirections
 )
 
 // pull fetches ref from its registry, with the user's login.
@@ -52,7 +56,7 @@ func (d *Disk) pull(ctx context.Context, ref reference.Named) error {
 func (d *Disk) pullRecord(ctx context.Context, ref reference.Named) (record, error) {
 	connections := registryTransport()
 	defer connections.CloseIdleConnections()
-	image, err := d.fetch(ctx, ref, secure{connections})
+	image, err := d.fetch(ctx, ref, connections)
 	if err != nil {
 		return record{}, err
 	}
@@ -123,6 +127,7 @@ func (d *Disk) fetch(ctx context.Context, ref reference.Named, rt http.RoundTrip
 	if keychain == nil {
 		keychain = authn.DefaultKeychain
 	}
+	rt = newSecure(rt, parsed.Context().RegistryStr())
 	about, err := remote.Get(parsed, remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain), remote.WithTransport(rt),
 		remote.WithUserAgent("belljar"), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
 	if err != nil {
@@ -209,15 +214,54 @@ func (p patient) Read(b []byte) (int, error) {
 	return p.Conn.Read(b)
 }
 
-// secure refuses requests without TLS, but those to this machine: go-containerregistry
-// would send logins to private networks in clear.
-type secure struct{ next http.RoundTripper }
+// secure bounds what a registry can ask of this machine. Without TLS, go-containerregistry
+// would send logins to private networks in clear; and what listens on this machine trusts
+// it, so that no registry elsewhere may lead there.
+type secure struct {
+	next      http.RoundTripper
+	here      bool // the image's registry is on this machine
+	manifests *atomic.Int32
+}
+
+// newSecure is for one pull from a registry.
+func newSecure(next http.RoundTripper, registry string) secure {
+	u := url.URL{Host: registry}
+	return secure{next, isLoopback(u.Hostname()), new(atomic.Int32)}
+}
 
 func (s secure) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme != "https" && !isLoopback(r.URL.Hostname()) {
+	here := isLoopback(r.URL.Hostname())
+	switch {
+	case here && !s.here:
+		return nil, fmt.Errorf("it leads to %s on this machine, but is on another", r.URL.Host)
+	case !here && r.URL.Scheme != "https":
 		return nil, fmt.Errorf("%s has no TLS, which belljar requires of registries on other machines", r.URL.Host)
+	case !isManifest(r):
+		return s.next.RoundTrip(r)
+	case s.manifests.Add(1) > maxManifests:
+		return nil, errBeyond{errors.New("its indexes are nested too deeply")}
 	}
-	return s.next.RoundTrip(r)
+	response, err := s.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, left := response.Body, int64(maxMetadata)
+	response.Body = &closing{readerFunc(func(p []byte) (int, error) {
+		n, err := body.Read(p)
+		if left -= int64(n); left < 0 {
+			return n, errBeyond{fmt.Errorf("its manifest is larger than %d MiB", maxMetadata>>20)}
+		}
+		return n, err
+	}), body.Close}
+	return response, nil
+}
+
+// isManifest reports whether a request is for a manifest or an index, also by redirections.
+func isManifest(r *http.Request) bool {
+	for r.Response != nil && r.Response.Request != nil {
+		r = r.Response.Request
+	}
+	return path.Base(path.Dir(r.URL.Path)) == "manifests"
 }
 
 func isLoopback(host string) bool {

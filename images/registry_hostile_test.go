@@ -6,15 +6,22 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"path"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/creack/pty"
+	"github.com/distribution/reference"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
@@ -65,6 +72,36 @@ func endless(part string) func(http.Handler, http.ResponseWriter, *http.Request)
 	}
 }
 
+// nested answers with an index in an index and so on, and no image in the last.
+func nested(t *testing.T, depth int) func(http.Handler, http.ResponseWriter, *http.Request) {
+	t.Helper()
+	const kind = types.OCIImageIndex
+	all, last := map[string][]byte{}, []byte(`{"schemaVersion":2,"manifests":[]}`)
+	for range depth {
+		digest, size, err := v1.SHA256(bytes.NewReader(last))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[digest.String()] = last
+		platform := &v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
+		if last, err = json.Marshal(v1.IndexManifest{SchemaVersion: 2, MediaType: kind, Manifests: []v1.Descriptor{{MediaType: kind, Digest: digest, Size: size, Platform: platform}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(registry http.Handler, w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.URL.Path, "/manifests/") {
+			registry.ServeHTTP(w, r)
+			return
+		}
+		content, ok := all[path.Base(r.URL.Path)]
+		if !ok {
+			content = last
+		}
+		w.Header().Set("Content-Type", string(kind))
+		_, _ = w.Write(content)
+	}
+}
+
 // A registry that lies about digests and sizes is noticed.
 func TestDiskPullsNoLies(t *testing.T) {
 	image := layered(t, members(t, shell(100_000)))
@@ -104,7 +141,16 @@ func TestDiskPullsNoLies(t *testing.T) {
 		"configuration, more": {endless(config.Digest.Hex), "cannot be pulled"},
 		"configuration, data": {manifests(func(m *v1.Manifest) { m.Config.Data = []byte("{}") }), "error verifying"},
 		"configuration, none": {manifests(func(m *v1.Manifest) { m.Config = v1.Descriptor{} }), "cannot be pulled"},
-		"manifest, endless":   {endless("/manifests/"), "cannot be pulled"},
+		"manifest, endless":   {endless("/manifests/"), "its manifest is larger than 4 MiB"},
+		"manifest, large":     {manifests(func(m *v1.Manifest) { m.Annotations = map[string]string{"a": strings.Repeat("x", 5<<20)} }), "its manifest is larger than 4 MiB"},
+		"manifest, elsewhere": {func(registry http.Handler, w http.ResponseWriter, r *http.Request) {
+			if strings.Contains(r.URL.Path, "/manifests/") {
+				http.Redirect(w, r, "/elsewhere", http.StatusFound)
+				return
+			}
+			endless("/elsewhere")(registry, w, r)
+		}, "its manifest is larger than 4 MiB"},
+		"indexes without end": {nested(t, 100), "nested too deeply"},
 		"manifest, no JSON":   {answer("/manifests/", []byte("\x1b[2J{")), "cannot be pulled"},
 		"manifest, empty":     {answer("/manifests/", []byte("{}")), "cannot be pulled"},
 		"of another layer":    {manifests(func(m *v1.Manifest) { m.Layers[0] = m.Config; m.Layers[0].MediaType = layer.MediaType }), "cannot be pulled"},
@@ -225,9 +271,62 @@ func TestRegistriesNeedTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := (secure{http.DefaultTransport}).RoundTrip(r); err == nil || !strings.Contains(err.Error(), "has no TLS") { //nolint:bodyclose // there is none
+		if _, err := newSecure(http.DefaultTransport, host).RoundTrip(r); err == nil || !strings.Contains(err.Error(), "has no TLS") { //nolint:bodyclose // there is none
 			t.Errorf("%s: %v", host, err)
 		}
+	}
+}
+
+// A registry elsewhere leads nothing to this machine, with or without TLS, where others trust it.
+func TestRegistriesElsewhereDoNotLeadHere(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	defer server.Close()
+	for _, registry := range []string{"example.com", "localhost.example.com:5000", "10.0.0.1:80", "127.0.0.1", "localhost:5000", "[::1]:5000"} {
+		here := registry == "127.0.0.1" || registry == "localhost:5000" || registry == "[::1]:5000"
+		for _, to := range []string{server.URL + "/any", "https://localhost:1/any", "https://[::1]:1/any"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := newSecure(http.DefaultTransport, registry).RoundTrip(r)
+			if err == nil {
+				response.Body.Close()
+			}
+			if refused := err != nil && strings.Contains(err.Error(), "on this machine"); refused == here {
+				t.Errorf("from %s to %s: %v", registry, to, err)
+			}
+		}
+	}
+	if asked != 3 {
+		t.Errorf("asked %d times, want once for each registry on this machine", asked)
+	}
+}
+
+// slow is a shelf whose registry sends something now and then.
+type slow struct{ shelf }
+
+func (slow) pull(ctx context.Context, _ reference.Named) error {
+	<-ctx.Done()
+	return fmt.Errorf("reading: %w", ctx.Err())
+}
+
+func (slow) find(context.Context, reference.Reference) (found, error) {
+	return found{}, cerrdefs.ErrNotFound
+}
+
+// A registry that is slow does not hold a pull for ever.
+func TestSlowPullsEnd(t *testing.T) {
+	for _, policy := range []sandbox.PullPolicy{sandbox.PullAlways, sandbox.PullMissing} {
+		synctest.Test(t, func(t *testing.T) {
+			_, err := resolve(t.Context(), slow{}, "tools", policy)
+			wantCause(t, err, sandbox.CauseImage, `"tools:latest" is not pulled after 2h`)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if _, err := resolve(ctx, slow{}, "tools", policy); !errors.Is(err, context.DeadlineExceeded) || sandbox.CauseOf(err) == sandbox.CauseImage {
+				t.Errorf("%v", err)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/distribution/reference"
@@ -46,22 +47,22 @@ func (s *Store) Resolve(ctx context.Context, name string, pull sandbox.PullPolic
 	return resolve(ctx, s, name, pull)
 }
 
-func resolve(ctx context.Context, s shelf, name string, pull sandbox.PullPolicy) (sandbox.Image, error) {
+func resolve(ctx context.Context, s shelf, name string, policy sandbox.PullPolicy) (sandbox.Image, error) {
 	ref, err := parse(name)
 	if err != nil {
 		return sandbox.Image{}, err
 	}
-	if err := checkPolicy(pull); err != nil {
+	if err := checkPolicy(policy); err != nil {
 		return sandbox.Image{}, err
 	}
-	if named, ok := inRegistry(ref); ok && pull == sandbox.PullAlways {
-		if err := s.pull(ctx, named); err != nil {
+	if named, ok := inRegistry(ref); ok && policy == sandbox.PullAlways {
+		if err := pull(ctx, s, named); err != nil {
 			return sandbox.Image{}, err
 		}
 	}
 	found, err := s.find(ctx, ref)
 	if cerrdefs.IsNotFound(err) {
-		if err := obtain(ctx, s, ref, pull); err != nil {
+		if err := obtain(ctx, s, ref, policy); err != nil {
 			return sandbox.Image{}, err
 		}
 		found, err = s.find(ctx, ref)
@@ -78,19 +79,28 @@ func (s *Store) Pull(ctx context.Context, name string) (sandbox.Image, error) {
 }
 
 // obtain gets an image that the shelf does not have.
-func obtain(ctx context.Context, s shelf, ref reference.Reference, pull sandbox.PullPolicy) error {
+func obtain(ctx context.Context, s shelf, ref reference.Reference, policy sandbox.PullPolicy) error {
 	named, remote := inRegistry(ref)
 	switch {
-	case pull == sandbox.PullNever:
-		return refuse(nil, howToGet(ref), "image %q is not present, and the pull policy is %q", familiar(ref), pull)
+	case policy == sandbox.PullNever:
+		return refuse(nil, howToGet(ref), "image %q is not present, and the pull policy is %q", familiar(ref), policy)
 	case familiar(ref) == Base:
 		_, err := s.BuildBase(ctx)
 		return err
 	case remote:
-		return s.pull(ctx, named)
+		return pull(ctx, s, named)
 	default:
 		return refuse(nil, howToGet(ref), "image %q is not present, and no registry has it", familiar(ref))
 	}
+}
+
+// pullTime is the most that a pull takes. A registry that sends a byte now and then would
+// otherwise hold for ever who waits for its image.
+const pullTime = 2 * time.Hour
+
+func pull(ctx context.Context, s shelf, ref reference.Named) error {
+	late := refuse(nil, withoutRegistry(ref), "image %q is not pulled after %v", familiar(ref), pullTime)
+	return within(ctx, pullTime, late, func(ctx context.Context) error { return s.pull(ctx, ref) })
 }
 
 // maxReference is the most that a reference has: a name of 255 bytes, a tag of 128, a digest.

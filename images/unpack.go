@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/containerd/containerd/v2/pkg/archive"
-	within "github.com/containerd/continuity/fs"
+	scoped "github.com/containerd/continuity/fs"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
@@ -133,7 +133,7 @@ func (u *unpacker) countParents(h *tar.Header) error {
 	if parent == was {
 		return nil // the usual case
 	}
-	at, err := within.RootPath(u.root, parent)
+	at, err := scoped.RootPath(u.root, parent)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ var mountPoints = []struct {
 // followed as they are in a container, so that none leads out of the root.
 func makeMountPoints(root string) error {
 	for _, point := range mountPoints {
-		target, err := within.RootPath(root, point.name)
+		target, err := scoped.RootPath(root, point.name)
 		if err != nil {
 			return fmt.Errorf("its /%s cannot be mounted on: %w", point.name, err)
 		}
