@@ -17,7 +17,7 @@ import (
 type address struct {
 	host       string
 	context    bool // of a docker context, which has the settings of TLS, not the environment
-	skipVerify bool // whoever answers is the engine
+	skipVerify bool // any certificate is accepted
 
 	ca, cert, key string // files; "" is none
 }

@@ -178,7 +178,9 @@ func (r *running) copy(ctx context.Context, x sandbox.Exec) {
 	if !r.box.sharesKernel() {
 		stderr = runtimeFilter{stderr, r.box.id, &r.runtimeText}
 	}
-	_, err := split(countWriter{x.Stdout, &r.writes}, countWriter{stderr, &r.writes}, r.conn.Reader)
+	ahead, stop := readAhead(r.conn.Reader, r.over, r.markCut)
+	defer stop()
+	_, err := split(countWriter{x.Stdout, &r.writes}, countWriter{stderr, &r.writes}, ahead)
 	if err != nil && !errors.Is(err, net.ErrClosed) { // closed by us: see drain
 		r.markCut("the stream broke: " + err.Error())
 	}
