@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -183,4 +184,42 @@ func TestStateThatTheEngineDoesNotSee(t *testing.T) {
 			t.Errorf("%s\nhas no %s", out, want)
 		}
 	}
+}
+
+// A command that ends as its session does says so, and not that something other than belljar killed it.
+func TestSessionEndsDuringACommand(t *testing.T) {
+	t.Parallel()
+	t.Run("removed", func(t *testing.T) {
+		t.Parallel()
+		name, use := newSession(t)
+		asks(t, use, "--session", name, "true").ended(t, 0, "")
+		var all sync.WaitGroup
+		all.Go(func() {
+			a := asks(t, use, "--session", name, "touch begun; sleep 1000")
+			if a.code == 137 && (a.Evidence.KilledBy != "belljar" || !strings.Contains(string(a.json), "killed with its container: the session was removed")) || a.code == 0 || strings.Contains(string(a.json), "other than belljar") {
+				t.Errorf("exit status %d: %s", a.code, a.json)
+			}
+		})
+		eventually(t, "the command runs", func() bool { return len(listed(t, use, name).Runs) > 0 })
+		rm := exec.Command(binary, "session", "rm", name)
+		use(rm)
+		if out, err := rm.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		all.Wait()
+		asks(t, use, "--session", name, "true").ended(t, 0, "") // for the cleanup
+	})
+	t.Run("max", func(t *testing.T) {
+		t.Parallel()
+		name, use := newSession(t)
+		file := filepath.Join(t.TempDir(), "sandbox.yaml")
+		if err := os.WriteFile(file, []byte("session: {max: 5s}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a := asks(t, use, "--config", file, "--session", name, "--timeout", "5m", "sleep 1000")
+		if a.code == 137 && (a.Evidence.KilledBy != "belljar" || !strings.Contains(string(a.json), "killed with its container: session.max ended it")) || a.code == 0 || strings.Contains(string(a.json), "other than belljar") {
+			t.Errorf("exit status %d: %s", a.code, a.json)
+		}
+		asks(t, use, "--session", name, "true").ended(t, 0, "")
+	})
 }

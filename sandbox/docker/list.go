@@ -97,6 +97,9 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 		if errdefs.IsNotFound(err) || err == nil && e.checkOurs(about) != nil {
 			continue
 		}
+		if err == nil && !m.Orphaned && m.Session == "" && e.owner.Runs(about.Config.Labels[labelHost], m.Owner) {
+			continue // its maker ends it: what that measures time by stands still while the host is suspended
+		}
 		if err == nil {
 			err = e.forceRemove(ctx, m.ID)
 		}

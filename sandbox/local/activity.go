@@ -27,7 +27,7 @@ func (a *activity) heard() {
 	if !a.spoke {
 		a.spoke, a.first = true, time.Since(a.started)
 	}
-	a.idle.restart()
+	a.idle.touch()
 }
 
 // touch counts activity other than output. Nothing is counted before the command starts.
@@ -59,10 +59,10 @@ func newWatchdog(limit time.Duration) *watchdog {
 	return w
 }
 
-// restart restarts the idle timer: there was output, or may have been.
+// restart restarts the idle timer, and ends a pause: only who paused it may.
 func (w *watchdog) restart() { w.reset(true) }
 
-// touch restarts it unless it is paused: there was activity other than output.
+// touch restarts it unless it is paused: there was output, or other activity, or may have been.
 func (w *watchdog) touch() { w.reset(false) }
 
 func (w *watchdog) reset(resume bool) {

@@ -81,6 +81,7 @@ func writeAll(t testing.TB, dir string, c sandbox.Command, chunks []chunk) (w wr
 	if err := o.recorder.spool.Open(filepath.Join(dir, "ID"), sandbox.LogInfo{ID: "ID"}); err != nil {
 		t.Fatal(err)
 	}
+	defer o.recorder.spool.Close()
 	read := make(chan struct{})
 	go func() {
 		defer close(read)

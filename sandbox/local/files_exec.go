@@ -11,7 +11,6 @@ import (
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/gate"
-	"belljar/sandbox/internal/record"
 )
 
 const (
@@ -35,7 +34,8 @@ type filesExec struct {
 	streams *filesStreams
 	running sandbox.Running
 	exited  chan gate.Exit
-	sid     int // its process session in the container; 0 if unknown
+	sid     int           // its process session in the container; 0 if unknown
+	idle    time.Duration // of the session
 }
 
 // run runs a script. produce writes its stdin and consume reads its stdout, up to its end;
@@ -58,6 +58,7 @@ func (t *transfer) run(ctx context.Context, script string, produce func(in io.Wr
 		return x.why(ctx, err)
 	}
 	defer x.leave(ctx)
+	defer x.keepUsed(ctx)()
 
 	aborted := make(chan struct{})
 	stopAbort := context.AfterFunc(ctx, func() {
@@ -176,29 +177,6 @@ func (t *transfer) slow(how string) error {
 	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: t.what + ": " + how, Hint: hint}
 }
 
-// begin starts the script, and records that its processes are belljar's own: no
-// command left them. It holds the record meanwhile, as all code that lists processes does.
-func (x *filesExec) begin(ctx context.Context) error {
-	err := x.change(ctx, func(r *record.Record) error {
-		if err := x.start(ctx); err != nil {
-			return err
-		}
-		if r.Container == x.box.Info().ID {
-			r.LastUsed = time.Now()
-			if x.sid != 0 {
-				r.Started.AddHelper(x.sid)
-			}
-		}
-		return nil
-	})
-	if err != nil && x.running != nil {
-		x.abort(ctx)
-		<-x.streams.ended
-		x.leave(ctx)
-	}
-	return err
-}
-
 // start starts the script, up to where it waits, and finds its process.
 func (x *filesExec) start(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, filesStart)
@@ -279,21 +257,5 @@ func (x *filesExec) abort(ctx context.Context) {
 	}
 	if ctx.Err() != nil {
 		x.local.upkeep.log.Warn("ending what moves files failed", "session", x.kept.Session, "error", err)
-	}
-}
-
-// leave records the end.
-func (x *filesExec) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
-	defer cancel()
-	err := x.change(ctx, func(r *record.Record) error {
-		if r.Container == x.box.Info().ID {
-			r.LastUsed = time.Now()
-			r.Started.RemoveHelper(x.sid)
-		}
-		return nil
-	})
-	if err != nil {
-		x.local.upkeep.log.Warn("writing a session's record failed", "session", x.kept.Session, "error", err)
 	}
 }

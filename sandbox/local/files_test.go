@@ -242,3 +242,29 @@ func TestFilesRefused(t *testing.T) {
 		}
 	})
 }
+
+// Once a bug: a copy that took longer than the session's idle time lost the session.
+func TestCopyIsUse(t *testing.T) {
+	trickle := func(p *sandboxtest.Proc) int {
+		begun(p)
+		for range 45 {
+			io.WriteString(p.Stdout, "x")
+			p.Sleep(50 * time.Second)
+		}
+		return 0
+	}
+	filesStage(t, trickle, func(t *testing.T, l *local.Local, _ *auditor) {
+		copied := make(chan error, 1)
+		var out bytes.Buffer
+		go func() { copied <- l.ReadFile(t.Context(), at("file"), &out) }()
+		for range 36 {
+			time.Sleep(time.Minute)
+			if n, err := l.ExpireSessions(t.Context()); n > 0 || err != nil {
+				t.Fatalf("%d expired, %v", n, err)
+			}
+		}
+		if err := <-copied; err != nil || out.Len() != 45 {
+			t.Errorf("%v, %q", err, &out)
+		}
+	})
+}

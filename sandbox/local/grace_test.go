@@ -305,3 +305,43 @@ func TestStopGraceCountsForTheDeadline(t *testing.T) {
 		}
 	})
 }
+
+// Once a bug: a command that had ended, and left what still wrote, could not be canceled while nobody read.
+func TestCancelAfterTheEnd(t *testing.T) {
+	for _, kill := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			engine := playing(func(p *sandboxtest.Proc) int {
+				p.Start("yes", func(p *sandboxtest.Proc) int {
+					for {
+						fmt.Fprint(p.Stdout, "again\n")
+						p.Sleep(time.Millisecond)
+					}
+				})
+				p.Sleep(time.Minute)
+				return 0
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			x, err := newLocal(engine).Start(ctx, command())
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			if kill {
+				x.Kill()
+			} else {
+				cancel()
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			wantNoneLeft(t, engine)
+			if r, err := x.Wait(); err != nil || r.Cause != sandbox.CauseExited || len(r.Lingering) != 1 {
+				t.Errorf("%s (%s), %d linger, %v", r.Cause, r.Message, len(r.Lingering), err)
+			}
+			if time.Since(began) > 2*time.Hour {
+				t.Error("it took long")
+			}
+		})
+	}
+}

@@ -102,8 +102,9 @@ func (l *Local) pool(name string) *pool {
 		if err != nil {
 			return nil // each command is refused with that error
 		}
-		p.Mounts = mounts
-		l.pools[name] = l.upkeep.startPool(l.upkeep.ctx, name, p)
+		resolved := p
+		resolved.Mounts = mounts
+		l.pools[name] = l.upkeep.startPool(l.upkeep.ctx, name, p, resolved)
 	}
 	return l.pools[name]
 }
@@ -141,7 +142,7 @@ func (l *Local) Reload(profiles map[string]sandbox.Profile) {
 	defer l.mu.Unlock()
 	l.Profiles = profiles
 	for name, pool := range l.pools {
-		if p, ok := l.known(name); !ok || !sameContainer(p, pool.profile) {
+		if p, ok := l.known(name); !ok || !sameContainer(p, pool.asked) {
 			pool.stop()
 			delete(l.pools, name)
 		}

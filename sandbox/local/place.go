@@ -35,6 +35,8 @@ type place interface {
 	Keeps() bool
 	// End ends the command for that reason, so that its exit becomes ready.
 	End(ctx context.Context, why string) cleanup
+	// EndedBy is why belljar ended the container, though this command did not ask for it. "" is that it did not.
+	EndedBy(ctx context.Context) string
 	// Leave is the last call: the command ended as the result says. An error is
 	// why it did not run, or why its end is unknown.
 	Leave(ctx context.Context, r sandbox.Result, err error) cleanup
@@ -117,6 +119,9 @@ func (b *base) WaitsForInput(list []sandbox.Process) bool {
 	})
 	return can && box.WaitsForInput(list)
 }
+
+// EndedBy implements place. No one else of belljar ends the container of one command.
+func (b *base) EndedBy(context.Context) string { return "" }
 
 // finalCounters are read once the container is gone, nil where they are unknown.
 func finalCounters(ctx context.Context, p place) *sandbox.Counters {

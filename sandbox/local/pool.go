@@ -34,8 +34,9 @@ const (
 type pool struct {
 	*upkeep
 	name    string
-	profile sandbox.Profile
-	wake    chan struct{} // holds at most one signal: something changed
+	asked   sandbox.Profile // as it was given
+	profile sandbox.Profile // with its mounts resolved
+	wake    chan struct{}   // holds at most one signal: something changed
 	stop    context.CancelFunc
 	done    chan struct{} // closed when the removal of its containers has begun
 	byInit  atomic.Bool   // the container made last needs no gate
@@ -79,9 +80,10 @@ func (m *warmContainer) ended() <-chan struct{} {
 
 // startPool keeps a pool until ctx is cancelled or it is stopped. Then its
 // containers are removed.
-func (h *upkeep) startPool(ctx context.Context, name string, p sandbox.Profile) *pool {
+func (h *upkeep) startPool(ctx context.Context, name string, asked, p sandbox.Profile) *pool {
 	ctx, stop := context.WithCancel(ctx)
-	pool := &pool{upkeep: h, name: name, profile: p, wake: make(chan struct{}, 1), stop: stop, done: make(chan struct{}), target: p.Pool.Min}
+	pool := &pool{upkeep: h, name: name, profile: p, asked: asked, wake: make(chan struct{}, 1), done: make(chan struct{}), target: p.Pool.Min}
+	pool.stop = func() { h.hungry.remove(pool); stop() }
 	h.all.Go(func() { pool.run(ctx) })
 	return pool
 }

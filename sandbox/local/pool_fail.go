@@ -83,12 +83,21 @@ func (h *hungry) add(p *pool) {
 	}
 }
 
+func (h *hungry) remove(p *pool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = slices.DeleteFunc(h.all, func(other *pool) bool { return other == p })
+}
+
 // roomAgain is called when a container is gone. One pool tries again for each, however many are hungry.
 func (h *hungry) roomAgain() {
 	h.mu.Lock()
 	var first *pool
-	if len(h.all) > 0 {
-		first, h.all = h.all[0], h.all[1:]
+	for first == nil && len(h.all) > 0 {
+		if !isClosed(h.all[0].done) { // else it was stopped
+			first = h.all[0]
+		}
+		h.all = h.all[1:]
 	}
 	h.mu.Unlock()
 	if first != nil {

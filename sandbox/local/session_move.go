@@ -58,9 +58,10 @@ func (l *Local) TakeOverSession(ctx context.Context, name string, state []byte, 
 			return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("what another belljar recorded of session %q makes no sense", name), Err: err, Hint: "remove the session, and make it again"}
 		}
 	case kept != nil:
+		profile, _ := l.profile(sandbox.DefaultProfile)
 		*r = record.Record{
 			Session: name, Container: kept.ID, Image: kept.Image, Created: kept.Created, Deadline: kept.Deadline, LastUsed: time.Now(),
-			Idle: l.Profiles[sandbox.DefaultProfile].Session.Idle, Found: true,
+			Idle: profile.Session.Idle, Found: true,
 		}
 	}
 	store := record.Store{Dir: l.sessionDir(), Name: name}

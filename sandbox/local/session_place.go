@@ -115,6 +115,20 @@ func (p *sessionPlace) End(ctx context.Context, why string) (c cleanup) {
 	return c
 }
 
+// EndedBy implements place. Who removes a session holds its record meanwhile.
+func (p *sessionPlace) EndedBy(ctx context.Context) (why string) {
+	p.turn.change(ctx, func(r *record.Record) error {
+		switch now := time.Now(); {
+		case r.Container != p.box.Info().ID:
+			why = "the session was removed"
+		case r.Lost != "" || r.IsExpired(now):
+			why = r.LostReason(now)
+		}
+		return nil
+	})
+	return why
+}
+
 // recordLoss records that the session has no container any more, and why, before
 // the container ends.
 func (p *sessionPlace) recordLoss(ctx context.Context, c *cleanup, why string) {
@@ -177,7 +191,7 @@ func (p *sessionPlace) Leave(ctx context.Context, result sandbox.Result, failed 
 			r.LastUsed = time.Now()
 			p.forgetIfNeverBegan(r, failed)
 		}
-		if useless || !t.local.isWarm() && len(t.session.active) == 0 {
+		if len(t.session.active) == 0 && (useless || !t.local.isWarm()) { // else others use it
 			t.session.detach(p.box)
 		}
 		return nil

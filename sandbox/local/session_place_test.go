@@ -446,3 +446,30 @@ func TestSessionThatNeverBegan(t *testing.T) {
 		})
 	}
 }
+
+// Once a bug: a parallel command that did not start closed the container that the others used.
+func TestParallelCommandThatDoesNotStart(t *testing.T) {
+	bubble(t, script{"long": func(p *sandboxtest.Proc) int { p.Sleep(time.Hour); return 0 }}, func(t *testing.T, s *stage) {
+		l := s.runner()
+		succeeds(t, l, in("first"))
+		x, err := l.Start(t.Context(), in("long", parallel, endCommand, short))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		fault := s.OnExec
+		s.OnExec = func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() }
+		if r, _ := sandbox.Run(ctx, l, in("other", parallel)); r.Status != sandbox.StatusCanceled {
+			t.Errorf("%s (%s)", r.Status, r.Message)
+		}
+		s.OnExec = fault
+		r, err := x.Wait()
+		if err != nil || r.Cause != sandbox.CauseWallTimeout || r.SessionLost != "" {
+			t.Errorf("%s (%s), lost %q, %v", r.Cause, r.Message, r.SessionLost, err)
+		}
+		if r := succeeds(t, l, in("next")); !r.Container.Reused {
+			t.Error("the session is another one")
+		}
+	})
+}

@@ -74,15 +74,16 @@ func (x *execution) exited(ctx, patient context.Context, place place, p process,
 	x.collectFiles(ctx, place.Base(), collectTimeout)
 	var last cleanup // what is counted after the command's end does not explain it
 	if e == nil {
+		// The container's end waits for output that waits for its reader, so that canceling ends that, too.
+		stop := context.AfterFunc(ctx, func() {
+			close(x.output.events.ending)
+			time.AfterFunc(gate.DrainTimeout, giveUp)
+		})
 		if len(x.result.Lingering) > 0 && !place.Keeps() {
 			x.apply(x.end(patient, place, ""))
 			last.counters = finalCounters(patient, place)
 		}
 		done()
-		stop := context.AfterFunc(ctx, func() {
-			close(x.output.events.ending)
-			time.AfterFunc(gate.DrainTimeout, giveUp)
-		})
 		end := <-p.exited
 		stop()
 		e = &end
@@ -100,7 +101,22 @@ func (x *execution) exited(ctx, patient context.Context, place place, p process,
 		x.checkKiller(patient, place)
 	}
 	exitedWith(&x.result, e.Status, x.command.Limits)
+	x.explainKill(patient, place)
 	return nil
+}
+
+// explainKill says so where belljar itself ended the container that a command was killed with: engines only know that
+// this command did not ask for it.
+func (x *execution) explainKill(ctx context.Context, place place) {
+	r := &x.result
+	if r.Evidence.KilledBy != "outside" || r.ExitCode != statusKilled {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	if why := place.EndedBy(ctx); why != "" {
+		r.Evidence.KilledBy, r.Message = "belljar", "killed with its container: "+why
+	}
 }
 
 // keepReading has the process's streams read on after its end until done is called, where the engine would stop
@@ -171,7 +187,7 @@ func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 		if end.cause == sandbox.CauseWallTimeout {
 			return nil, end
 		}
-		x.output.activity.idle.restart() // output that was written meanwhile is only read now
+		x.output.activity.idle.touch() // output that was written meanwhile is only read now
 	}
 }
 

@@ -142,6 +142,9 @@ func (e *Engine) Sweep(context.Context) (int, error) {
 	for _, f := range e.containers() {
 		late := !f.record.Deadline.IsZero() && time.Now().After(f.record.Deadline)
 		mine := e.ours(f) || !f.noted || f.dead() // without a record it is not finished
+		if late && f.record.Session == "" {       // what its maker measures time by stands still while the host is suspended
+			late = !e.owner.Runs(f.host, f.process)
+		}
 		if !mine || !e.orphaned(f) && !late {
 			continue
 		}

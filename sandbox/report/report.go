@@ -2,9 +2,9 @@
 // decide what to do next.
 //
 // The rule to remember: facts come first, the command's own words last. Everything
-// below the line that begins with "Output", "Screen", "Stdout" or "Stderr" was written
-// by the command, which can write there whatever it likes; everything above it is
-// belljar's. What is absent is not mentioned.
+// below the first line that begins with "Summary", "Output", "Screen", "Stdout" or "Stderr"
+// was written by the command, or about what it wrote, and may be whatever it likes;
+// everything above it is belljar's. What is absent is not mentioned.
 //
 //	text := report.Text(result, report.Options{})
 //

@@ -27,6 +27,7 @@ type Container struct {
 	files    map[string]string // for the suite's scripts
 	gone     bool
 	useless  bool // lost is closed
+	handles  []*handle
 }
 
 // Info implements sandbox.Container.
@@ -159,6 +160,9 @@ func (c *Container) lose() {
 		close(c.lost)
 	}
 	c.useless = true
+	for _, h := range c.handles {
+		h.lose()
+	}
 }
 
 // Remove implements sandbox.Container. It returns when all goroutines of the

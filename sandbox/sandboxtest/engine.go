@@ -99,6 +99,9 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 		counters: sandbox.Counters{Evidence: sandbox.Evidence{Source: "script"}},
 	}
 	e.boxes = append(e.boxes, c)
+	if spec.Session != "" {
+		return c.open(), nil
+	}
 	return c, nil
 }
 
@@ -132,7 +135,7 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 	}
 	for _, c := range e.Left() {
 		if c.id == kept.ID && !isClosed(c.lost) {
-			return c, nil
+			return c.open(), nil
 		}
 	}
 	return nil, lost("the session's container is gone")

@@ -36,6 +36,13 @@ func processName(pid int) string {
 	return fmt.Sprintf("%d@%d", pid, p.StartTicks)
 }
 
+// Runs reports whether the process of that host and name certainly runs.
+func (o Owner) Runs(host, process string) bool {
+	var pid int
+	_, err := fmt.Sscanf(process, "%d@", &pid)
+	return err == nil && host == o.Host && processName(pid) == process
+}
+
 // Gone reports whether the process of that host and name has certainly ended. Nothing is
 // known of processes on another host.
 func (o Owner) Gone(host, process string) bool {

@@ -70,7 +70,7 @@ func makeDir(dir string) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if info, _, errNote := readNote(dir); errNote != nil || info.Running {
+	if _, written, errNote := readNote(dir); errNote != nil || written { // also one that ended, whose result is not stored yet
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil {
