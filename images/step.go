@@ -26,7 +26,7 @@ const (
 func (m maker) runStep(ctx context.Context, work *workdir, stdout io.Writer, args []string) error {
 	var last tail
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Stdout, cmd.Stderr = stdout, io.MultiWriter(&last, m.progress)
+	cmd.Stdout, cmd.Stderr = stdout, io.MultiWriter(&last, &plainWriter{to: m.progress})
 	if stdout == nil {
 		cmd.Stdout = cmd.Stderr
 	}
