@@ -67,6 +67,11 @@ func (d *Disk) add(ctx context.Context, u *unpacker, image v1.Image) (record, er
 	if err != nil {
 		return record{}, err
 	}
+	id, err := image.ConfigName()
+	if err != nil {
+		return record{}, err
+	}
+	has := d.hasFor(ctx, id)
 	for _, layer := range layers {
 		digest, err := layer.Digest()
 		if err != nil {
@@ -75,6 +80,9 @@ func (d *Disk) add(ctx context.Context, u *unpacker, image v1.Image) (record, er
 		size, err := layer.Size()
 		if err != nil {
 			return record{}, err
+		}
+		if has(digest, size) {
+			continue
 		}
 		if err := d.put(ctx, digest, size, layer.Compressed); err != nil {
 			return record{}, err
@@ -117,19 +125,40 @@ func (d *Disk) addManifest(ctx context.Context, u *unpacker, image v1.Image, con
 }
 
 func (d *Disk) putBytes(ctx context.Context, digest v1.Hash, content []byte) error {
+	if d.isWhole(ctx, digest) {
+		return nil
+	}
 	return d.put(ctx, digest, int64(len(content)), func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(content)), nil
 	})
+}
+
+// hasFor reports whether a file of an image is here. If the image is to be unpacked, a damaged
+// one is not: only that it is fetched again repairs the images that share it.
+func (d *Disk) hasFor(ctx context.Context, id v1.Hash) func(digest v1.Hash, size int64) bool {
+	_, err := d.rootSize(id)
+	return func(digest v1.Hash, size int64) bool {
+		info, missing := os.Stat(d.path(blobsDir, digest.Hex))
+		return missing == nil && info.Size() == size && (err == nil || d.isWhole(ctx, digest))
+	}
+}
+
+// isWhole reports whether a file is here, and has its digest.
+func (d *Disk) isWhole(ctx context.Context, digest v1.Hash) bool {
+	f, err := os.Open(d.path(blobsDir, digest.Hex))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	hash := sha256.New()
+	_, err = io.Copy(hash, until(ctx, f))
+	return err == nil && sum(hash) == digest
 }
 
 // put stores a file under its digest, which must be its own.
 func (d *Disk) put(ctx context.Context, digest v1.Hash, size int64, open func() (io.ReadCloser, error)) error {
 	if digest.Algorithm != "sha256" {
 		return fmt.Errorf("its digest %s is not of sha256", digest)
-	}
-	name := d.path(blobsDir, digest.Hex)
-	if info, err := os.Stat(name); err == nil && info.Size() == size {
-		return nil
 	}
 	r, err := open()
 	if err != nil {
@@ -150,7 +179,7 @@ func (d *Disk) put(ctx context.Context, digest v1.Hash, size int64, open func() 
 		err = fmt.Errorf("its file %s has the digest %s", digest, sum(hash))
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
+		err = os.Rename(f.Name(), d.path(blobsDir, digest.Hex))
 	}
 	if err != nil {
 		os.Remove(f.Name())

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"belljar/internal/ownfile"
 	"belljar/sandbox"
 )
@@ -252,6 +254,45 @@ func TestDiskNoticesDamage(t *testing.T) {
 			importTree(t, d, "a", "bin/sh", "x")
 			mustRoot(t, d, got.ID)
 		})
+	}
+}
+
+// A damaged layer that images share is fetched again for the next of them, and so for all.
+func TestDiskRepairsSharedLayers(t *testing.T) {
+	host := localRegistry(t)
+	shared := members(t, shell(1000))
+	digest := v1.Hash{}
+	for _, name := range []string{"a", "b", "c"} {
+		image := layered(t, shared, members(t, file(name)))
+		manifest, err := image.Manifest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		digest = manifest.Layers[0].Digest
+		push(t, host+"/"+name+":1", image)
+	}
+	d := newDisk(t)
+	mustPin(t, d, host+"/a:1", "")
+	mustPin(t, d, host+"/b:1", "")
+	blob := d.path(blobsDir, digest.Hex)
+	good := mustRead(t, blob)
+	for name, repair := range map[string]func() error{
+		"another image": func() error { _, err := d.Resolve(t.Context(), host+"/c:1", ""); return err },
+		"removed":       func() error { _, err := d.Remove(t.Context(), host+"/a:1"); return err },
+		"of a file":     func() error { _, err := keep(t, d, "x", layered(t, shared, members(t, file("x")))); return err },
+	} {
+		bad := bytes.Clone(good)
+		bad[len(bad)/2] ^= 1
+		if err := os.WriteFile(blob, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := repair(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		mustPin(t, d, host+"/a:1", "")
+		if !bytes.Equal(mustRead(t, blob), good) {
+			t.Errorf("%s: the layer is still damaged", name)
+		}
 	}
 }
 

@@ -171,10 +171,14 @@ func (d *Disk) checkManifest(m *v1.Manifest) error {
 
 // pullLayers stores an image's layers.
 func (d *Disk) pullLayers(ctx context.Context, image fetched, bars *bars) error {
+	has := d.hasFor(ctx, image.manifest.Config.Digest)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(pulledAtOnce)
 	for _, about := range image.manifest.Layers {
 		group.Go(func() error {
+			if has(about.Digest, about.Size) {
+				return nil
+			}
 			layer, err := image.LayerByDigest(about.Digest)
 			if err != nil {
 				return err
