@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	createTimeout = time.Minute      // to make and start a container
+	createTimeout = time.Minute      // to make and start a container, where that waits for nothing: see upkeep.create
 	listTimeout   = 2 * time.Second  // to list what runs, before it is killed
 	removeTimeout = 20 * time.Second // to kill and remove a container
 )
@@ -214,6 +214,7 @@ func (x *execution) place(ctx context.Context, image sandbox.Image, session *ses
 	defer func() { endStep(span, err) }()
 	if session == nil {
 		spec := specOf(x.command, image)
+		spec.Deadline = time.Now().Add(x.command.Timeout + x.command.StopGrace + removeTimeout + x.local.upkeep.create)
 		if p := x.warm(ctx, spec); p != nil {
 			return p, nil
 		}
@@ -274,9 +275,9 @@ func (x *execution) runInPlace(ctx, patient context.Context, place place) error 
 }
 
 // timeoutError names the step that took too long, if a timeout is why it failed.
-func timeoutError(ctx context.Context, err error, what string) error {
+func timeoutError(ctx context.Context, err error, what string, limit time.Duration) error {
 	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return err
 	}
-	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("%s took longer than %s", what, sandbox.FormatDuration(createTimeout)), Err: err, Hint: "see: belljar doctor"}
+	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: fmt.Sprintf("%s took longer than %s", what, sandbox.FormatDuration(limit)), Err: err, Hint: "see: belljar doctor"}
 }

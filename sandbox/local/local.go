@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"belljar/internal/names"
 	"belljar/sandbox"
@@ -251,21 +250,19 @@ func commandDefaults(c sandbox.Command, p sandbox.Profile) sandbox.Command {
 	return c
 }
 
-// specOf is the container that c wants. The deadline leaves time to make the
-// image and the container, and to end them.
+// specOf is the container that c wants, without a deadline.
 func specOf(c sandbox.Command, image sandbox.Image) sandbox.Spec {
 	return sandbox.Spec{
-		Command:  c.ID,
-		Image:    image,
-		User:     c.User,
-		Root:     c.User.IsRoot(),
-		Workdir:  c.Dir,
-		Mounts:   c.Mounts,
-		Tmpfs:    c.Tmpfs,
-		Limits:   c.Limits,
-		Network:  c.Network,
-		Runtime:  c.Runtime,
-		Deadline: time.Now().Add(c.Timeout + c.StopGrace + removeTimeout + createTimeout),
+		Command: c.ID,
+		Image:   image,
+		User:    c.User,
+		Root:    c.User.IsRoot(),
+		Workdir: c.Dir,
+		Mounts:  c.Mounts,
+		Tmpfs:   c.Tmpfs,
+		Limits:  c.Limits,
+		Network: c.Network,
+		Runtime: c.Runtime,
 	}
 }
 

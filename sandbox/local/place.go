@@ -88,7 +88,7 @@ func (b *base) Start(ctx, patient context.Context, stdout, stderr io.Writer) (pr
 		Stdout: stdout, Stderr: stderr,
 	})
 	if err != nil {
-		return process{}, timeoutError(execCtx, err, "starting the command")
+		return process{}, timeoutError(execCtx, err, "starting the command", createTimeout)
 	}
 	b.started = time.Now()
 	exited := make(chan gate.Exit, 1)

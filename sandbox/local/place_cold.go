@@ -18,11 +18,11 @@ type coldPlace struct {
 func (x *execution) cold(ctx context.Context, spec sandbox.Spec) (place, error) {
 	x.local.upkeep.cold.Add(1)
 	defer x.local.upkeep.cold.Add(-1)
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	ctx, cancel := context.WithTimeout(ctx, x.local.upkeep.create)
 	defer cancel()
 	box, err := x.local.Engine.Create(ctx, spec)
 	if err != nil {
-		return nil, timeoutError(ctx, err, "creating the container")
+		return nil, timeoutError(ctx, err, "creating the container", x.local.upkeep.create)
 	}
 	p := &coldPlace{base: base{command: x.command, secrets: x.secrets, box: box}}
 	if byInit(box) || !gate.Required(x.command, x.secrets) {
@@ -31,7 +31,7 @@ func (x *execution) cold(ctx context.Context, spec sandbox.Spec) (place, error) 
 	p.line, _ = x.line() // Prepare checked it
 	if p.gate, err = gate.Open(ctx, box, x.command.User); err != nil {
 		x.apply(p.End(ctx, ""))
-		return nil, timeoutError(ctx, err, "opening the container")
+		return nil, timeoutError(ctx, err, "opening the container", x.local.upkeep.create)
 	}
 	return p, nil
 }

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -136,5 +137,72 @@ func TestPoolOfOtherMachines(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		wantPool(t, l, sandbox.PoolStatus{Ready: 12, Target: 12, Made: 13, Used: 1})
 		x.Wait()
+	})
+}
+
+// waiting is an engine whose containers may wait before they start.
+type waiting struct {
+	*sandboxtest.Engine
+	most time.Duration
+}
+
+func (w waiting) StartTimeout() time.Duration { return w.most }
+
+// An engine that says how long a container may take to start is waited for as long, and its words are told, not a time limit of ours;
+// the container has that much more time before its deadline.
+func TestEngineThatStartsSlowly(t *testing.T) {
+	const start = 10 * time.Minute
+	full := &sandbox.Error{Cause: sandbox.CauseBusy, Message: "no node had room for the pod for 10m", Hint: "wait", RetryAfter: 20 * time.Second}
+	slow := func(err error) *sandboxtest.Engine {
+		e := playing(sleep(time.Second))
+		e.OnCreate = func(ctx context.Context) error {
+			select {
+			case <-time.After(start):
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return e
+	}
+	on := func(dir string, e *sandboxtest.Engine) *local.Local {
+		l := (&stage{e, dir}).runner()
+		l.Engine = waiting{e, start}
+		return l
+	}
+	for _, session := range []string{"", "dev"} {
+		c := command()
+		c.Session = session
+		t.Run("command of session "+session, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				r := ran(t, on(dir, slow(full)), sandbox.StatusFatal, sandbox.CauseBusy, c)
+				if !strings.HasPrefix(r.Message, full.Message) {
+					t.Error(r.Message)
+				}
+			})
+			synctest.Test(t, func(t *testing.T) {
+				e := slow(nil)
+				began := time.Now()
+				succeeds(t, on(dir, e), c)
+				if at := e.Specs()[0].Deadline; at.Before(began.Add(start + sandbox.Defaults().Profile.Timeout)) {
+					t.Errorf("its deadline is after %v", at.Sub(began))
+				}
+			})
+		})
+	}
+	t.Run("pool", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			e := slow(full)
+			l := warm(t, e, size(1, 1), func(l *local.Local) { l.Engine = waiting{e, start} })
+			time.Sleep(start + time.Second)
+			if s := pools(l)[0]; s.Error != "no node had room for the pod for 10m (wait)" || s.Making != 0 {
+				t.Errorf("%+v", s)
+			}
+			time.Sleep(10 * time.Second) // after another failure it tries again each second
+			if s := pools(l)[0]; s.Making != 0 {
+				t.Errorf("it does not wait for room: %+v", s)
+			}
+		})
 	})
 }

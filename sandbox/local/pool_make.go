@@ -78,24 +78,24 @@ func (p *pool) spec(ctx context.Context) (spec sandbox.Spec, err error) {
 	}
 	spec.Pool, spec.Command = p.name, names.NewID()
 	// It may be taken at the end of its age, for the longest command.
-	spec.Deadline = time.Now().Add(p.profile.Pool.MaxAge + p.profile.MaxTimeout + sandbox.MaxStopGrace + createTimeout + removeTimeout)
+	spec.Deadline = time.Now().Add(p.profile.Pool.MaxAge + p.profile.MaxTimeout + sandbox.MaxStopGrace + p.create + removeTimeout)
 	return spec, nil
 }
 
 // make makes a container, with a gate if it has no init.
 func (p *pool) make(ctx context.Context, spec sandbox.Spec) (*warmContainer, error) {
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.create)
 	defer cancel()
 	box, err := p.engine.Create(ctx, spec)
 	if err != nil {
-		return nil, timeoutError(ctx, err, "creating a pool container")
+		return nil, timeoutError(ctx, err, "creating a pool container", p.create)
 	}
 	m := &warmContainer{box: box, taken: make(chan struct{})}
 	p.byInit.Store(byInit(box))
 	if !byInit(box) {
 		if m.gate, err = gate.Open(ctx, box, spec.User); err != nil {
 			p.discard(box, nil)
-			return nil, timeoutError(ctx, err, "creating a pool container")
+			return nil, timeoutError(ctx, err, "creating a pool container", p.create)
 		}
 	}
 	m.born = time.Now()

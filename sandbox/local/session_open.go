@@ -18,7 +18,7 @@ type opened struct {
 
 // open gives the command its place in the session's container, with a gate.
 func (t *sessionTurn) open(ctx context.Context, image sandbox.Image) (place, opened, error) {
-	ctx, cancel := context.WithTimeout(ctx, createTimeout)
+	ctx, cancel := context.WithTimeout(ctx, t.local.upkeep.create)
 	defer cancel()
 	p := &sessionPlace{turn: t}
 	var found opened
@@ -40,7 +40,7 @@ func (t *sessionTurn) open(ctx context.Context, image sandbox.Image) (place, ope
 	}
 	if err != nil {
 		t.undo(p)
-		return nil, found, timeoutError(ctx, err, "opening the session's container")
+		return nil, found, timeoutError(ctx, err, "opening the session's container", t.local.upkeep.create)
 	}
 	return p, found, nil
 }

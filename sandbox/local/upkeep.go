@@ -35,6 +35,7 @@ type upkeep struct {
 	spares    *spool.Spares
 	makers    chan struct{} // one slot for each warm container that is being made
 	elsewhere bool          // they are made on other machines
+	create    time.Duration // bounds how long one may take to be made and started
 	hungry    hungry
 	summaries chan struct{}   // one slot for each program on this host that summarizes an output
 	fetches   chan struct{}   // one slot for each program that fetches a secret
@@ -58,9 +59,13 @@ func newUpkeep(engine sandbox.Engine, images sandbox.Images, log *slog.Logger) *
 		most = mostMakers
 	}
 	makers := make(chan struct{}, most)
+	create := createTimeout
+	if waits, says := engine.(interface{ StartTimeout() time.Duration }); says {
+		create += waits.StartTimeout() // so that the engine says why one did not start in time
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	return &upkeep{
-		engine: engine, images: &imageCache{Images: images}, log: log, makers: makers, elsewhere: elsewhere,
+		engine: engine, images: &imageCache{Images: images}, log: log, makers: makers, elsewhere: elsewhere, create: create,
 		summaries: make(chan struct{}, runtime.NumCPU()), fetches: make(chan struct{}, 4*runtime.NumCPU()),
 		ctx: ctx, close: stop,
 	}
