@@ -93,9 +93,6 @@ func (b *box) attached(ctx context.Context) (*link, error) {
 		return nil, endedError()
 	}
 	if b.link != nil {
-		if b.link.Yield != nil {
-			b.link.Yield() // it is broken for all who use it
-		}
 		b.link.Release()
 		b.link = nil
 	}
@@ -110,6 +107,11 @@ func (b *box) attached(ctx context.Context) (*link, error) {
 
 // reach is a link to the init of a session.
 func (b *box) reach(ctx context.Context) (*link, error) {
+	done, err := b.engine.leases.reaching(ctx, b.record.UID)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	if l := b.engine.links.Use(b.record.UID); l != nil {
 		return l, nil
 	}
@@ -122,7 +124,7 @@ func (b *box) reach(ctx context.Context) (*link, error) {
 		hold.release()
 		return nil, err
 	}
-	l.Yield = hold.release
+	hold.serves(l)
 	return l, nil
 }
 
@@ -239,8 +241,11 @@ func (b *box) abandon() error {
 	b.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	b.engine.records.remove(b.engine, b.record.UID)
-	return b.engine.deleteDead(ctx, b.record.Name, b.record.UID, true) // no command ran in it
+	err := b.engine.deleteDead(ctx, b.record.Name, b.record.UID, true) // no command ran in it
+	if err == nil {
+		b.engine.records.remove(b.engine, b.record.UID)
+	}
+	return err
 }
 
 // deleteDead deletes a pod. The API server forgets one at once in which nothing runs any more, and any other when its kubelet has seen
@@ -279,7 +284,7 @@ func (e *Engine) deleteOrDoom(ctx context.Context, name, uid string, grace int) 
 		select {
 		case <-time.After(250 * time.Millisecond):
 		case <-ctx.Done():
-			e.leases.doom(uid, name)
+			e.doom(doom{name: name, uid: uid})
 			return fmt.Errorf("deleting pod %s, which is tried again each %s: %w", name, sandbox.FormatDuration(renewEach), err)
 		}
 	}

@@ -88,27 +88,22 @@ func orCanceled(ctx context.Context, err error) error {
 }
 
 // start waits until the pod runs, and attaches to its init.
-func (b *box) start(ctx context.Context) error {
-	pod, err := b.engine.awaitRunning(ctx, b.record.Name, b.record.UID, b.spec)
-	if err != nil {
-		return err
-	}
-	b.record.Node = pod.Spec.NodeName
-	var hold *hold
-	if !b.engine.endsWithUs(b.spec) {
-		if hold, err = b.engine.leases.take(ctx, b.record.UID); err != nil {
+func (b *box) start(ctx context.Context) (err error) {
+	var hold *lease
+	if b.spec.Session != "" {
+		if hold, err = b.claim(ctx); err != nil {
 			return err
 		}
 	}
-	l, err := b.engine.attach(ctx, b.record.Name, b.record.UID)
+	l, err := b.connect(ctx)
 	if err != nil {
 		if hold != nil {
 			hold.release()
 		}
-		return b.attachError(ctx, err)
+		return err
 	}
 	if hold != nil {
-		l.Yield = hold.release
+		hold.serves(l)
 	}
 	b.use(l)
 	if b.spec.Session != "" && b.engine.endsWithUs(b.spec) {
@@ -117,20 +112,44 @@ func (b *box) start(ctx context.Context) error {
 	if err := b.checkMounts(ctx, l); err != nil {
 		return err
 	}
-	if b.spec.Session != "" {
-		if !b.engine.endsWithUs(b.spec) {
-			if err := l.Stay(ctx); err != nil {
-				return engineError(err, "starting the session").Hint("see: belljar doctor")
-			}
-		}
-		if err := b.engine.records.add(b.engine, b.record); err != nil {
-			return engineError(err, "recording the session").Hint("set XDG_STATE_HOME to a writable directory")
-		}
-		if err := b.tell(ctx); err != nil {
-			return engineError(err, "recording the session for other replicas").Hint("try again later")
+	if hold != nil {
+		if err := l.Stay(ctx); err != nil {
+			return engineError(err, "starting the session").Hint("see: belljar doctor")
 		}
 	}
 	return nil
+}
+
+// connect waits until a pod runs, and attaches to its init.
+func (b *box) connect(ctx context.Context) (*link, error) {
+	if _, err := b.engine.awaitRunning(ctx, b.record.Name, b.record.UID, b.spec); err != nil {
+		return nil, err
+	}
+	l, err := b.engine.attach(ctx, b.record.Name, b.record.UID)
+	if err != nil {
+		return nil, b.attachError(ctx, err)
+	}
+	return l, nil
+}
+
+// claim records a session's pod before it runs: one that runs and is in no record no one would end before its deadline. Where
+// others may see it, it takes the lease, too.
+func (b *box) claim(ctx context.Context) (hold *lease, err error) {
+	if err := b.engine.records.add(b.engine, b.record); err != nil {
+		return nil, engineError(err, "recording the session").Hint("set XDG_STATE_HOME to a writable directory")
+	}
+	if !b.engine.endsWithUs(b.spec) {
+		if hold, err = b.engine.leases.take(ctx, b.record.UID); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.tell(ctx); err != nil {
+		if hold != nil {
+			hold.release()
+		}
+		return nil, engineError(err, "recording the session for other replicas").Hint("try again later")
+	}
+	return hold, nil
 }
 
 // tell tells who is to know of a session.

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"sync"
@@ -103,7 +104,7 @@ func Open(config Config) (*Engine, error) {
 		}
 	}
 	e.life, e.end = context.WithCancel(context.Background())
-	e.leases.engine = e
+	e.leases.engine, e.leases.maker, e.leases.each = e, rand.Text(), renewEach
 	return e, nil
 }
 
@@ -126,6 +127,9 @@ func (e *Engine) Ping(ctx context.Context) error {
 
 // Elsewhere reports that the cluster's nodes make the containers, and not this machine.
 func (e *Engine) Elsewhere() bool { return true }
+
+// StartTimeout is how long a pod may take to run: Create says then what it waited for.
+func (e *Engine) StartTimeout() time.Duration { return e.config.Start }
 
 // Networks are the names of the networks that a command may use.
 func (e *Engine) Networks(context.Context) ([]string, error) { return []string{"none"}, nil }

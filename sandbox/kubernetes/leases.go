@@ -4,10 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,18 +16,24 @@ import (
 const (
 	// leaseFor is how long a process that is not heard of counts as running, and renewEach how often it is heard of.
 	leaseFor, renewEach = 40 * time.Second, 10 * time.Second
+	// clockError is by how much a new lease's time may be wrong, which was chosen before the API server's clock was known.
+	clockError = 2 * time.Second
 	// leasePrefix is of the names of processes' leases, holdPrefix of those of sessions that a process is attached to.
 	leasePrefix, holdPrefix = "belljar-", "belljar-session-"
 )
 
-// leases are what this process renews: its own, and those of the sessions it is attached to.
+// leases are this process's own, and those of the sessions that it is attached to.
 type leases struct {
 	engine *Engine
-	mu     sync.Mutex
-	own    string // the name of this process's, "" before there is one
-	held   map[string]*kube.Lease
-	doomed map[string]string // pods that could not be deleted, by their UIDs: their names
-	renews bool
+	maker  string        // in each of them: who is named as the holder may be a process with several engines
+	each   time.Duration // renewEach, but in tests
+	making sync.Mutex    // held while own is made
+	doomed doomed
+
+	mu    sync.Mutex
+	own   *lease
+	held  map[string]*lease        // those of sessions, by their names
+	alone map[string]chan struct{} // see reaching
 }
 
 // holder names this process, for others of its host and for people.
@@ -46,17 +49,28 @@ func (s *leases) fresh(name string) *kube.Lease {
 	now := kube.MicroTime(s.engine.client.Now())
 	return &kube.Lease{
 		APIVersion: "coordination.k8s.io/v1", Kind: "Lease",
-		Metadata: kube.Meta{Name: name, Labels: map[string]string{labelManaged: managedBy}},
+		Metadata: kube.Meta{Name: name, Labels: map[string]string{labelManaged: managedBy}, Annotations: map[string]string{noteMaker: s.maker}},
 		Spec:     kube.LeaseSpec{HolderIdentity: s.engine.holder(), LeaseDurationSeconds: int(leaseFor / time.Second), AcquireTime: now, RenewTime: now},
 	}
 }
 
+// isOurs reports whether this engine has made or taken a lease.
+func (s *leases) isOurs(l kube.Lease) bool { return l.Metadata.Annotations[noteMaker] == s.maker }
+
+func (s *leases) create(ctx context.Context, name string) (made kube.Lease, err error) {
+	return made, s.engine.client.Create(ctx, kube.LeasesPath(s.engine.namespace), s.fresh(name), &made)
+}
+
+func (s *leases) get(ctx context.Context, name string) (there kube.Lease, err error) {
+	return there, s.engine.client.Get(ctx, kube.LeasePath(s.engine.namespace, name), nil, &there)
+}
+
 // ofProcess is the name of this process's lease, which there is from now on.
 func (s *leases) ofProcess(ctx context.Context) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.own != "" {
-		return s.own, nil
+	s.making.Lock()
+	defer s.making.Unlock()
+	if s.own != nil {
+		return s.own.name, nil
 	}
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -64,128 +78,47 @@ func (s *leases) ofProcess(ctx context.Context) (string, error) {
 	name := leasePrefix + strings.ToLower(rand.Text())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout) // a lease that was made all the same would stay
 	defer cancel()
-	var made kube.Lease
-	if err := s.engine.client.Create(ctx, kube.LeasesPath(s.engine.namespace), s.fresh(name), &made); err != nil {
+	made, err := s.create(ctx, name)
+	if err != nil {
 		return "", callError(err, "making this process's lease in namespace %q", s.engine.namespace)
 	}
-	s.keepLocked(&made)
-	s.own = name
+	own := s.keep(ctx, made)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.own = own
 	return name, nil
 }
 
-// keepLocked renews a lease from now on.
-func (s *leases) keepLocked(l *kube.Lease) {
-	if s.held == nil {
-		s.held = map[string]*kube.Lease{}
+// keep renews a lease from now on.
+func (s *leases) keep(ctx context.Context, l kube.Lease) *lease {
+	life, end := context.WithCancel(s.engine.life)
+	k := &lease{of: s, name: l.Metadata.Name, end: end, done: make(chan struct{}), now: l}
+	if renewed, err := l.Spec.Renewed(); err != nil || s.engine.client.Now().Sub(renewed).Abs() > clockError {
+		k.renew(ctx)
 	}
-	s.held[l.Metadata.Name] = l
-	s.renewLocked()
-}
-
-func (s *leases) renewLocked() {
-	if !s.renews {
-		s.renews = true
-		s.engine.all.Go(s.renew)
-	}
-}
-
-// renew renews all leases, and tries again to delete pods, until the engine is closed.
-func (s *leases) renew() {
-	tick := time.NewTicker(renewEach)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-s.engine.life.Done():
-			return
-		}
-		s.mu.Lock()
-		names, doomed := slices.Collect(maps.Keys(s.held)), maps.Clone(s.doomed)
-		s.mu.Unlock()
-		for _, name := range names {
-			s.renewOne(name)
-		}
-		for uid, name := range doomed {
-			s.retry(uid, name)
-		}
-	}
-}
-
-// renewOne renews a lease. One that another process has deleted is made again: this process still runs.
-func (s *leases) renewOne(name string) {
-	ctx, cancel := context.WithTimeout(s.engine.life, renewEach/2)
-	defer cancel()
-	s.mu.Lock()
-	old := s.held[name]
-	s.mu.Unlock()
-	if old == nil {
-		return
-	}
-	next := *old
-	next.Spec.RenewTime = kube.MicroTime(s.engine.client.Now())
-	var now kube.Lease
-	err := s.engine.client.Update(ctx, kube.LeasePath(s.engine.namespace, name), &next, &now)
-	switch kube.CodeOf(err) {
-	case http.StatusNotFound:
-		err = s.engine.client.Create(ctx, kube.LeasesPath(s.engine.namespace), s.fresh(name), &now)
-	case http.StatusConflict: // it was changed: whose it is now, it is to say
-		err = s.engine.client.Get(ctx, kube.LeasePath(s.engine.namespace, name), nil, &now)
-		if err == nil && now.Spec.HolderIdentity != s.engine.holder() {
-			s.drop(name)
-			return
-		}
-	}
-	if err != nil {
-		return // the next time may do
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.held[name] != nil {
-		s.held[name] = &now
-	}
-}
-
-func (s *leases) drop(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.held, name)
-}
-
-// doom has a pod deleted later.
-func (s *leases) doom(uid, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.doomed == nil {
-		s.doomed = map[string]string{}
-	}
-	s.doomed[uid] = name
-	s.renewLocked()
-}
-
-func (s *leases) retry(uid, name string) {
-	ctx, cancel := context.WithTimeout(s.engine.life, callTimeout)
-	defer cancel()
-	if s.engine.delete(ctx, name, uid, 1) == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.doomed, uid)
-	}
+	s.engine.all.Go(func() { k.renewals(life) })
+	return k
 }
 
 // releaseAll deletes all leases.
 func (s *leases) releaseAll() error {
 	s.mu.Lock()
-	held := s.held
-	s.held, s.own = nil, ""
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	var errs []error
-	for name, l := range held {
-		if err := s.engine.client.Delete(ctx, kube.LeasePath(s.engine.namespace, name), l.Metadata.UID, 0); err != nil && !over(err) {
-			errs = append(errs, fmt.Errorf("deleting lease %s: %w", name, err))
-		}
+	own := s.own
+	var all []*lease
+	for _, l := range s.held {
+		all = append(all, l)
 	}
+	s.own = nil
+	s.mu.Unlock()
+	if own != nil {
+		all = append(all, own)
+	}
+	errs := make([]error, len(all))
+	var each sync.WaitGroup
+	for i, l := range all {
+		each.Go(func() { errs[i] = l.release() })
+	}
+	each.Wait()
 	return errors.Join(errs...)
 }
 
@@ -194,52 +127,78 @@ func over(err error) bool {
 	return kube.CodeOf(err) == http.StatusNotFound || kube.CodeOf(err) == http.StatusConflict
 }
 
-// hold is the right to be attached to a session's init, which one process at a time has.
-type hold struct {
-	of   *leases
-	name string
-}
-
-// take takes the right, if no other process has it.
-func (s *leases) take(ctx context.Context, uid string) (*hold, error) {
+// take takes the right to be attached to a session's init, which one process at a time has: by a lease, if no other process has it. It is
+// called by who is alone in reaching the session.
+func (s *leases) take(ctx context.Context, uid string) (*lease, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	name := holdPrefix + uid
-	var made, there kube.Lease
-	err := s.engine.client.Create(ctx, kube.LeasesPath(s.engine.namespace), s.fresh(name), &made)
+	s.mu.Lock()
+	old := s.held[name]
+	s.mu.Unlock()
+	if old != nil {
+		old.release() // it was for a connection that broke
+	}
+	made, err := s.create(ctx, name)
 	if kube.CodeOf(err) == http.StatusConflict {
-		if err = s.engine.client.Get(ctx, kube.LeasePath(s.engine.namespace, name), nil, &there); err != nil {
-			return nil, callError(err, "reading lease %s", name)
-		}
-		if !there.Ended(s.engine.client.Now()) && !s.engine.gone(there.Spec.HolderIdentity) {
-			busy := engineError(nil, "another belljar process uses the session now").As(sandbox.CauseBusy).Hint("run the command again once that has ended")
-			busy.RetryAfter = time.Second
-			return nil, busy
-		}
-		next := s.fresh(name)
-		next.Metadata.ResourceVersion = there.Metadata.ResourceVersion
-		err = s.engine.client.Update(ctx, kube.LeasePath(s.engine.namespace, name), next, &made)
+		made, err = s.takeOver(ctx, name)
 	}
 	if err != nil {
+		if sandbox.CauseOf(err) == sandbox.CauseBusy {
+			return nil, err
+		}
 		return nil, callError(err, "taking lease %s", name)
 	}
+	taken := s.keep(ctx, made)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keepLocked(&made)
-	return &hold{s, name}, nil
+	if s.held == nil {
+		s.held = map[string]*lease{}
+	}
+	s.held[name] = taken
+	return taken, nil
 }
 
-// release lets others attach.
-func (h *hold) release() {
-	h.of.mu.Lock()
-	l := h.of.held[h.name]
-	delete(h.of.held, h.name)
-	h.of.mu.Unlock()
-	if l == nil {
-		return
+// takeOver takes a lease that no process has any more, or this one after all: it did not get the answer that it has it.
+func (s *leases) takeOver(ctx context.Context, name string) (taken kube.Lease, err error) {
+	there, err := s.get(ctx, name)
+	if err != nil {
+		return taken, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	e := h.of.engine
-	e.client.Delete(ctx, kube.LeasePath(e.namespace, h.name), l.Metadata.UID, 0) // else it ends by itself
+	if s.engine.lives(there) && !s.isOurs(there) {
+		busy := engineError(nil, "another belljar process uses the session now").As(sandbox.CauseBusy).Hint("run the command again once that has ended")
+		busy.RetryAfter = time.Second
+		return taken, busy
+	}
+	next := s.fresh(name)
+	next.Metadata.UID, next.Metadata.ResourceVersion = there.Metadata.UID, there.Metadata.ResourceVersion
+	return taken, s.engine.client.Update(ctx, kube.LeasePath(s.engine.namespace, name), next, &taken)
+}
+
+// reaching waits until no one else in this process attaches to a session, and keeps others waiting until done.
+func (s *leases) reaching(ctx context.Context, uid string) (done func(), err error) {
+	for {
+		s.mu.Lock()
+		busy, is := s.alone[uid]
+		if !is {
+			if s.alone == nil {
+				s.alone = map[string]chan struct{}{}
+			}
+			mine := make(chan struct{})
+			s.alone[uid] = mine
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				delete(s.alone, uid)
+				close(mine)
+			}, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }

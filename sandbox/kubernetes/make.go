@@ -34,28 +34,22 @@ func (e *Engine) make(ctx context.Context, pod *kube.Pod, spec sandbox.Spec) (*k
 	if err == nil {
 		return &made, nil
 	}
-	var refused *kube.StatusError
-	if !errors.As(err, &refused) { // it may have been made all the same
-		err = errors.Join(err, e.deleteUnanswered(ctx, pod))
+	refused, is := errors.AsType[*kube.StatusError](err)
+	if !is || refused.Code >= http.StatusInternalServerError { // it may have been made all the same
+		e.deleteUnanswered(ctx, pod)
 	}
-	if refused != nil && refused.Reason == reasonExists {
+	if is && refused.Reason == reasonExists {
 		return nil, engineError(nil, "a command with the ID %q is already running", spec.Command).As(sandbox.CauseInvalid).Hint("leave out the ID, and belljar chooses one")
 	}
 	return nil, orCanceled(ctx, callError(err, "creating a pod in namespace %q", e.namespace))
 }
 
-// deleteUnanswered deletes the pod that was made by a request without an answer. The name alone is not enough: it may
-// be another's.
-func (e *Engine) deleteUnanswered(ctx context.Context, pod *kube.Pod) error {
+// deleteUnanswered deletes the pod that was made by a request without an answer, now or later.
+func (e *Engine) deleteUnanswered(ctx context.Context, pod *kube.Pod) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	var there kube.Pod
-	err := e.client.Get(ctx, kube.PodPath(e.namespace, pod.Metadata.Name), nil, &there)
-	if kube.CodeOf(err) == http.StatusNotFound {
-		return nil
+	d := doom{name: pod.Metadata.Name, maker: pod.Metadata.Annotations[noteMaker], until: time.Now().Add(madeWithin)}
+	if !e.dispose(ctx, d) {
+		e.doom(d)
 	}
-	if err == nil && there.Metadata.Annotations[noteMaker] == pod.Metadata.Annotations[noteMaker] {
-		err = e.delete(ctx, there.Metadata.Name, there.Metadata.UID, 0)
-	}
-	return err
 }

@@ -29,7 +29,6 @@ type record struct {
 	Limits         sandbox.Limits
 	Tmpfs          []string
 	Runtime        string
-	Node           string
 	Created        time.Time
 	Deadline       time.Time
 }
@@ -112,18 +111,6 @@ func (s *records) of(e *Engine, uid string) (r record, ok bool) {
 	text, err := os.ReadFile(e.recordFile(uid))
 	ok = err == nil && json.Unmarshal(text, &r) == nil && r.UID == uid && r.Server == e.Host() && r.Namespace == e.namespace
 	return r, ok
-}
-
-// prune removes the records of pods that are gone.
-func (s *records) prune(e *Engine, exists func(uid string) bool) {
-	if e.dir == "" {
-		return
-	}
-	for _, r := range s.all(e) {
-		if !exists(r.UID) {
-			s.remove(e, r.UID)
-		}
-	}
 }
 
 // list is belljar's pods in the namespace, of any process, that have the label.

@@ -102,11 +102,11 @@ func (s *Shared) Update(ctx context.Context, e Entry) (now Entry, err error) {
 	return s.entry(&l), nil
 }
 
-// Delete removes an entry, if it is the one that was read. One that is gone is no error.
+// Delete removes an entry that has not changed since it was read. One that is gone, or has changed, is no error.
 func (s *Shared) Delete(ctx context.Context, e Entry) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := s.engine.client.Delete(ctx, kube.LeasePath(s.namespace, e.Name), e.UID, 0)
+	err := s.engine.client.Delete(ctx, kube.LeasePath(s.namespace, e.Name), kube.Meta{UID: e.UID, ResourceVersion: e.Version}, 0)
 	if err == nil || over(err) {
 		return nil
 	}
@@ -127,7 +127,7 @@ func (s *Shared) lease(e Entry) *kube.Lease {
 	now := kube.MicroTime(s.engine.client.Now())
 	l := &kube.Lease{
 		APIVersion: "coordination.k8s.io/v1", Kind: "Lease",
-		Metadata: kube.Meta{Name: e.Name, ResourceVersion: e.Version, Labels: map[string]string{labelShared: e.Kind}, Annotations: map[string]string{}},
+		Metadata: kube.Meta{Name: e.Name, UID: e.UID, ResourceVersion: e.Version, Labels: map[string]string{labelShared: e.Kind}, Annotations: map[string]string{}},
 		Spec:     kube.LeaseSpec{HolderIdentity: e.Holder, LeaseDurationSeconds: int(e.For / time.Second), RenewTime: now},
 	}
 	for name, value := range e.Values {

@@ -12,7 +12,7 @@ import (
 
 // delete deletes a pod. One that is gone is no error.
 func (e *Engine) delete(ctx context.Context, name, uid string, grace int) error {
-	err := e.client.Delete(ctx, kube.PodPath(e.namespace, name), uid, grace)
+	err := e.client.Delete(ctx, kube.PodPath(e.namespace, name), kube.Meta{UID: uid}, grace)
 	if err == nil || over(err) {
 		return nil
 	}
@@ -66,6 +66,7 @@ func deadlineOf(pod kube.Pod) time.Time {
 // Sweep deletes the namespace's pods without an owner: those past their deadline, and those of belljar processes
 // that have ended, of any host. It returns how many.
 func (e *Engine) Sweep(ctx context.Context) (int, error) {
+	records := e.records.all(e) // a pod is recorded after it was made: later, each record's is there
 	pods, err := e.list(ctx, "")
 	if err != nil {
 		return 0, err
@@ -89,10 +90,14 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 	}
 	for name, l := range owners {
 		if !e.lives(l) {
-			e.client.Delete(ctx, kube.LeasePath(e.namespace, name), l.Metadata.UID, 0) // where it fails, the next sweep tries again
+			e.client.Delete(ctx, kube.LeasePath(e.namespace, name), l.Metadata, 0) // where it fails, the next sweep tries again
 		}
 	}
-	e.records.prune(e, func(uid string) bool { return there[uid] })
+	for _, r := range records {
+		if !there[r.UID] {
+			e.records.remove(e, r.UID)
+		}
+	}
 	return removed, errors.Join(errs...)
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // behind is an engine of an API server that answers like that.
-func behind(t *testing.T, answer http.HandlerFunc) *Engine {
+func behind(t *testing.T, answer http.HandlerFunc, change ...func(*Config)) *Engine {
 	t.Helper()
 	server := httptest.NewServer(answer)
 	t.Cleanup(server.Close)
@@ -28,7 +28,11 @@ func behind(t *testing.T, answer http.HandlerFunc) *Engine {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e, err := Open(Config{File: file, InitImage: "belljar:1"})
+	c := Config{File: file, InitImage: "belljar:1"}
+	for _, change := range change {
+		change(&c)
+	}
+	e, err := Open(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +152,7 @@ func TestRefusedRequests(t *testing.T) {
 	} {
 		tries := 0
 		e := behind(t, func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasSuffix(r.URL.Path, "/leases") || r.Method == http.MethodDelete {
+			if !strings.HasSuffix(r.URL.Path, "/pods") {
 				io.WriteString(w, `{"metadata":{"name":"l","uid":"u"}}`)
 				return
 			}

@@ -97,7 +97,12 @@ func (s *store) Update(_ context.Context, e replicas.Entry) (now replicas.Entry,
 }
 
 func (s *store) Delete(_ context.Context, e replicas.Entry) error {
-	return s.do(func() error { delete(s.all, e.Name); return nil })
+	return s.do(func() error {
+		if s.all[e.Name].Version == e.Version {
+			delete(s.all, e.Name)
+		}
+		return nil
+	})
 }
 
 // change changes entries behind the replicas' backs.

@@ -17,7 +17,8 @@ import (
 	"belljar/internal/names"
 )
 
-// Store is where replicas write down what the others are to know. Update is for what has not changed since it was read.
+// Store is where replicas write down what the others are to know. Update and Delete are for what has not changed since it was read;
+// Delete leaves anything else.
 type Store interface {
 	List(ctx context.Context, kind string) ([]Entry, error)
 	Get(ctx context.Context, name string) (Entry, error)

@@ -35,7 +35,9 @@ const (
 )
 
 // New is a client. It connects with the first request.
-func New(a *Access) (*Client, error) {
+func New(a *Access) (*Client, error) { return open(a, lively) }
+
+func open(a *Access, lively time.Duration) (*Client, error) {
 	base, err := url.Parse(a.Server)
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("%q is not the URL of an API server", a.Server)
@@ -58,6 +60,7 @@ func New(a *Access) (*Client, error) {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSClientConfig: config, TLSHandshakeTimeout: dialTimeout,
 		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: lively, PingTimeout: lively}, // all requests share a connection
 	}
 	old := transport.Clone()
 	old.ForceAttemptHTTP2, old.TLSNextProto = false, map[string]func(string, *tls.Conn) http.RoundTripper{}
@@ -127,12 +130,12 @@ func (c *Client) Update(ctx context.Context, path string, object, into any) erro
 	return c.do(ctx, http.MethodPut, path, url.Values{"fieldValidation": {"Strict"}}, object, into)
 }
 
-// Delete deletes the object of that name and UID. With grace 0 the API server forgets a pod at once, and with more once the
-// kubelet has seen its end.
-func (c *Client) Delete(ctx context.Context, path, uid string, grace int) error {
+// Delete deletes the object there, if it has that UID and resourceVersion; each "" is any. With grace 0 the API server forgets a pod
+// at once, and with more once the kubelet has seen its end.
+func (c *Client) Delete(ctx context.Context, path string, is Meta, grace int) error {
 	options := map[string]any{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace, "propagationPolicy": "Background"}
-	if uid != "" {
-		options["preconditions"] = map[string]any{"uid": uid}
+	if is.UID != "" || is.ResourceVersion != "" {
+		options["preconditions"] = Meta{UID: is.UID, ResourceVersion: is.ResourceVersion}
 	}
 	return c.do(ctx, http.MethodDelete, path, nil, options, nil)
 }

@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,13 +43,13 @@ func TestRequests(t *testing.T) {
 	var pod Pod
 	path := PodPath("n", "a?b")
 	if err := errors.Join(c.Get(t.Context(), path, nil, &pod), c.Create(t.Context(), PodsPath("n"), map[string]int{"x": 1}, &pod), c.Try(t.Context(), PodsPath("n"), 1),
-		c.Update(t.Context(), LeasePath("n", "l"), 2, nil), c.Delete(t.Context(), path, "u", 0)); err != nil || pod.Metadata.UID != "u" {
+		c.Update(t.Context(), LeasePath("n", "l"), 2, nil), c.Delete(t.Context(), path, Meta{Name: "a", UID: "u", ResourceVersion: "7"}, 0)); err != nil || pod.Metadata.UID != "u" {
 		t.Errorf("%+v, error %v", pod, err)
 	}
 	for i, want := range []string{
 		"GET /api/v1/namespaces/n/pods/a%3Fb ", `POST /api/v1/namespaces/n/pods?fieldValidation=Strict {"x":1}`,
 		"POST /api/v1/namespaces/n/pods?dryRun=All&fieldValidation=Strict 1", "PUT /apis/coordination.k8s.io/v1/namespaces/n/leases/l?fieldValidation=Strict 2",
-		`DELETE /api/v1/namespaces/n/pods/a%3Fb {"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions","preconditions":{"uid":"u"},"propagationPolicy":"Background"}`,
+		`DELETE /api/v1/namespaces/n/pods/a%3Fb {"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions","preconditions":{"uid":"u","resourceVersion":"7"},"propagationPolicy":"Background"}`,
 	} {
 		if i >= len(got) || got[i] != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -71,6 +74,81 @@ func TestRefusal(t *testing.T) {
 	}
 	if _, err := c.Attach(t.Context(), "n", "p", "c"); CodeOf(err) != 429 {
 		t.Errorf("attaching: %v", err)
+	}
+}
+
+// A connection that says nothing any more, as where a firewall forgot it, is given up: the next request takes a new one.
+func TestSilentConnection(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	front, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var silent atomic.Bool
+	var all sync.WaitGroup
+	pass := func(to, from net.Conn, mute bool) {
+		defer to.Close()
+		buffer := make([]byte, 4096)
+		for {
+			n, err := from.Read(buffer)
+			if err != nil {
+				return
+			}
+			if !mute || !silent.Load() {
+				to.Write(buffer[:n])
+			}
+		}
+	}
+	all.Go(func() {
+		for n := 0; ; n++ {
+			ours, err := front.Accept()
+			if err != nil {
+				return
+			}
+			theirs, err := net.Dial("tcp", server.Listener.Addr().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			first := n == 0
+			all.Go(func() { pass(theirs, ours, first) })
+			all.Go(func() { pass(ours, theirs, first) })
+		}
+	})
+	c, err := open(&Access{Server: "https://" + front.Addr().String(), Insecure: true}, 50*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		front.Close()
+		all.Wait()
+	})
+	ask := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		answer, err := c.request(ctx, http.MethodGet, "/", nil, nil)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "HTTP/2.0" {
+			t.Errorf("%s, error %v", text, err)
+		}
+		return nil
+	}
+	if err := ask(); err != nil {
+		t.Fatal(err)
+	}
+	silent.Store(true)
+	if err := ask(); errors.Is(err, context.DeadlineExceeded) { // it may be sent again by itself
+		t.Error("it hangs")
+	}
+	if err := ask(); err != nil {
+		t.Errorf("the next one: %v", err)
 	}
 }
 

@@ -1,0 +1,88 @@
+package kubernetes
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"belljar/sandbox/internal/kube"
+)
+
+// doom is a pod that is to be deleted, and could not be so far.
+type doom struct {
+	name, uid string
+	maker     string    // where the request that was to make the pod had no answer, and so the UID is not known: its noteMaker
+	until     time.Time // then: when there is one, if there ever will be
+}
+
+// madeWithin is how long the API server may go on with a request to make a pod that has no answer.
+const madeWithin = time.Minute
+
+// doomed are all of them.
+type doomed struct {
+	mu    sync.Mutex
+	all   map[doom]bool
+	tries bool
+}
+
+// doom has a pod deleted later. Leases are renewed apart from that, which may take long.
+func (e *Engine) doom(d doom) {
+	all := &e.leases.doomed
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.all == nil {
+		all.all = map[doom]bool{}
+	}
+	all.all[d] = true
+	if !all.tries {
+		all.tries = true
+		e.all.Go(e.retryDoomed)
+	}
+}
+
+func (e *Engine) retryDoomed() {
+	tick := time.NewTicker(e.leases.each)
+	defer tick.Stop()
+	for all := &e.leases.doomed; ; {
+		select {
+		case <-tick.C:
+		case <-e.life.Done():
+			return
+		}
+		all.mu.Lock()
+		var now []doom
+		for d := range all.all {
+			now = append(now, d)
+		}
+		all.mu.Unlock()
+		for _, d := range now {
+			ctx, cancel := context.WithTimeout(e.life, callTimeout)
+			done := e.dispose(ctx, d)
+			cancel()
+			if done {
+				all.mu.Lock()
+				delete(all.all, d)
+				all.mu.Unlock()
+			}
+		}
+	}
+}
+
+// dispose deletes a pod, and reports whether it is gone for certain. A name alone is not enough: it may be another's.
+func (e *Engine) dispose(ctx context.Context, d doom) (gone bool) {
+	if d.uid == "" {
+		var there kube.Pod
+		err := e.client.Get(ctx, kube.PodPath(e.namespace, d.name), nil, &there)
+		switch {
+		case kube.CodeOf(err) == http.StatusNotFound:
+			return time.Now().After(d.until)
+		case err != nil:
+			return false
+		case there.Metadata.Annotations[noteMaker] != d.maker:
+			return true // the name is taken: it was not made
+		}
+		d.uid = there.Metadata.UID
+	}
+	return e.delete(ctx, d.name, d.uid, podGrace) == nil
+}

@@ -1,0 +1,81 @@
+package kubernetes
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/kube"
+)
+
+func wantSession() sandbox.Spec {
+	spec := wantSpec()
+	spec.Session = "dev"
+	return spec
+}
+
+// A session that is made while another process sweeps keeps its record.
+func TestSweepSparesRecordsThatAreMadeMeanwhile(t *testing.T) {
+	a, e := withAPI(t, func(c *Config) { c.Dir = t.TempDir() })
+	old := record{UID: "gone", Name: "gone", Namespace: "ns", Server: e.Host(), Session: "gone"}
+	if err := e.records.add(e, old); err != nil {
+		t.Fatal(err)
+	}
+	a.faulty(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == kube.LeasesPath("ns") { // it has the list of pods
+			made := record{UID: "new", Name: "new", Namespace: "ns", Server: e.Host(), Session: "new"}
+			if err := e.records.add(e, made); err != nil {
+				t.Error(err)
+			}
+		}
+		return false
+	})
+	if _, err := e.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if names := e.Recorded(); !slices.Equal(names, []string{"new"}) {
+		t.Errorf("recorded: %v", names)
+	}
+}
+
+// A session's pod is recorded, told to other replicas and taken before it can run, so that it is some process's at any moment. The
+// record goes with the pod, and not before.
+func TestSessionIsRecordedBeforeItRuns(t *testing.T) {
+	a, e := withAPI(t, func(c *Config) { c.Dir = t.TempDir() })
+	told := 0
+	e.OnSession(func(context.Context, string, string) error { told++; return nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	a.faulty(func(_ http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case r.URL.Query().Get("watch") != "":
+			if uid := e.records.all(e)[0].UID; told != 1 || !slices.Contains(a.names("leases"), holdPrefix+uid) {
+				t.Errorf("while the pod waits: told %d times, leases %v", told, a.names("leases"))
+			}
+			cancel()
+		case r.Method == http.MethodDelete && len(a.names("pods")) > 0 && r.URL.Path == kube.PodPath("ns", a.names("pods")[0]):
+			if len(e.Recorded()) != 1 {
+				t.Errorf("it is deleted without a record: %v", e.Recorded())
+			}
+		}
+		return false
+	})
+	if _, err := e.Create(ctx, wantSession()); err == nil {
+		t.Fatal("it was cancelled")
+	}
+	if pods, leases := a.names("pods"), a.names("leases"); len(pods) > 0 || len(leases) != 1 || len(e.Recorded()) > 0 {
+		t.Errorf("left: %v, %v, %v", pods, leases, e.Recorded())
+	}
+	a.faulty(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("watch") != "" || r.Method == http.MethodDelete && len(a.names("pods")) > 0 {
+			refuse(w, http.StatusForbidden, "Forbidden")
+			return true
+		}
+		return false
+	})
+	if _, err := e.Create(t.Context(), wantSession()); err == nil || len(e.Recorded()) != 1 || len(a.names("pods")) != 1 {
+		t.Errorf("its pod stays, error %v, recorded %v, pods %v", err, e.Recorded(), a.names("pods"))
+	}
+	a.faulty(nil)
+}
