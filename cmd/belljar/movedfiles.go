@@ -8,7 +8,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"belljar/internal/archive"
 	"belljar/sandbox"
@@ -98,16 +100,29 @@ func saveCollected(dir string, r *sandbox.Result, say func(string)) error {
 		case f.Truncated:
 			say(fmt.Sprintf("collected only the beginning of %q: %d of %d bytes (raise limits.result)", f.Path, len(f.Content), f.Size))
 		}
-		if err := save(root, temp+"/files", f); err != nil {
+		switch err := save(root, temp+"/files", f); {
+		case impossible(err): // which must not cost the others
+			say(fmt.Sprintf("not saved: %q: %v", f.Path, bare(err)))
+		case err != nil:
 			return err
 		}
 	}
 	return archive.Place(root, temp+"/files", ".")
 }
 
+// errOutside is a name that leads out of the directory.
+var errOutside = errors.New("it is outside the directory")
+
+// impossible reports whether no file can have that name here, because of its characters or of the
+// other files. The command chose the names, and two that were masked can be the same.
+func impossible(err error) bool {
+	return slices.ContainsFunc([]error{errOutside, fs.ErrExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL, syscall.EILSEQ},
+		func(kind error) bool { return errors.Is(err, kind) })
+}
+
 func save(root *os.Root, below string, f sandbox.CollectedFile) error {
 	if !filepath.IsLocal(f.Path) {
-		return sandbox.Invalid("look at it with --format json", "%q is outside the directory", f.Path)
+		return errOutside
 	}
 	name := path.Join(below, f.Path)
 	if err := root.MkdirAll(path.Dir(name), 0o777); err != nil {

@@ -155,7 +155,15 @@ func (c *collection) list(text string) (list []sandbox.CollectedFile, err error)
 			found[name] = f
 		}
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b sandbox.CollectedFile) int { return strings.Compare(a.Path, b.Path) }), nil
+	list = slices.SortedFunc(maps.Values(found), func(a, b sandbox.CollectedFile) int { return strings.Compare(a.Path, b.Path) })
+	for i := range list {
+		f, below := &list[i], list[i].Path+"/"
+		at, _ := slices.BinarySearchFunc(list, below, func(f sandbox.CollectedFile, name string) int { return strings.Compare(f.Path, name) })
+		if f.Error == "" && at < len(list) && strings.HasPrefix(list[at].Path, below) {
+			f.Error = "it was also a directory meanwhile"
+		}
+	}
+	return list, nil
 }
 
 // fits reports whether a pattern is about that file.

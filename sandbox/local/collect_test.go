@@ -79,11 +79,12 @@ func TestCollectHostile(t *testing.T) {
 		"twice":               {oneFile + oneFile, "abc\nT:\n0\n", []sandbox.CollectedFile{{Path: "a", Mode: 0o644, Size: 3, Content: []byte("abc")}}, ""},
 		"no numbers":          {"T what ever it ./a\nT\nT \n", "", nil, ""},
 		"special files":       {"T a1ff 9 0 ./a\nT 11a4 0 0 ./b\nT 61b0 0 0 ./\x1b\n", "", []sandbox.CollectedFile{{Path: "\x1b", Mode: 0o660, Error: "it is not a regular file"}, {Path: "a", Mode: 0o777, Size: 9, Error: "it is a symbolic link"}, {Path: "b", Mode: 0o644, Error: "it is not a regular file"}}, ""},
+		"a directory, too":    {"T 81a4 0 0 ./a\nT 81a4 0 0 ./a!\nT 81a4 3 0 ./a/b\n", "abc\nT:\n0\n", []sandbox.CollectedFile{{Path: "a", Mode: 0o644, Error: "it was also a directory meanwhile"}, {Path: "a!", Mode: 0o644}, {Path: "a/b", Mode: 0o644, Size: 3, Content: []byte("abc")}}, ""},
 		"a name of bytes":     {"T 81a4 3 0 ./\xff\n", "", []sandbox.CollectedFile{{Path: "\xff", Mode: 0o644, Size: 3, Error: "its name is not UTF-8"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := collect(t, sandbox.Command{Script: "x", Collect: []string{"*"}}, sleep(0), collector{prints(test.list), prints(test.content)}.play)
+				r := collect(t, sandbox.Command{Script: "x", Collect: []string{"*", "a/*"}}, sleep(0), collector{prints(test.list), prints(test.content)}.play)
 				if diff := cmp.Diff(test.want, r.Files); diff != "" || !strings.Contains(r.Evidence.CollectError, test.problem) || test.problem == "" && r.Evidence.CollectError != "" {
 					t.Errorf("%s; %q", diff, r.Evidence.CollectError)
 				}
