@@ -27,6 +27,7 @@ var inits = []row{
 	{name: "N12", group: "Escape", script: "find /sys/fs/cgroup -type f | while read -r f; do (echo 1 >$f) 2>/dev/null && echo WROTE $f; done; mkdir $(find /sys/fs/cgroup -type d | sed 's,$,/x,') 2>/dev/null && echo MADE; cut -d: -f3 /proc/self/cgroup | sort -u; find /sys/fs/cgroup -name 'belljar*' -o -name docker", out: "/\n"},
 	{name: "N13", group: "Escape", do: rootInsideIsContained},
 	{name: "N14", group: "HostDoS", do: writableRootIsBounded},
+	{name: "N16", group: "Truth", do: initKeepsItsTime},
 }
 
 // N3: a session's init takes further clients, at a socket that no command can find.
@@ -168,4 +169,20 @@ func writableRootIsBounded(t *testing.T) {
 			t.Errorf("%s: %s", script, a.json)
 		}
 	}
+}
+
+// N16: a root who becomes the init's user takes no processor time from it. What it changes of itself is its own matter.
+func initKeepsItsTime(t *testing.T) {
+	if !onOCI() {
+		t.Skip("only an engine without a daemon has a root inside")
+	}
+	flags := probe(t)
+	text, err := os.ReadFile(flags[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags[1] = configured(t, strings.TrimPrefix(string(text), "version: 1\n"), "profiles: {r: {user: root}}")
+	a := ask(t, append(flags, "--profile", "r", "/probe/probe starve")...)
+	a.ended(t, 0, "")
+	a.says(t, "done\n")
 }

@@ -136,6 +136,39 @@ func crowd(t *testing.T) {
 	group.Wait()
 }
 
+// R15: a command takes no more terminals than a container may have, and then is told so. Docker's containers share the host's.
+func allTerminals(t *testing.T) {
+	if !onOCI() {
+		t.Skip("Docker bounds no terminals of a container: see docs/lockdown.md")
+	}
+	ask(t, append(probe(t), "/probe/probe terminals")...).says(t, `67 ENOSPC\n`)
+	name, use := newSession(t)
+	flags := append(probe(t), "--session", name)
+	asks(t, use, append(flags, "/probe/probe terminals kept >said & until grep ENOSPC said; do sleep 0.1; done")...).says(t, `67 ENOSPC\n`)
+	a := asks(t, use, append(flags, "-t", "true")...)
+	a.ended(t, 125, "engine_error")
+	if !strings.Contains(string(a.json), "as many terminals as there may be") {
+		t.Errorf("%s", a.json)
+	}
+}
+
+// R16: a limit of the caller's own counts what runs in all containers. It does not apply, where belljar may raise it; and
+// else it is not taken for the container's.
+func siblingsProcesses(t *testing.T) {
+	dir, config := shared(t, "rw")
+	sibling := begun(t, func(*exec.Cmd) {}, "--config", config, "-v", dir+":/work", "for i in $(seq 30); do sleep 1000 & done; touch ready; wait")
+	mark(t, "sibling is full", dir+"/ready")
+	a := begun(t, func(cmd *exec.Cmd) {
+		cmd.Args = append([]string{"sh", "-c", `ulimit -p 24 2>/dev/null || ulimit -u 24; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = "/bin/sh"
+	}, "echo hi").wait(t)
+	if a.Cause == "pids_limit" || a.Cause == "engine_error" && !strings.Contains(string(a.json), "ulimit -u") || a.Cause == "exited" && a.Stdout != "hi\n" {
+		t.Errorf("%s", a.json)
+	}
+	sibling.cmd.Process.Signal(syscall.SIGTERM)
+	sibling.wait(t).ended(t, exitCanceled, "canceled")
+}
+
 // leftFiles are what a pattern matches, for what must not have been made.
 func leftFiles(t *testing.T, patterns ...string) {
 	t.Helper()

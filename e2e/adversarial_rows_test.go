@@ -92,6 +92,8 @@ var resources = []row{
 	{name: "R12", group: "HostDoS", do: noCoreNoHugeFile},
 	{name: "R13", group: "HostDoS", do: noEngineLog},
 	{name: "R14", group: "PeerDoS", do: crowd},
+	{name: "R15", group: "PeerDoS", do: allTerminals},
+	{name: "R16", group: "Truth", do: siblingsProcesses},
 }
 
 var outputs = []row{

@@ -56,15 +56,15 @@ type instruction struct {
 }
 
 // machine is what a filter has to know of an architecture.
-type machine struct{ arch, socket, seccomp uint32 }
+type machine struct{ arch, socket, seccomp, ioSetup uint32 }
 
 var machines = map[string]machine{
-	"amd64": {0xc000003e, 41, 317},
-	"arm64": {0xc00000b7, 198, 277},
+	"amd64": {0xc000003e, 41, 317, 206},
+	"arm64": {0xc00000b7, 198, 277, 0},
 }
 
 // socketFilter lets every call through but those that make sockets of a network, or could: by io_uring, and
-// by the calls of another architecture.
+// by the calls of another architecture; and io_setup(2), which takes of what the kernel has for the whole node.
 func socketFilter(m machine) []instruction {
 	const load, jumpEqual, jumpAtLeast, end = 0x20, 0x15, 0x35, 0x06
 	refuse := func(errno syscall.Errno) instruction { return instruction{end, 0, 0, seccompErrno | uint32(errno)} }
@@ -76,6 +76,8 @@ func socketFilter(m machine) []instruction {
 		{jumpAtLeast, 0, 1, foreignABI},
 		refuse(syscall.ENOSYS),
 		{jumpEqual, 0, 1, sysIOURingSetup},
+		refuse(syscall.ENOSYS),
+		{jumpEqual, 0, 1, m.ioSetup},
 		refuse(syscall.ENOSYS),
 		{jumpEqual, 1, 0, m.socket},
 		{end, 0, 0, seccompAllow},

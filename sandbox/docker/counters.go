@@ -16,6 +16,9 @@ import (
 type counter interface {
 	// Count reads what is cheap to read, and would be lost with the container.
 	Count() cgroup.Counts
+	// Refused reports whether the container's limit of processes has kept one from starting since the last count. Where
+	// that is not counted, it may have.
+	Refused() bool
 	// Counters are all counts, and their source, "" where limits are not counted.
 	Counters(ctx context.Context) (c sandbox.Counters, source string)
 	// EndedByMemory reports whether the container's first process, which has ended, is known to have been killed
@@ -31,6 +34,8 @@ type engineCounter struct {
 }
 
 func (c *engineCounter) Count() cgroup.Counts { return cgroup.Counts{} }
+
+func (c *engineCounter) Refused() bool { return true }
 
 func (c *engineCounter) EndedByMemory() bool { return false }
 

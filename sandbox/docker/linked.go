@@ -43,7 +43,7 @@ func (b *box) startLinked(ctx context.Context, l *link, x sandbox.Exec) (*linked
 
 // linkedError explains a start that failed.
 func (b *box) linkedError(ctx context.Context, l *link, shell, dir string, err error) error {
-	if limited := boxlink.LimitError(err, b.spec.Limits); limited != nil {
+	if limited := boxlink.LimitError(err, boxlink.Bounds{Limits: b.spec.Limits, Refused: b.inspector.Refused}); limited != nil {
 		return limited
 	}
 	refused, _ := errors.AsType[*boxlink.StartError](err)

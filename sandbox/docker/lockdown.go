@@ -98,9 +98,10 @@ func resources(l sandbox.Limits) container.Resources {
 	}
 }
 
+// ulimits are only those of the lock-down: all others are the engine's own, which may not have the rights to raise them.
 func ulimits(l sandbox.Limits) (list []*units.Ulimit) {
 	for _, r := range lockdown.Rlimits(l) {
-		list = append(list, &units.Ulimit{Name: r.Name, Soft: r.Most, Hard: r.Most})
+		list = append(list, &units.Ulimit{Name: r.Name, Soft: r.Soft, Hard: r.Hard})
 	}
 	return list
 }

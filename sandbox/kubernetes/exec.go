@@ -75,7 +75,7 @@ func (b *box) execError(ctx context.Context, l *link, shell, dir string, err err
 	case !is:
 		return engineError(err, "starting the command by the pod's init").Hint("see: belljar doctor")
 	}
-	if limited := boxlink.LimitError(err, b.spec.Limits); limited != nil && refused.Reason != boxlink.NoProcess {
+	if limited := boxlink.LimitError(err, boxlink.Bounds{Limits: b.spec.Limits}); limited != nil && refused.Reason != boxlink.NoProcess {
 		return limited
 	}
 	switch refused.Reason {

@@ -20,6 +20,10 @@ import (
 // microseconds: the kernel's default.
 const cpuPeriod = 100_000
 
+// maxTerminals is how many pseudoterminals a container has. The kernel bounds those of all containers together
+// (sysctl kernel.pty.max), which one could use up for the others.
+const maxTerminals = 64
+
 // initCapabilities are what the init needs to become its own user, and then to start
 // commands as theirs and to kill them. It drops SETPCAP itself.
 var initCapabilities = []string{"CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SETPCAP"}
@@ -31,7 +35,7 @@ func config(spec sandbox.Spec, id, group string, init boxinit.Config, ids int) (
 		Process: &specs.Process{
 			Args: init.Args(), Env: environ(id), Cwd: "/",
 			Capabilities:    &specs.LinuxCapabilities{Bounding: initCapabilities, Effective: initCapabilities, Permitted: initCapabilities},
-			Rlimits:         rlimits(spec.Limits),
+			Rlimits:         rlimits(spec.Limits, ids != 0),
 			NoNewPrivileges: true, OOMScoreAdj: pointer(lockdown.OOMScore),
 		},
 		Root:     &specs.Root{Path: rootDir, Readonly: spec.Limits.Disk == 0},
@@ -61,13 +65,6 @@ func hostname(id string) string { return id[:12] }
 
 // environ are the init's variables, and of commands that do not replace them.
 func environ(id string) []string { return append(slices.Clone(lockdown.Env), "HOSTNAME="+hostname(id)) }
-
-func rlimits(l sandbox.Limits) (list []specs.POSIXRlimit) {
-	for _, r := range lockdown.Rlimits(l) {
-		list = append(list, specs.POSIXRlimit{Type: "RLIMIT_" + strings.ToUpper(r.Name), Soft: uint64(r.Most), Hard: uint64(r.Most)})
-	}
-	return list
-}
 
 func resources(l sandbox.Limits) *specs.LinuxResources {
 	r := &specs.LinuxResources{
@@ -108,7 +105,7 @@ func mounts(spec sandbox.Spec) []specs.Mount {
 	list := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "noexec", "nodev"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
-		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+		{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5", fmt.Sprintf("max=%d", maxTerminals)}},
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
 		// Its own control group, not the runtime's mount: crun's of v1 is a directory that anyone may write to.
 		{Destination: "/sys/fs/cgroup", Type: "bind", Source: groupsDir, Options: []string{"rbind", "private", "nosuid", "noexec", "nodev", "ro"}},

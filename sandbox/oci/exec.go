@@ -84,7 +84,7 @@ func withDefaults(env, defaults []string) []string {
 
 // execError says why a process did not start.
 func (b *box) execError(ctx context.Context, x sandbox.Exec, err error) error {
-	if limited := boxlink.LimitError(err, b.spec.Limits); limited != nil {
+	if limited := boxlink.LimitError(err, boxlink.Bounds{Limits: b.spec.Limits, None: b.record.Limits != "", Refused: b.counter.Refused}); limited != nil {
 		return limited
 	}
 	var refused *boxlink.StartError

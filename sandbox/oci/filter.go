@@ -11,7 +11,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/moby/profiles/seccomp"
+	"belljar/sandbox/internal/lockdown"
+
 	specs "github.com/opencontainers/runtime-spec/specs-go"
 )
 
@@ -34,11 +35,11 @@ func profileOf(root bool) (profile, error) {
 	return plainProfile()
 }
 
-// newProfile makes the default profile for those capabilities, and changes it.
+// newProfile makes the profile for those capabilities, and changes it.
 func newProfile(capabilities []string, change func(*specs.LinuxSeccomp)) (profile, error) {
-	s, err := seccomp.GetDefaultProfile(&specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: capabilities}}})
+	s, err := lockdown.SeccompFor(capabilities)
 	if err != nil {
-		return profile{}, fmt.Errorf("making the seccomp profile: %w", err)
+		return profile{}, err
 	}
 	if change != nil {
 		change(s)

@@ -1,12 +1,14 @@
 package oci
 
 import (
+	"maps"
 	"os"
 	"slices"
 
 	"belljar/sandbox/internal/userns"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -38,17 +40,32 @@ func containRoot(s *specs.Spec, ids int) {
 	s.Process.Capabilities = &specs.LinuxCapabilities{Bounding: rootCapabilities, Effective: rootCapabilities, Permitted: rootCapabilities}
 }
 
-// spareInit keeps root from the limits of other processes than the caller. It can become the init's
-// user, who may change them: with no processor time left, the kernel would kill the init.
+// itself are calls that change how the kernel treats a process, and the arguments with which they mean none but the caller's.
+// The first one or two name it: 0 is the caller.
+var itself = map[string][]specs.LinuxSeccompArg{
+	"prlimit64":          {{Index: 0, Op: specs.OpEqualTo}},
+	"sched_setscheduler": {{Index: 0, Op: specs.OpEqualTo}},
+	"sched_setparam":     {{Index: 0, Op: specs.OpEqualTo}},
+	"sched_setattr":      {{Index: 0, Op: specs.OpEqualTo}},
+	"sched_setaffinity":  {{Index: 0, Op: specs.OpEqualTo}},
+	"setpriority":        {{Index: 0, Op: specs.OpLessEqual, Value: unix.PRIO_PGRP}, {Index: 1, Op: specs.OpEqualTo}},
+	"ioprio_set":         {{Index: 0, Op: specs.OpLessEqual, Value: ioprioGroup}, {Index: 1, Op: specs.OpEqualTo}},
+}
+
+// ioprioGroup is IOPRIO_WHO_PGRP of ioprio_set(2), after which comes IOPRIO_WHO_USER.
+const ioprioGroup = 2
+
+// spareInit keeps root from other processes than the caller. It can become the init's user, who may change those of the
+// init: with no processor time left, that would end, or not answer.
 func spareInit(profile *specs.LinuxSeccomp) {
-	const call = "prlimit64"
 	for i := range profile.Syscalls {
 		// The names may be shared with other profiles.
-		profile.Syscalls[i].Names = slices.DeleteFunc(slices.Clone(profile.Syscalls[i].Names), func(name string) bool { return name == call })
+		profile.Syscalls[i].Names = slices.DeleteFunc(slices.Clone(profile.Syscalls[i].Names), func(name string) bool { return itself[name] != nil })
 	}
-	profile.Syscalls = append(slices.DeleteFunc(profile.Syscalls, func(s specs.LinuxSyscall) bool { return len(s.Names) == 0 }), specs.LinuxSyscall{
-		Names: []string{call}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{{Index: 0, Value: 0, Op: specs.OpEqualTo}},
-	})
+	profile.Syscalls = slices.DeleteFunc(profile.Syscalls, func(s specs.LinuxSyscall) bool { return len(s.Names) == 0 })
+	for _, name := range slices.Sorted(maps.Keys(itself)) { // sorted: the filter's name is its digest
+		profile.Syscalls = append(profile.Syscalls, specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow, Args: itself[name]})
+	}
 }
 
 // cloneRoot clones the image's root. A container with a root user gets its user IDs first, and the image's

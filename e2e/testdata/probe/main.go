@@ -5,15 +5,28 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "files" {
-		files()
-		return
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "files":
+			open("/dev/null", unix.O_RDONLY)
+			return
+		case "terminals":
+			open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY)
+			if len(os.Args) > 2 { // keep them
+				unix.Pause()
+			}
+			return
+		case "starve":
+			starve()
+			return
+		}
 	}
 	if len(os.Args) == 3 && os.Args[1] == "setcap" {
 		fmt.Println("setcap", unix.Setxattr(os.Args[2], "security.capability", capable, 0))
@@ -23,6 +36,7 @@ func main() {
 		name string
 		do   func() error
 	}{
+		{"io_setup", func() error { return call(unix.SYS_IO_SETUP, 1, buffer()) }},
 		{"io_uring_setup", func() error { return call(unix.SYS_IO_URING_SETUP, 8, buffer()) }},
 		{"socket_vsock", func() error { return socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0) }},
 		{"socket_alg", func() error { return socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0) }},
@@ -50,14 +64,68 @@ func main() {
 	}
 }
 
-// files opens one until it may not, and prints how many.
-func files() {
+// open opens a file until it may not, and prints how many files there are then.
+func open(name string, flags int) {
 	for n := 3; ; n++ {
-		if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
+		if _, err := unix.Open(name, flags, 0); err != nil {
 			fmt.Println(n, errno(err))
 			return
 		}
 	}
+}
+
+// starve becomes the user of the container's init, as its root can, and tries to take the processor time of that, by each
+// call and for each of its threads. It prints what it may do, and what it may do to itself.
+func starve() {
+	const prioUser, ioprioUser, idle, keeper = 2, 3, 5, 65533
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil { // what the init has, who changes it must have
+		fmt.Println("prctl", errno(err))
+		return
+	}
+	if err := unix.Setresuid(keeper, keeper, keeper); err != nil {
+		fmt.Println("setresuid", errno(err))
+		return
+	}
+	var param struct{ priority int32 }
+	mask := [16]uint64{1}
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: idle}
+	limit := unix.Rlimit{Cur: 1, Max: 1}
+	of := func(id uintptr) map[string]error {
+		return map[string]error{
+			"sched_setscheduler": call(unix.SYS_SCHED_SETSCHEDULER, id, idle, uintptr(unsafe.Pointer(&param))),
+			"sched_setparam":     call(unix.SYS_SCHED_SETPARAM, id, uintptr(unsafe.Pointer(&param))),
+			"sched_setattr":      call(unix.SYS_SCHED_SETATTR, id, uintptr(unsafe.Pointer(&attr)), 0),
+			"sched_setaffinity":  call(unix.SYS_SCHED_SETAFFINITY, id, unsafe.Sizeof(mask), uintptr(unsafe.Pointer(&mask))),
+			"setpriority":        call(unix.SYS_SETPRIORITY, unix.PRIO_PROCESS, id, 19),
+			"ioprio_set":         call(unix.SYS_IOPRIO_SET, 1, id, 3<<13),
+			"prlimit64":          call(unix.SYS_PRLIMIT64, id, unix.RLIMIT_CPU, uintptr(unsafe.Pointer(&limit)), 0),
+		}
+	}
+	for id := range uintptr(32) {
+		if id == 0 {
+			continue // itself
+		}
+		for name, err := range of(id) {
+			if err == nil {
+				fmt.Println(name, "of", id)
+			}
+		}
+	}
+	for name, err := range map[string]error{
+		"setpriority": call(unix.SYS_SETPRIORITY, prioUser, keeper, 19), "setpriority of one's": call(unix.SYS_SETPRIORITY, prioUser, 0, 19),
+		"ioprio_set": call(unix.SYS_IOPRIO_SET, ioprioUser, keeper, 3<<13), "ioprio_set of one's": call(unix.SYS_IOPRIO_SET, ioprioUser, 0, 3<<13),
+	} {
+		if err == nil {
+			fmt.Println(name, "of all processes of the user")
+		}
+	}
+	for name, err := range of(0) {
+		if err != nil {
+			fmt.Println("not even its own:", name, errno(err))
+		}
+	}
+	fmt.Println("done")
 }
 
 func call(number uintptr, args ...uintptr) error {

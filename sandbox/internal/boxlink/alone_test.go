@@ -88,7 +88,7 @@ for f in range(46):
             if f != 1 and e.errno != errno.EAFNOSUPPORT: print(f, k, e)
 c = ctypes.CDLL(None, use_errno=True)
 b = ctypes.create_string_buffer(120)
-for name, call in (("io_uring", (425, 4, b)), ("x32", (0x40000000 + 41, 2, 1, 0)), ("high bits", (41, 2 + (1 << 32), 1, 0))):
+for name, call in (("io_uring", (425, 4, b)), ("asynchronous I/O", (206, 1, ctypes.create_string_buffer(8))), ("x32", (0x40000000 + 41, 2, 1, 0)), ("high bits", (41, 2 + (1 << 32), 1, 0))):
     if c.syscall(*[ctypes.c_long(x) if isinstance(x, int) else x for x in call]) >= 0: print("made by", name)
 a, z = socket.socketpair()
 a.send(b"x"); print(z.recv(1))

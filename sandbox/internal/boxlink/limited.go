@@ -9,8 +9,18 @@ import (
 	"belljar/sandbox/internal/failure"
 )
 
-// LimitError says which limit kept a process from starting, and nil if none did. A limit that is 0 is not known.
-func LimitError(err error, limits sandbox.Limits) error {
+// Bounds are a container's limits.
+type Bounds struct {
+	sandbox.Limits                    // one that is 0 is not known
+	None           bool               // but for Files, they are not in force
+	Refused        func() (pids bool) // whether the kernel just counted a process that Pids kept from starting; nil: that is not counted
+}
+
+// spares reports whether it was not Pids that kept a process from starting.
+func (b Bounds) spares() bool { return b.None || b.Refused != nil && !b.Refused() }
+
+// LimitError says which limit kept a process from starting, and nil if none did.
+func LimitError(err error, limits Bounds) error {
 	refused, inside := errors.AsType[*StartError](err)
 	if !inside {
 		if errors.Is(err, syscall.EMFILE) {
@@ -23,6 +33,10 @@ func LimitError(err error, limits sandbox.Limits) error {
 	}
 	const orEnd = ", or end what runs in the session"
 	switch errno := refused.Errno; {
+	case refused.Reason == NoProcess && limits.spares():
+		return could("this host, or a user of it, has as many processes as it may").Hint("end some, or raise the limit (ulimit -u, sysctl kernel.threads-max)")
+	case limits.None && (refused.Reason == NoMemory || errno == syscall.ENOMEM):
+		return could("this host has no memory left").Hint("end what uses it")
 	case refused.Reason == NoProcess:
 		return could("as many processes run as %s allows", limit("limits.pids", limits.Pids, fmt.Sprint(limits.Pids))).As(sandbox.CausePidsLimit).Hint("raise limits.pids" + orEnd)
 	case refused.Reason == NoMemory:
@@ -33,6 +47,8 @@ func LimitError(err error, limits sandbox.Limits) error {
 		return could("the container's init has as many files open as %s allows", limit("limits.files", limits.Files, fmt.Sprint(limits.Files))).Hint("raise limits.files" + orEnd)
 	case errno == syscall.ENFILE:
 		return could("this host has as many files open as it may").Hint("raise sysctl fs.file-max, or end what has them open")
+	case errno == syscall.ENOSPC: // of all that it makes, only a terminal is counted
+		return could("there are as many terminals as there may be").Hint("end what has some in the session; or, if other containers have them, raise sysctl kernel.pty.max")
 	case errno == syscall.ENOMEM:
 		return could("memory ran out, of the container or of its host").Hint("raise limits.memory" + orEnd)
 	}

@@ -96,6 +96,12 @@ func (g *Group) Tasks() int64 {
 	return number(g.Pids, "pids.current")
 }
 
+// Full reports whether no more processes may start in the group.
+func (g *Group) Full() bool {
+	most := number(g.Pids, "pids.max")
+	return most > 0 && number(g.Pids, "pids.current") >= most
+}
+
 // Processes are the host's PIDs of the processes in the group, sorted, nil if it is
 // gone. With cgroup v1 a process that starts at this moment may be missing: the kernel
 // counts the processes and reserves memory for them before it reads them

@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"belljar/sandbox"
-
-	"github.com/moby/profiles/seccomp"
 )
 
 const (
@@ -41,10 +39,6 @@ func KeeperFor(u sandbox.User) int {
 	return KeeperUID
 }
 
-// Seccomp is moby's current profile: an old engine's own
-// allows io_uring and vsock.
-func Seccomp() *seccomp.Seccomp { return seccomp.DefaultProfile() }
-
 // Env are the variables of a container's own processes, and of commands that do not
 // replace them. PATH is Docker's default: without one a runtime finds no sh. HOME is where
 // every command may write: the image's HOME may be missing, or on its read-only root. The
@@ -64,18 +58,6 @@ var (
 	}
 	ReadonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
-
-// Rlimit is a resource limit, soft and hard, under the name that `docker run --ulimit` has
-// for it.
-type Rlimit struct {
-	Name string
-	Most int64
-}
-
-// Rlimits are those of every process.
-func Rlimits(l sandbox.Limits) []Rlimit {
-	return []Rlimit{{"core", 0}, {"nofile", l.Files}, {"fsize", MaxFile}}
-}
 
 // WritableDirs are where a command may write: in memory, and bounded.
 func WritableDirs(spec sandbox.Spec) []string {

@@ -38,6 +38,14 @@ func (c *Counter) Count() cgroup.Counts {
 	return c.last
 }
 
+// Refused reports whether the group's limit of processes has kept one from starting since the last count, or does now.
+func (c *Counter) Refused() bool {
+	c.mu.Lock()
+	before := c.last.PidsLimitHits
+	c.mu.Unlock()
+	return c.Count().PidsLimitHits > before || c.Group.Full()
+}
+
 // Counters are all counts, and their source.
 func (c *Counter) Counters(context.Context) (all sandbox.Counters, source string) {
 	n := c.Count()
