@@ -22,9 +22,7 @@ type Command struct {
 	Script string // passed to `sh -c` unchanged; at most MaxScript bytes, without NUL
 	Shell  string // what runs it instead of sh: see ShellBash
 
-	// Dir is inside the container: absolute, or relative to the profile's
-	// working directory, which it must not leave.
-	Dir string
+	Dir string // absolute, or relative to the profile's working directory, which it must not leave
 
 	// Description says what the command is for, in the caller's words and at
 	// most MaxDescription bytes. It is shown in approvals and recorded in the
@@ -55,6 +53,7 @@ type Command struct {
 	// user owns /work and what Tmpfs names; all may write to /tmp.
 	Session  string
 	Parallel bool // run at the same time as the session's other parallel commands
+	Existing bool // refused unless the session exists when its turn comes
 
 	Profile string // "" is DefaultProfile
 	Image   string // a reference, such as "belljar/base"

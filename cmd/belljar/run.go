@@ -153,11 +153,6 @@ func runShown(ctx context.Context, g *globals, f *runFlags, args []string, comma
 		return err
 	}
 	defer runner.close()
-	if f.existing {
-		if err := haveSession(ctx, runner, f.session); err != nil {
-			return err
-		}
-	}
 	if f.detach && g.supervisor == nil {
 		return detachThere(ctx, runner, *command, show)
 	}

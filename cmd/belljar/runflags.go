@@ -272,7 +272,7 @@ func (f *runFlags) output(ctx context.Context, show *printer) error {
 }
 
 func (f *runFlags) command(ctx context.Context, args []string) (sandbox.Command, error) {
-	c := sandbox.Command{Script: script(args), Dir: f.dir, Description: f.description, Profile: f.profile, Session: f.session, Parallel: f.parallel, Inherit: os.Environ(), Caller: caller(), Rules: f.rules}
+	c := sandbox.Command{Script: script(args), Dir: f.dir, Description: f.description, Profile: f.profile, Session: f.session, Parallel: f.parallel, Existing: f.existing, Inherit: os.Environ(), Caller: caller(), Rules: f.rules}
 	switch c.Live = sandbox.LiveMode(f.live); c.Live {
 	case sandbox.LiveRaw, sandbox.LiveView:
 	default:

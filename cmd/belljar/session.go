@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -149,7 +148,7 @@ func sessionExecCmd(g *globals) *cobra.Command {
 		Use:   "exec [flags] NAME [--] COMMAND [ARG...]",
 		Short: "Run a command in an existing session",
 		Long: `Run a command in a session, as belljar run --session NAME does, but fail if there
-is no such session.`,
+is no such session when the command's turn comes.`,
 		Example: "  belljar session exec dev 'cat log'",
 		Args:    needName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -165,20 +164,4 @@ is no such session.`,
 	completeSessions(cmd, g, 1)
 	completeRun(cmd, g)
 	return cmd
-}
-
-// haveSession refuses a session that does not exist.
-func haveSession(ctx context.Context, l sandbox.Sessions, name string) error {
-	list, err := l.Sessions(ctx)
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(list, func(s sandbox.SessionInfo) bool { return s.Name == name })
-	switch {
-	case i < 0:
-		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("no session %q", name), Hint: "start it: belljar run --session " + name + " COMMAND"}
-	case list[i].Lost != "":
-		return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf("session %q was lost: %s", name, list[i].Lost), Hint: "start a new one: belljar run --session " + name + " COMMAND"}
-	}
-	return nil
 }

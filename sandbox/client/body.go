@@ -46,6 +46,7 @@ type fileBody struct {
 type place struct {
 	Session  string             `json:"session,omitempty"`
 	Parallel bool               `json:"parallel,omitempty"`
+	Existing bool               `json:"existing,omitempty"`
 	Profile  string             `json:"profile,omitempty"`
 	Image    string             `json:"image,omitempty"`
 	Pull     sandbox.PullPolicy `json:"pull,omitempty"`
@@ -136,7 +137,7 @@ type rulesBody struct {
 func encode(c sandbox.Command) ([]byte, error) {
 	b := body{ID: c.ID, Command: c.Script, Description: c.Description, Shell: c.Shell, Dir: c.Dir, Open: c.Stdin != nil, Collect: c.Collect}
 	b.Env, b.Inherit = variables(c)
-	b.place = place{Session: c.Session, Parallel: c.Parallel, Profile: c.Profile, Image: c.Image, Pull: c.Pull, Tmpfs: c.Tmpfs, Network: c.Network, Runtime: c.Runtime}
+	b.place = place{Session: c.Session, Parallel: c.Parallel, Existing: c.Existing, Profile: c.Profile, Image: c.Image, Pull: c.Pull, Tmpfs: c.Tmpfs, Network: c.Network, Runtime: c.Runtime}
 	if c.User != (sandbox.User{}) {
 		b.User = c.User.String()
 	}

@@ -108,6 +108,9 @@ func (t *sessionTurn) findOrCreate(ctx context.Context, r *record.Record, image 
 	} else if r.Container != "" {
 		found.lost = r.LostReason(time.Now())
 	}
+	if s.box == nil && t.command.Existing {
+		return found, notThere(s.name, found.lost)
+	}
 	p.command, p.secrets, found.image = t.command, t.secrets, image
 	if err = t.local.upkeep.checkShell(ctx, t.command, image); err != nil {
 		return found, err
@@ -124,6 +127,14 @@ func (t *sessionTurn) findOrCreate(ctx context.Context, r *record.Record, image 
 	}
 	p.box = s.box
 	return found, err
+}
+
+// notThere refuses a command that is for an existing session.
+func notThere(name, lost string) error {
+	if lost != "" {
+		return sandbox.Invalid("start a new one: belljar run --session "+name+" COMMAND", "session %q was lost: %s", name, lost)
+	}
+	return sandbox.Invalid("start it: belljar run --session "+name+" COMMAND", "no session %q", name)
 }
 
 // create makes the session's container.

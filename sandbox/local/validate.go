@@ -115,6 +115,9 @@ func checkInSession(c sandbox.Command) error {
 	if c.Session == "" && c.Parallel {
 		return sandbox.Invalid("name a session, or leave parallel out", "a parallel command needs a session")
 	}
+	if c.Session == "" && c.Existing {
+		return sandbox.Invalid("name a session, or leave existing out", "only a session can be an existing one")
+	}
 	if c.OnTimeout != sandbox.EndContainer && c.OnTimeout != sandbox.EndCommand {
 		return sandbox.Invalid("use container or command", "on_timeout %q is unknown", c.OnTimeout)
 	}

@@ -186,6 +186,7 @@ func refusals(t *testing.T, r *runner) {
 		"a limit that is negative":   {with(func(c *sandbox.Command) { c.Limits.Memory = -1 }), invalid},
 		"a session of no such name":  {with(func(c *sandbox.Command) { c.Session = "a/b" }), invalid},
 		"parallel, and no session":   {with(func(c *sandbox.Command) { c.Parallel = true }), invalid},
+		"existing, and no session":   {with(func(c *sandbox.Command) { c.Existing = true }), invalid},
 		"no such view":               {with(func(c *sandbox.Command) { c.View.Mode = "odd" }), invalid},
 		"no such live mode":          {with(func(c *sandbox.Command) { c.Live = "odd" }), invalid},
 		"a long description":         {with(func(c *sandbox.Command) { c.Description = strings.Repeat("x", sandbox.MaxDescription+1) }), invalid},

@@ -99,6 +99,30 @@ var runnerSessionTests = map[string]func(*testing.T, *opener){
 		first.wait(t)
 		r.remove(t, "dev")
 	},
+	"a command for an existing session makes none, also where it was lost meanwhile": func(t *testing.T, o *opener) {
+		r := o.runner(t)
+		existing := func(c *sandbox.Command) { c.Session, c.Existing = "dev", true }
+		wantRefused := func(x *command, why string) {
+			t.Helper()
+			result := x.wait(t)
+			wantFate(t, result, sandbox.StatusFatal, sandbox.CauseInvalid, sandbox.ExitNeverRan)
+			if !strings.Contains(result.Message, why) {
+				t.Errorf("message %q, want %q", result.Message, why)
+			}
+		}
+		wantRefused(r.start(t, scriptMarker, existing), `no session "dev"`)
+		x := r.start(t, scriptStubborn, inSession)
+		x.await(t, "ready")
+		waits := r.start(t, scriptMarker, existing)
+		x.cancel()
+		wantCanceled(t, x)
+		wantRefused(waits, `session "dev" was lost`)
+		if r.run(t, scriptMarker, inSession).SessionLost == "" {
+			t.Error("the session was made anew")
+		}
+		wantFate(t, r.run(t, scriptMarker, existing), sandbox.StatusSuccess, sandbox.CauseExited, 0)
+		r.remove(t, "dev")
+	},
 	"ending one command keeps its session": func(t *testing.T, o *opener) {
 		r := o.runner(t)
 		r.run(t, scriptSave, inSession)

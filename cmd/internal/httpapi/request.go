@@ -23,6 +23,7 @@ type RunRequest struct {
 	Dir         string `json:"dir,omitempty" doc:"In the container: absolute, or relative to the profile's workdir."`
 	Session     string `json:"session,omitempty" maxLength:"64" doc:"Run in this session. It is made if there is none."`
 	Parallel    bool   `json:"parallel,omitempty" doc:"Run at the same time as the session's other parallel commands."`
+	Existing    bool   `json:"existing,omitempty" doc:"Refuse the command unless the session exists when its turn comes."`
 	Profile     string `json:"profile,omitempty"`
 	Place
 	Bounds
@@ -132,7 +133,7 @@ type view struct {
 // request says: the sidecar's environment is not the caller's.
 func (r *RunRequest) command(who access.Identity) (sandbox.Command, error) {
 	c := sandbox.Command{
-		ID: r.ID, Script: r.Command, Shell: r.Shell, Dir: r.Dir, Description: r.Description, Session: r.Session, Parallel: r.Parallel, Profile: r.Profile,
+		ID: r.ID, Script: r.Command, Shell: r.Shell, Dir: r.Dir, Description: r.Description, Session: r.Session, Parallel: r.Parallel, Existing: r.Existing, Profile: r.Profile,
 		Caller: sandbox.Caller{FrontEnd: "http", Token: who.Name},
 		Image:  r.Image, Pull: sandbox.PullPolicy(r.Pull), Tmpfs: r.Tmpfs, Network: r.Network, Runtime: r.Runtime,
 		Limits:  sandbox.Limits(r.Limits),
