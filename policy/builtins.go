@@ -93,32 +93,14 @@ func timeCommand(c *call) { c.run(c.parse(c.words[1:], timeOptions).operands) }
 
 // set may change how words are read and what is exported.
 func set(c *call) {
-	words := c.words[1:]
-	for i := 0; i < len(words); i++ {
-		w := words[i]
-		switch {
-		case !w.static && w.mayBeOption():
-			unknownEffect(c)
-			return
-		case !w.static || w.text == "--" || w.text == "-" || w.text == "" || w.text[0] != '-' && w.text[0] != '+':
-			return // what follows is $1, $2, …
-		case strings.Trim(w.text[1:], "euxvfCEToh") != "":
-			unknownEffect(c)
-			return
-		case strings.HasSuffix(w.text, "o"):
-			if i++; i < len(words) && !slices.ContainsFunc(setOptions, words[i].is) {
-				unknownEffect(c)
-				return
-			}
-		}
+	if readShellWords(c.words[1:], true).unclear != nil {
+		unknownEffect(c)
 	}
 }
 
-var setOptions = []string{"errexit", "nounset", "xtrace", "verbose", "noglob", "noclobber", "pipefail", "errtrace", "functrace"}
-
 func shopt(c *call) {
 	for _, w := range c.words[1:] {
-		if !slices.ContainsFunc([]string{"-s", "-u", "-q", "nullglob", "failglob", "globstar", "dotglob", "nocaseglob", "nocasematch"}, w.is) {
+		if !w.is("-s") && !w.is("-u") && !w.is("-q") && !slices.ContainsFunc(shoptOptions, w.is) {
 			unknownEffect(c)
 			return
 		}
@@ -205,12 +187,14 @@ func (c *call) assigns(w word) {
 	c.s.assigned(w.text, c.s.span(w.start, w.end))
 }
 
+// assignsOperands is getopts. Before its words bash accepts --, after which the name
+// is another word.
 func assignsOperands(c *call) {
 	if len(c.words) > 2 {
 		c.assigns(c.words[2])
 	}
-	for _, w := range c.words[1:] {
-		if w.splits {
+	for i, w := range c.words[1:] {
+		if w.splits || i == 0 && w.mayBeOption() {
 			unknownEffect(c)
 		}
 	}

@@ -101,7 +101,7 @@ var buildEnv = []string{
 func buildRules() []CommandRule {
 	return []CommandRule{
 		{
-			Name: "build-tools", Decision: Allow, Reason: "it builds or tests", AllowUnknown: true, Allow: []string{Runs, Writes}, Env: []string{"*"},
+			Name: "build-tools", Decision: Allow, Reason: "it builds or tests", AllowUnknown: true, Allow: []string{Runs, Writes}, Env: []string{"*", "HOME"},
 			Commands: strings.Fields(`make gmake cmake ctest ninja meson bazel just task ant mvn gradle ./gradlew ./mvnw sbt npm npx pnpm yarn bun deno node go cargo
 				rustc python python3 pip pip3 poetry uv pytest tox nox ruby bundle rake gem composer php phpunit mix dotnet jest vitest mocha tsc eslint
 				prettier gofmt golangci-lint sh bash dash staticcheck ruff black mypy flake8 pylint isort gcc g++ cc c++ clang clang++ ld ar java javac swift`),

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -64,24 +65,6 @@ func (c *call) persist(name string) {
 	if name != "exec" && name != "command" && name != "builtin" {
 		c.env = nil
 	}
-}
-
-// dirsAfter returns the directories that the shell may be in after the command, when
-// it started in these.
-func (c *call) dirsAfter(in dirSet) (ok, fail dirSet) {
-	words := c.words
-	for len(words) > 1 && (words[0].is("command") || words[0].is("builtin")) {
-		words = words[1:]
-	}
-	switch name := words[0]; {
-	case !name.static:
-		return unknownDirs, unknownDirs
-	case name.text == "cd" && len(words) == 2:
-		return in.cd(words[1]), in
-	case slices.Contains([]string{"cd", "pushd", "popd", "eval", ".", "source"}, name.text):
-		return unknownDirs, unknownDirs
-	}
-	return in, in
 }
 
 func (c *call) span() Span {
@@ -164,14 +147,17 @@ func (c *call) decide() *ruleMatch {
 	if !certain {
 		found = append(found, nil)
 	}
+	slices.SortStableFunc(c.uses, func(a, b use) int { return cmp.Compare(a.kind, b.kind) })
 	for _, u := range c.uses {
 		if u.kind == useUnknown {
 			c.s.j.unknown = append(c.s.j.unknown, Unknown{What: u.what, Span: u.at})
 		}
 	}
 	verdict, decided := CommandVerdict{Decision: Allow}, false
+	var asked []CommandVerdict
 	for i, m := range found {
-		if v := c.ask(m); i == 0 || v.Decision < verdict.Decision {
+		v, uses := c.ask(m)
+		if asked = append(asked, uses...); i == 0 || v.Decision < verdict.Decision {
 			verdict, decided = v, m != nil && m.Decision == Deny
 		}
 	}
@@ -187,6 +173,9 @@ func (c *call) decide() *ruleMatch {
 	}
 	c.s.j.ruled = c.s.j.ruled || !c.wrapper || found[0] != nil
 	c.s.j.add(verdict)
+	if verdict.Decision == Ask {
+		c.addAsked(verdict, asked)
+	}
 	c.grants(found)
 	if len(found) == 1 && verdict.Decision > Deny {
 		return found[0]
@@ -194,9 +183,10 @@ func (c *call) decide() *ruleMatch {
 	return nil
 }
 
-// ask asks one rule for its decision, or the default if the rule is nil.
-func (c *call) ask(m *ruleMatch) CommandVerdict {
-	v := CommandVerdict{Span: c.span()}
+// ask asks one rule for its decision, or the default if the rule is nil. The uses are
+// those that need an approval, with their own reasons.
+func (c *call) ask(m *ruleMatch) (v CommandVerdict, uses []CommandVerdict) {
+	v.Span = c.span()
 	if m == nil {
 		v.Decision = c.s.j.policy.rules.Default
 		name := quoteShort(c.words[0].text)
@@ -217,19 +207,28 @@ func (c *call) ask(m *ruleMatch) CommandVerdict {
 		}
 	}
 	c.askEnv(m, &v)
+	base := v.Decision
 	for _, u := range c.uses {
-		if d, reason := c.askUse(m, u, v.Decision); d < v.Decision {
+		d, reason := c.askUse(m, u, base)
+		if d == Ask && d < base {
+			uses = append(uses, CommandVerdict{Rule: v.Rule, Reason: reason, Span: u.at})
+		}
+		if d < v.Decision {
 			v.Decision, v.Reason, v.Span = d, reason, u.at
 		}
 	}
-	return v
+	return v, uses
 }
 
 // run judges a command that the program starts.
 func (c *call) run(words []word) { c.start(words, false) }
 
 func (c *call) start(words []word, byShell bool) {
-	if len(words) > 0 {
+	switch {
+	case len(words) == 0:
+	case words[0].static && !mayBeProgram(words[0].text):
+		c.s.hidden("which program "+c.words[0].text+" runs", c.s.span(words[0].start, words[0].end))
+	default:
 		inner := &call{s: c.s, words: words, in: c.in, env: slices.Clone(c.env), inner: c.inner + 1, byShell: byShell}
 		inner.judge()
 	}
@@ -270,7 +269,7 @@ func (c *call) within(text word, dialects []syntax.LangVariant, like script) {
 }
 
 func (s *script) nest(text word, lang syntax.LangVariant) *script {
-	inner := &script{j: s.j, lang: lang, text: text.text, fixed: s.fixed, shift: s.shift + text.inner, nested: s.nested + 1, elsewhere: s.elsewhere}
+	inner := &script{j: s.j, lang: lang, text: text.text, fixed: s.fixed, shift: s.shift + text.inner, nested: s.nested + 1, elsewhere: s.elsewhere, pages: s.pages}
 	if text.inner < 0 && inner.fixed == nil {
 		at := s.span(text.start, text.end)
 		inner.fixed = &at

@@ -77,6 +77,29 @@ func (w dirSet) files(name word) ([]string, bool) {
 	return files, true
 }
 
+// dirsAfter returns the directories that the shell may be in after the command, when
+// it started in these.
+func (c *call) dirsAfter(in dirSet) (ok, fail dirSet) {
+	words := c.words
+	for len(words) > 1 && (words[0].is("command") || words[0].is("builtin")) {
+		switch words = words[1:]; {
+		case words[0].is("-v") || words[0].is("-V"):
+			return in, in
+		case !words[0].static || strings.HasPrefix(words[0].text, "-"): // an option, or what follows --
+			return unknownDirs, unknownDirs
+		}
+	}
+	switch name := words[0]; {
+	case !name.static:
+		return unknownDirs, unknownDirs
+	case name.text == "cd" && len(words) == 2:
+		return in.cd(words[1]), in
+	case slices.Contains([]string{"cd", "pushd", "popd", "eval", ".", "source"}, name.text):
+		return unknownDirs, unknownDirs
+	}
+	return in, in
+}
+
 // harmlessFiles may be written by any command.
 var harmlessFiles = []string{"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2"}
 
@@ -106,46 +129,40 @@ func (s *script) mayWrite(w dirSet, name word, rule *ruleMatch) bool {
 	})
 }
 
-// covers compares a relative glob with the files below the directory that the
-// script starts in. A directory of git's own never matches.
-func (j *judge) covers(glob, file string) bool {
-	if start := j.start.dirs[0]; !path.IsAbs(glob) && path.IsAbs(file) {
-		if !Within(start, file) || slices.ContainsFunc(strings.Split(start, "/"), gitDir) {
+// loopIn returns where a loop's body may start: anywhere, if it changes directory.
+func (s *script) loopIn(in dirSet, lists ...[]*syntax.Stmt) dirSet {
+	for _, list := range lists {
+		for _, stmt := range list {
+			if changesDir(stmt) {
+				return unknownDirs
+			}
+		}
+	}
+	return in
+}
+
+// changesDir reports whether the statement may change the shell's own directory.
+func changesDir(stmt *syntax.Stmt) (yes bool) {
+	syntax.Walk(stmt, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Subshell, *syntax.CmdSubst, *syntax.ProcSubst, *syntax.Word:
 			return false
-		}
-		file = strings.TrimPrefix(strings.TrimPrefix(file, start), "/")
-	}
-	return path.IsAbs(glob) == path.IsAbs(file) && matchPath(strings.Split(path.Clean(glob), "/"), strings.Split(file, "/"))
-}
-
-// matchPath compares component by component. "**" stands for any number of
-// them, but for git's own code (.git/hooks, .git/config) it must name that itself: a
-// program that may write there can run anything at the next git command
-// (CVE-2026-26268).
-func matchPath(glob, file []string) bool {
-	if len(glob) == 0 {
-		return len(file) == 0
-	}
-	if glob[0] == "**" {
-		for i := range len(file) + 1 {
-			if matchPath(glob[1:], file[i:]) {
-				return true
-			}
-			if i < len(file) && (gitDir(file[i]) || file[i] == "..") {
-				return false
+		case *syntax.CallExpr:
+			if len(n.Args) > 0 {
+				if strings.Contains(n.Args[0].Lit(), "\\") {
+					yes = true // such as c\d
+				}
+				switch n.Args[0].Lit() {
+				case "", "cd", "pushd", "popd", "eval", ".", "source", "builtin", "trap":
+					yes = true
+				case "command":
+					yes = len(n.Args) < 2 || n.Args[1].Lit() != "-v" && n.Args[1].Lit() != "-V"
+				}
 			}
 		}
-		return false
-	}
-	if len(file) == 0 || glob[0] != file[0] && (gitDir(file[0]) || file[0] == "..") {
-		return false
-	}
-	ok, err := path.Match(glob[0], file[0])
-	return ok && err == nil && matchPath(glob[1:], file[1:])
-}
-
-func gitDir(name string) bool {
-	return strings.EqualFold(name, ".git") || strings.EqualFold(name, ".gitmodules")
+		return !yes
+	})
+	return yes
 }
 
 // redirects judges redirections by the rule of the command they belong to, if any.
@@ -202,7 +219,7 @@ func (s *script) writes(r *syntax.Redirect, target word, in dirSet, rule *ruleMa
 	if s.mayWrite(in, target, rule) {
 		return
 	}
-	s.redirected("writes "+target.show(), r, target, Writes, rule)
+	s.redirected("writes "+showWritten(target), r, target, Writes, rule)
 }
 
 // redirected decides on a redirection that the path rules do not cover.
@@ -234,6 +251,7 @@ func (s *script) hereDoc(r *syntax.Redirect) {
 	if r.Hdoc == nil {
 		return
 	}
+	s.j.hereDocs = append(s.j.hereDocs, s.spanOf(r.Hdoc))
 	quoted := false
 	for _, part := range r.Word.Parts {
 		lit, isLit := part.(*syntax.Lit)

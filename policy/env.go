@@ -10,6 +10,7 @@ var steering = []string{
 	// what the loader, the shell and the interpreters run or load
 	"PATH", "LD_*", "GLIBC_TUNABLES", "GCONV_PATH",
 	"ENV", "BASH_ENV", "IFS", "PROMPT_COMMAND", "PS4", "SHELLOPTS", "BASHOPTS", "CDPATH",
+	"HOME", "XDG_CONFIG_*", // where programs find their settings
 	"PYTHON*", "PERL*", "RUBY*", "NODE_*", "LUA_*", "CLASSPATH", "*JAVA*OPTIONS",
 	// what programs run or which servers they contact
 	"GIT_*", "DOCKER_*", "SSH_*", "BELLJAR_*",

@@ -109,12 +109,19 @@ func harmlessGlob(w word) bool { return w.globs && !w.splits && w.dotted }
 func (c *call) findExec(words []word, roots []word) int {
 	end := 1
 	for ; end < len(words); end++ {
-		if words[end].is(";") || words[end].is("+") && words[end-1].is("{}") {
-			break
+		w := words[end]
+		switch {
+		case w.is(";") || w.is("+") && words[end-1].is("{}"):
+		case w.is("+"): // where busybox ends the command, if it has one {}
+			c.unknown("whether find's command ends at a plus", w)
+			continue
+		case w.splits || w.globs || !w.static && !w.path && !w.number && (w.text == "" || w.text == ";" || w.text == "+"):
+			c.unknown("where find's command ends", w)
+			continue
+		default:
+			continue
 		}
-		if w := words[end]; w.splits || w.globs || !w.static && w.text == "" && !w.path && !w.number {
-			c.unknown("where find's command ends", words[end])
-		}
+		break
 	}
 	if end == len(words) {
 		c.unknown("a command of find's without an end", words[0])

@@ -91,6 +91,9 @@ func git(c *call) {
 		return
 	}
 	sub := p.operands[0]
+	if c.s.pages && !p.has("no-pager") {
+		c.opaque("may start a pager, because env removes GIT_PAGER (write git --no-pager)", c.words[0], 0)
+	}
 	c.subject = append([]word{c.words[0]}, p.operands...)
 	if !sub.static {
 		c.unknown("which of git's commands it is", sub)

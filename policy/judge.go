@@ -69,6 +69,7 @@ type judge struct {
 	lines    []int // where each line starts
 	steps    int
 	commands []CommandVerdict
+	hereDocs []Span
 	unknown  []Unknown
 	names    *names
 	ruled    bool // a rule or the default decided on a command
@@ -125,7 +126,7 @@ func (j *judge) decision() Decision {
 func (j *judge) asksFor(other *judge) {
 	for _, c := range other.commands {
 		known := func(mine CommandVerdict) bool {
-			return mine.Decision == Ask && mine.Program == c.Program && mine.Rule == c.Rule
+			return mine.Decision == Ask && mine.Program == c.Program && mine.Rule == c.Rule && mine.Span == c.Span
 		}
 		if c.Decision == Ask && !slices.ContainsFunc(j.commands, known) {
 			j.commands = append(j.commands, c)

@@ -13,6 +13,7 @@ import (
 //	color?         may have a value, in the same word only
 //	o,output:!w    !w writes the file the value names
 //	pre:!x         !x runs the value with more words after it
+//	o,output:!p    !p writes it, or runs what follows a bar or an exclamation mark
 //	to-command:!X  !X runs the value as a shell does
 //	ext-diff!o     !o runs what cannot be judged
 //	i,in-place?!W  !W writes files that are not named here
@@ -40,7 +41,7 @@ type grammar struct {
 type option struct {
 	name   string
 	value  byte // ':', '?' or 0
-	effect byte // 'w', 'x', 'X', 'o', 'W', 'C', 'R' or 0
+	effect byte // 'w', 'p', 'x', 'X', 'o', 'W', 'C', 'R' or 0
 }
 
 func newGrammar(spec string) *grammar { return &grammar{spec: spec} }
@@ -84,6 +85,7 @@ func (g *grammar) read() {
 // parsed is a call's words, read with a grammar.
 type parsed struct {
 	operands []word
+	ended    bool // by --
 	options  []given
 }
 
@@ -111,7 +113,7 @@ func (c *call) parse(words []word, g *grammar) *parsed {
 		w := words[i]
 		switch {
 		case w.is("--"):
-			p.operands = append(p.operands, words[i+1:]...)
+			p.operands, p.ended = append(p.operands, words[i+1:]...), true
 			return p
 		case !w.mayBeOption():
 			if g.ordered {
@@ -234,6 +236,12 @@ func (c *call) give(p *parsed, o *option, value word, has bool) {
 	switch o.effect {
 	case 'w':
 		c.write(value, 0)
+	case 'p':
+		if strings.HasPrefix(value.text, "|") || strings.HasPrefix(value.text, "!") {
+			c.shell(part(value, value.text[1:]), false)
+		} else {
+			c.write(value, 0)
+		}
 	case 'x':
 		c.shell(withWords(value), false)
 	case 'X':

@@ -23,7 +23,7 @@ const freePrograms = `
 type optionRow struct {
 	names    string
 	spec     string
-	operands byte // which operands it writes: 'w' all, 'l' the last, '2' the second, 'S' many, 0 none; 'z' all unless printed; '+' and '-': none are read, but formats;
+	operands byte // which operands it writes: 'w' all, 'l' the last, '2' the second, 'S' many, 'P' those that its input names, 0 none; 'z' all unless printed; '+' and '-': none are read, but formats;
 	// 'p' none, and with words that are not known here it does more than print;
 	// so do 'L' without an option of effect L, 'Z' unless printed, '0' with any, '=' with settings, '@' with files of options
 }
@@ -58,15 +58,15 @@ var optionRows = []optionRow{
 	{"mktemp", "d,directory u,dry-run q,quiet suffix: p:!w tmpdir?!w t help version", 'w'},
 	{"mkfifo", "m,mode: Z context? help version", 'w'}, {"mknod", "m,mode: Z context? help version", 'w'},
 	{"split", "a,suffix-length: additional-suffix: b,bytes: C,line-bytes: d numeric-suffixes? x hex-suffixes? e,elide-empty-files filter:!X l,lines: n,number: t,separator: u,unbuffered verbose help version", 'S'},
-	{"patch", "b,backup p,strip: N,forward R,reverse i,input: s,quiet,silent f,force t,batch d,directory:!W o,output:!w r,reject-file:!w E,remove-empty-files dry-run u,unified c,context n,normal l,ignore-whitespace F,fuzz: v,version help e,ed!o", 'w'},
-	{"gzip", "c,stdout,to-stdout d,decompress,uncompress f,force h,help k,keep l,list n,no-name N,name q,quiet r,recursive S,suffix: t,test v,verbose V,version @numbers fast best", 'z'},
-	{"gunzip", "c,stdout,to-stdout f,force k,keep l,list n,no-name N,name q,quiet r,recursive S,suffix: t,test v,verbose", 'z'},
+	{"patch", "b,backup p,strip: N,forward R,reverse i,input: s,quiet,silent f,force t,batch d,directory:!W o,output:!w r,reject-file:!w E,remove-empty-files dry-run u,unified c,context n,normal l,ignore-whitespace F,fuzz: v,version help e,ed!o", 'P'},
+	{"gzip", "c,stdout,to-stdout d,decompress,uncompress f,force h,help k,keep l,list n,no-name N,name!W q,quiet r,recursive S,suffix: t,test v,verbose V,version @numbers fast best", 'z'},
+	{"gunzip", "c,stdout,to-stdout f,force k,keep l,list n,no-name N,name!W q,quiet r,recursive S,suffix: t,test v,verbose", 'z'},
 	{"gofmt", "@single d e l s w!W r: cpuprofile:!w", 0},
 	{"rg", "A,after-context: auto-hybrid-regex B,before-context: b,byte-offset s,case-sensitive color: colors: column C,context: c,count count-matches crlf debug E,encoding: e,regexp: F,fixed-strings f,file: files l,files-with-matches files-without-match L,follow glob-case-insensitive g,glob: H,with-filename heading h help .,hidden iglob: i,ignore-case ignore-file: v,invert-match json n,line-number N,no-line-number x,line-regexp M,max-columns: max-columns-preview m,max-count: d,max-depth: max-filesize: mmap U,multiline multiline-dotall no-config no-filename I no-heading no-ignore no-ignore-vcs no-ignore-parent no-messages no-mmap 0,null null-data one-file-system o,only-matching passthru path-separator: P,pcre2 p,pretty q,quiet r,replace: S,smart-case sort: sortr: stats a,text j,threads: trim t,type: T,type-not: type-add: type-list u,unrestricted V,version vimgrep w,word-regexp pre:!x pre-glob: hostname-bin:!x z,search-zip!o no-hidden no-search-zip no-pre line-buffered block-buffered trace no-unicode engine: context-separator: field-match-separator:", 0},
 	{"yq", "r,raw-output e,exit-status o,output-format: p,input-format: P,prettyPrint n,null-input N,no-doc i,in-place,inplace!W s,split-exp!W C,colors M,no-colors I,indent: V,version h,help", 0},
 	{"bat", "n,number p,plain l,language: r,line-range: A,show-all color: decorations: style: theme: wrap: H,highlight-line: paging: pager:!x P h,help V,version", 0},
 	{"eza", "1 l,long a,all R,recurse T,tree L,level: h,header git icons s,sort: r,reverse D,only-dirs color?", 0},
-	{"curl", "s,silent S,show-error L,location f,fail X,request: H,header: d,data: data-raw: data-binary: json: I,head i,include k,insecure m,max-time: connect-timeout: u,user: A,user-agent: v,verbose G,get compressed retry: w,write-out: b,cookie: url: max-redirs: 4,ipv4 6,ipv6 fail-with-body o,output:!w O,remote-name!W remote-name-all!W J,remote-header-name!W output-dir:!w K,config:!o c,cookie-jar:!w D,dump-header:!w stderr:!w trace:!w trace-ascii:!w libcurl:!w hsts:!w alt-svc:!w engine:!o T,upload-file: F,form: e,referer: x,proxy: p,proxytunnel h,help? V,version", 0},
+	{"curl", "s,silent S,show-error L,location f,fail X,request: H,header: d,data: data-raw: data-binary: json: I,head i,include k,insecure m,max-time: connect-timeout: u,user: A,user-agent: v,verbose G,get compressed retry: w,write-out: b,cookie: url: max-redirs: 4,ipv4 6,ipv6 fail-with-body o,output:!w O,remote-name!W remote-name-all!W J,remote-header-name!W output-dir:!W K,config:!o c,cookie-jar:!w D,dump-header:!w stderr:!w trace:!w trace-ascii:!w libcurl:!w hsts:!w alt-svc:!w engine:!o T,upload-file: F,form: e,referer: x,proxy: p,proxytunnel h,help? V,version", 'C'},
 	{"wget", "q,quiet v,verbose nv,no-verbose O,output-document:!w o,output-file:!w a,append-output:!w i,input-file: P,directory-prefix:!w S,server-response spider T,timeout: t,tries: c,continue U,user-agent: header: post-data: method: body-data: no-check-certificate use-askpass:!o e,execute:!o", 'W'},
 	{"tar", "t,list f,file: v,verbose z,gzip,gunzip,ungzip j,bzip2 J,xz Z,compress,uncompress a,auto-compress lzip lzma zstd O,to-stdout C,directory: exclude: strip-components: wildcards no-wildcards anchored n,seek R,block-number totals? p,preserve-permissions,same-permissions same-owner no-same-owner x,extract,get!W c,create r,append u,update A,catenate,concatenate delete!W d,diff,compare T,files-from:!o X,exclude-from: h,dereference k,keep-old-files m,touch numeric-owner owner: group: mode: mtime: s sort: transform,xform:!o to-command:!X checkpoint? checkpoint-action:!o I,use-compress-program:!x F,info-script,new-volume-script:!x rsh-command:!x rmt-command:!x index-file:!w g,listed-incremental:!w one-file-system exclude-vcs ignore-failed-read remove-files!W utc full-time help version", 'T'},
 	{"xz", "c,stdout,to-stdout d,decompress,uncompress f,force h,help k,keep l,list q,quiet t,test v,verbose V,version T,threads: @numbers", 'Z'},
@@ -93,7 +93,7 @@ var optionRows = []optionRow{
 	{"stty", "a,all g,save", '0'}, {"mount", "l,show-labels h,help V,version", '0'}, {"arp", "a,all e n,numeric v,verbose", '0'}, {"route", "n,numeric e,extend v,verbose 4 6", '0'}, {"ifconfig", "a s v", '0'},
 	{"zip", "r,recurse-paths q,quiet @numbers x,exclude: i,include: j,junk-paths u,update d,delete m,move!W T,test!o TT,unzip-command:!x e,encrypt y,symlinks v,verbose", 'w'},
 	{"unzip", "l p v,verbose Z q t c z x: o!W n!W d:!w j a C L U b B f!W u!W K M", 'U'},
-	{"ffmpeg", "@single y!W i:", 'w'}, {"ffprobe", "@single v: show_format show_streams of,print_format: i: hide_banner show_entries: select_streams:", 0},
+	{"ffmpeg", "@single y!W i:", 'F'}, {"ffprobe", "@single v: show_format show_streams of,print_format: i: hide_banner show_entries: select_streams:", 0},
 }
 
 func init() {
@@ -144,14 +144,15 @@ func (row optionRow) judge(c *call, g *grammar) {
 		for _, w := range p.operands {
 			c.write(w, 1)
 		}
-		c.copiesGit(p.operands)
+		c.copiesGuarded(p.operands, row.names == "mv")
 	case 'S':
 		c.writeSomewhere("writes the parts", c.words[0], 1)
-	case 'l':
-		if n := len(p.operands); n > 0 && !p.has("target-directory") {
-			c.write(p.operands[n-1], 1)
-			c.copiesGit(p.operands)
+	case 'P':
+		if !p.has("dry-run") {
+			c.writeSomewhere("writes the files that its input names", c.words[0], 1)
 		}
+	case 'l':
+		c.writesLast(row.names, p)
 	case '2':
 		for i, w := range p.operands {
 			if i == 1 || w.splits || w.globs {
@@ -166,12 +167,32 @@ func (row optionRow) judge(c *call, g *grammar) {
 		}
 	case 'W', 'U', 'T':
 		row.archive(c, p, words)
+	case 'C':
+		c.transfers(p)
+	case 'F':
+		c.outputs(p)
 	case 'p', 'L', 'Z', '0', '=', '@':
 		if len(c.uses) > before || row.names == "ss" && !c.asksNoHost(p.operands) || !row.prints(c, p) {
 			c.uses = c.uses[:before]
 			c.opaque("may do more than print", c.words[0], 1)
 		}
 	}
+}
+
+// writesLast judges cp and ln, which write their last operand. With one operand ln writes
+// here, by the name that this has there.
+func (c *call) writesLast(name string, p *parsed) {
+	operands := p.operands
+	switch n := len(operands); {
+	case p.has("target-directory") || n == 0:
+	case n == 1 && name == "ln" && operands[0].static:
+		link := operands[0]
+		link.text, link.inner = path.Base(link.text), -1
+		c.write(link, 1)
+	default:
+		c.write(operands[n-1], 1)
+	}
+	c.copiesGuarded(operands, name == "ln" || p.has("recursive") || p.has("archive"))
 }
 
 // prints reports whether a program that can also change the system or run other
@@ -204,15 +225,6 @@ func (c *call) first(g *grammar) *parsed {
 
 // printed reports whether a compressor only prints.
 func (p *parsed) printed() bool { return p.has("to-stdout") || p.has("list") || p.has("test") }
-
-// copiesGit sees `cp -r x/.git .`, which writes settings that git runs.
-func (c *call) copiesGit(operands []word) {
-	for _, w := range operands {
-		if gitDir(path.Base(w.text)) {
-			c.write(word{text: path.Base(w.text), static: true, inner: -1, start: w.start, end: w.end}, 1)
-		}
-	}
-}
 
 // archive judges programs that write the files that their input names.
 func (row optionRow) archive(c *call, p *parsed, words []word) {

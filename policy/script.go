@@ -28,6 +28,7 @@ type script struct {
 	lost      bool // the effect of cd cannot be followed
 	elsewhere bool // it runs in another root, or on another host
 	piped     bool // the judged command writes to a pipe
+	pages     bool // no variable says that git uses no pager
 }
 
 func (s *script) span(start, end int) Span {

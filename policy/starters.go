@@ -76,18 +76,29 @@ func (c *call) runLater(skip int, words []word) {
 }
 
 // runAny judges each word as the start of a command, and a word with a space as a
-// line for a shell.
+// line for a shell. Options and assignments are none.
 func (c *call) runAny(words []word) {
 	for i, w := range words {
 		switch {
 		case w.splits || w.globs:
 			c.s.hidden("which program "+c.words[0].text+" runs", c.span())
 			return
-		case w.mayBeOption():
+		case w.mayBeOption() || isAssignment(w.text) || w.is("-"):
 		case w.static && strings.ContainsAny(w.text, " \t\n;|&"):
 			c.shell(w, false)
 		default:
 			c.run(words[i:])
 		}
 	}
+}
+
+// mayBeProgram reports whether a word after a program that starts others is a program's
+// name. An option, a lone dash or an assignment shows that the words are read wrongly here.
+func mayBeProgram(text string) bool {
+	return text == "" || text[0] != '-' && text[0] != '+' && !isAssignment(text)
+}
+
+func isAssignment(text string) bool {
+	name, _, has := strings.Cut(text, "=")
+	return has && isName(name)
 }

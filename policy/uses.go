@@ -16,9 +16,10 @@ type use struct {
 
 type useKind uint8
 
+// The worst comes first, as it does where a person is asked.
 const (
-	useUnknown useKind = iota // its effect depends on an unknown word
-	useRuns                   // runs something that cannot be judged
+	useRuns    useKind = iota // runs something that cannot be judged
+	useUnknown                // its effect depends on an unknown word
 	useWrites                 // writes the file
 )
 
@@ -133,7 +134,7 @@ func (c *call) opaque(what string, at word, named int) {
 }
 
 func (c *call) write(file word, named int) {
-	c.uses = append(c.uses, use{kind: useWrites, what: "writes " + file.show(), at: c.s.span(file.start, file.end), file: file, named: named})
+	c.uses = append(c.uses, use{kind: useWrites, what: "writes " + showWritten(file), at: c.s.span(file.start, file.end), file: file, named: named})
 }
 
 // writeSomewhere is a write to a file that the arguments do not name.

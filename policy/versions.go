@@ -9,7 +9,8 @@ import (
 // options, if nothing follows them. They differ between
 // programs: `ruby -v x` and `perl -v x` do more. Excluded are programs that
 // run code of the working directory before they look at the word: yarn, pnpm,
-// mvn, gradle, pytest, tox, flake8.
+// mvn, gradle, pytest, tox, flake8, and those that are a chooser of the version which a file
+// there names, by a path: cargo and rustc (rust-toolchain.toml), dotnet (global.json).
 var versionWords = map[string][]string{}
 
 const versionRows = `
@@ -22,14 +23,12 @@ const versionRows = `
 	lua: -v
 	java: --version -version
 	javac: --version -version
-	cargo rustc rustup: --version -V
 	gcc g++ cc c++ clang clang++ ld as gdb: --version
 	make gmake: --version -v
 	cmake ctest ninja: --version
 	pip pip3: --version -V
 	uv ruff black: --version
 	tsc: --version -v
-	dotnet: --version
 	docker podman: --version -v
 	kubectl: version@--client
 	gh: --version

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -41,11 +40,20 @@ func (s *script) stmt(stmt *syntax.Stmt, in dirSet) (ok, fail dirSet) {
 	if stmt.Coprocess || stmt.Disown {
 		s.deny("an operator that POSIX sh does not have", s.spanOf(stmt))
 	}
-	if call, isCall := stmt.Cmd.(*syntax.CallExpr); isCall {
-		ok, fail = s.simple(call, stmt.Redirs, in)
+	call, isCall := stmt.Cmd.(*syntax.CallExpr)
+	pipe, isPipe := stmt.Cmd.(*syntax.BinaryCmd)
+	judge := func() {
+		if isCall {
+			ok, fail = s.simple(call, stmt.Redirs, in)
+		} else {
+			s.redirects(stmt.Redirs, in, nil)
+			ok, fail = s.compound(stmt.Cmd, in)
+		}
+	}
+	if len(stmt.Redirs) > 0 || isPipe && (pipe.Op == syntax.Pipe || pipe.Op == syntax.PipeAll) {
+		s.showInput(judge)
 	} else {
-		s.redirects(stmt.Redirs, in, nil)
-		ok, fail = s.compound(stmt.Cmd, in)
+		judge()
 	}
 	switch {
 	case stmt.Background:
@@ -234,40 +242,4 @@ func (s *script) function(f *syntax.FuncDecl) {
 		s.hidden(fmt.Sprintf("the function %s replaces the program of that name", name), s.spanOf(f))
 	}
 	s.stmt(f.Body, unknownDirs)
-}
-
-// loopIn returns where a loop's body may start: anywhere, if it changes directory.
-func (s *script) loopIn(in dirSet, lists ...[]*syntax.Stmt) dirSet {
-	for _, list := range lists {
-		for _, stmt := range list {
-			if changesDir(stmt) {
-				return unknownDirs
-			}
-		}
-	}
-	return in
-}
-
-// changesDir reports whether the statement may change the shell's own directory.
-func changesDir(stmt *syntax.Stmt) (yes bool) {
-	syntax.Walk(stmt, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.Subshell, *syntax.CmdSubst, *syntax.ProcSubst, *syntax.Word:
-			return false
-		case *syntax.CallExpr:
-			if len(n.Args) > 0 {
-				if strings.Contains(n.Args[0].Lit(), "\\") {
-					yes = true // such as c\d
-				}
-				switch n.Args[0].Lit() {
-				case "", "cd", "pushd", "popd", "eval", ".", "source", "builtin":
-					yes = true
-				case "command":
-					yes = len(n.Args) < 2 || n.Args[1].Lit() != "-v" && n.Args[1].Lit() != "-V"
-				}
-			}
-		}
-		return !yes
-	})
-	return yes
 }

@@ -3,6 +3,8 @@ package policy
 import (
 	"slices"
 	"strings"
+
+	"belljar/internal/lazyregexp"
 )
 
 // programs are the known programs, one row each: which of their
@@ -40,11 +42,10 @@ var wrapperRows = []wrapperRow{
 	{"doas", "n s!o u: C:!o L", 0, true},
 	{"unshare", "m u i n p U C T mount? uts? ipc? net? pid? user? cgroup? time? f,fork r,map-root-user c,map-current-user kill-child? mount-proc? R,root:!R w,wd:!C", 0, true},
 	{"nsenter", "t,target: a,all!R m,mount?!R u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? r,root?!R w,wd?!C F,no-fork", 0, true},
-	{"capsh", "", 0, true},
 	{"setpriv", "reuid: regid: clear-groups keep-groups init-groups no-new-privs inh-caps: ambient-caps: bounding-set: d,dump", 0, true},
 	{"runuser", "u,user: g,group: l,login!o c,command:!X s,shell:!o", 0, true},
 	{"setuidgid", "", 1, true}, {"chpst", "u: U: e:!o /:!R n: l: L: P", 0, true}, {"softlimit", "m: d: s: l: a: o: p: f: c: r: t:", 0, true},
-	{"strace", "f,follow-forks F q quiet? c C T syscall-times? t absolute-timestamps? r relative-timestamps? v,no-abbrev y,decode-fds? i s,string-limit: e,trace: E:!o o,output:!w p,attach: u,user: S: P: b: I: h V", 0, true},
+	{"strace", "f,follow-forks F q quiet? c C T syscall-times? t absolute-timestamps? r relative-timestamps? v,no-abbrev y,decode-fds? i s,string-limit: e,trace: E:!o o,output:!p p,attach: u,user: S: P: b: I: h V", 0, true},
 	{"ltrace", "f c C t r S T i e: o,output:!w p: u: s: n: l: x: F:!o", 0, true},
 	{"valgrind", "@single tool: leak-check: q,quiet v,verbose log-file:!w error-exitcode: track-origins: show-leak-kinds:", 0, true},
 	{"catchsegv", "", 0, true}, {"faketime", "f m p:", 1, true},
@@ -57,6 +58,13 @@ func init() {
 		grammar := newGrammar(row.spec + " @ordered")
 		programs[row.name] = func(c *call) {
 			p := c.parse(c.words[1:], grammar)
+			for row.name == "sudo" && len(p.operands) > 0 && !p.ended && !p.operands[0].splits && isAssignment(p.operands[0].text) {
+				name, _, _ := strings.Cut(p.operands[0].text, "=")
+				c.env = append(c.env, name)
+				options := p.options
+				p = c.parse(p.operands[1:], grammar) // options may follow
+				p.options = append(options, p.options...)
+			}
 			operands := p.operands
 			unknown := slices.ContainsFunc(c.uses, func(u use) bool { return u.kind == useUnknown }) // an option, which may take a word
 			c.wrapper = !row.does
@@ -67,8 +75,9 @@ func init() {
 				c.s.hidden("which program "+row.name+" runs", c.span())
 				return
 			}
-			if row.skip > 0 && !row.does && len(operands) > 0 && !isCount(operands[0]) {
-				c.unknown("whether "+row.name+" reads the word as a number or a command", c.words[0])
+			if len(operands) > 0 && !isCount(row.name, operands[0]) {
+				c.unknown("whether "+row.name+" reads the word as a number or a command", operands[0])
+				unknown = true
 			}
 			if unknown {
 				c.runAny(operands)
@@ -86,16 +95,29 @@ func init() {
 	programs["flock"] = flock
 	programs["watch"] = watch
 	programs["parallel"] = parallel
+	programs["capsh"] = capsh
 	programs["chroot"] = chroot
 	programs["ssh"] = ssh
 	programs["su"] = su
 	programs["script"] = scriptCommand
 }
 
-// isCount reports whether the operand is certainly the one that timeout, taskset and
-// chrt take before the command: newer versions of chrt read others as the command.
-func isCount(w word) bool {
-	return w.number || w.text != "" && (isDigits(w.text[:1]) || w.text[0] == '.')
+// counts are the operands that programs take before the command. Of others some versions
+// take no operand, and run that word.
+var counts = map[string]*lazyregexp.Regexp{
+	"timeout": lazyregexp.New(`^([0-9]+\.?[0-9]*|\.[0-9]+)[smhd]?$`),
+	"taskset": lazyregexp.New(`^((0x)?[0-9a-fA-F]+|[0-9]+[-:,0-9]*)$`),
+	"chrt":    lazyregexp.New(`^[0-9]+$`),
+}
+
+// isCount reports whether the operand is certainly the one before the command.
+func isCount(program string, w word) bool {
+	text := w.text
+	if w.form != "" {
+		text = strings.ReplaceAll(w.form, "\x00", "1")
+	}
+	re := counts[program]
+	return re == nil || w.number || (w.static || w.form != "") && re.MatchString(text)
 }
 
 var setarchOptions = newGrammar("v,verbose R,addr-no-randomize B,32bit h,help V,version @ordered")
@@ -165,6 +187,22 @@ func join(words []word) word {
 	return joined
 }
 
+// capsh gives what follows -- to a shell.
+func capsh(c *call) {
+	end := slices.IndexFunc(c.words, func(w word) bool { return w.is("--") })
+	if end < 0 {
+		end = len(c.words)
+	}
+	for _, w := range c.words[1:end] {
+		c.unknown("what capsh does with "+w.show(), w)
+	}
+	words := c.words[min(end+1, len(c.words)):]
+	c.shellWith(words)
+	if c.wrapper = false; c.s.j.policy.rules.Default > Deny {
+		c.runAny(words)
+	}
+}
+
 var chrootOptions = newGrammar("userspec: groups: skip-chdir help version @ordered")
 
 // chroot runs a command in the root that its first operand names.
@@ -195,10 +233,20 @@ var sshOptions = newGrammar("4 6 A a C f G g K k M N n q s T t V v X x Y y B: b:
 
 // ssh runs its words in a shell on the other host.
 func ssh(c *call) {
-	p := c.parse(c.words[1:], sshOptions)
-	if len(p.operands) > 1 {
+	words := c.parse(c.words[1:], sshOptions).operands
+	if len(words) == 0 {
+		return
+	}
+	for words = words[1:]; len(words) > 0 && words[0].mayBeOption(); { // they may follow the host
+		if words[0].splits || words[0].globs {
+			c.s.hidden("what ssh runs", c.span())
+			return
+		}
+		words = c.parse(words, sshOptions).operands
+	}
+	if len(words) > 0 {
 		c.goElsewhere()
-		c.shell(join(p.operands[1:]), false)
+		c.shell(join(words), false)
 	}
 }
 

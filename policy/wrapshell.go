@@ -7,21 +7,36 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-var shellOptions = newGrammar("c l,login e u x v f h m n p r B C E T b t norc noprofile posix restricted verbose version help o: O: i!o s!o rcfile:!o init-file:!o @ordered")
-
 // shell judges the script of sh -c. Without one sh runs a file, or its input.
-func shell(c *call) {
-	p := c.parse(c.words[1:], shellOptions)
-	if p.has("c") && len(p.operands) > 0 {
-		c.wrapper = true
-		if text := p.operands[0]; text.splits || text.globs {
-			c.s.hidden("the script of "+c.words[0].text+" -c", c.span())
-		} else {
-			c.shell(text, strings.HasSuffix(c.words[0].text, "bash"))
+func shell(c *call) { c.shellWith(c.words[1:]) }
+
+// shellWith judges a shell that is started with these words. Behind an option that is not
+// known, any of them may be its script.
+func (c *call) shellWith(words []word) {
+	r := readShellWords(words, false)
+	switch {
+	case r.unclear != nil && r.has("c") && !r.unclear.static:
+		c.s.hidden("the script of "+c.words[0].text+" -c", c.span())
+		return
+	case r.unclear != nil:
+		c.unknown("what "+c.words[0].text+" does with "+r.unclear.show(), *r.unclear)
+		c.opaque("may run another script", *r.unclear, 1)
+		if c.s.j.policy.rules.Default > Deny {
+			c.runAny(words)
 		}
 		return
+	case !r.has("c") || len(r.rest) == 0:
+		c.opaque("runs a script from a file or its input", c.words[0], 1)
+		return
 	}
-	c.opaque("runs a script from a file or its input", c.words[0], 1)
+	if c.wrapper = true; r.has("si") {
+		c.opaque("runs a script from its input", c.words[0], 0)
+	}
+	if text := r.rest[0]; text.splits || text.globs {
+		c.s.hidden("the script of "+c.words[0].text+" -c", c.span())
+	} else {
+		c.shell(text, strings.HasSuffix(c.words[0].text, "bash"))
+	}
 }
 
 // unwrapped removes the one `sh -c '…'` or `bash -lc "…"` that agents wrap
@@ -47,14 +62,14 @@ func (s *script) unwrapped() *script {
 			return nil
 		}
 	}
-	p := c.parse(c.words[1:], shellOptions)
-	if !p.has("c") || len(p.operands) == 0 || len(c.uses) > 0 || len(probe.j.commands) > 0 {
+	r := readShellWords(c.words[1:], false)
+	if r.unclear != nil || r.has("si") || !r.has("c") || len(r.rest) == 0 || len(probe.j.commands) > 0 {
 		return nil
 	}
-	if unreadable(p.operands[0].text) != "" {
+	if unreadable(r.rest[0].text) != "" {
 		return nil
 	}
-	inner := s.nest(p.operands[0], s.lang)
+	inner := s.nest(r.rest[0], s.lang)
 	inner.nested, inner.onlyBash = 0, s.onlyBash
 	if bash {
 		inner.lang, inner.onlyBash = langBash, true
@@ -64,12 +79,16 @@ func (s *script) unwrapped() *script {
 
 var envOptions = newGrammar("i,ignore-environment 0,null u,unset: C,chdir:!C v,debug S,split-string:!o block-signal? default-signal? ignore-signal? P:!o help version @ordered")
 
-// env sets variables for the command after them.
+// env sets and removes variables for the command after them.
 func env(c *call) {
 	p := c.parse(c.words[1:], envOptions)
 	words := p.operands
+	clears := p.has("ignore-environment")
+	if len(words) > 0 && words[0].is("-") {
+		clears, words = true, words[1:]
+	}
 	for len(words) > 0 {
-		name, _, isVar := strings.Cut(words[0].text, "=")
+		name, value, isVar := strings.Cut(words[0].text, "=")
 		if words[0].splits || !words[0].static && !isVar {
 			c.s.hidden("which program env runs", c.span())
 			return
@@ -77,12 +96,37 @@ func env(c *call) {
 		if !isVar {
 			break
 		}
-		c.env = append(c.env, name)
+		if harmless := harmlessValues[name]; harmless == "" || !words[0].is(name+"="+harmless) {
+			c.env = append(c.env, name)
+		} else if strings.HasSuffix(name, "PAGER") && value == "cat" {
+			clears = false
+		}
 		words = words[1:]
 	}
 	c.wrapper = len(words) > 0 || len(c.uses) > 0
+	if len(words) > 0 {
+		c.removes(p)
+		if clears {
+			there := *c.s
+			there.pages = true
+			c.s = &there
+		}
+	}
 	c.run(words)
 	if len(words) > 0 {
 		c.env = nil
+	}
+}
+
+// removes judges env -u as unset is.
+func (c *call) removes(p *parsed) {
+	for _, o := range p.options {
+		switch {
+		case o.name != "unset":
+		case !o.value.static:
+			c.s.hidden("which variable env removes", c.s.span(o.value.start, o.value.end))
+		case changesCommands(o.value.text):
+			c.env = append(c.env, o.value.text)
+		}
 	}
 }
