@@ -24,6 +24,7 @@ type control struct {
 	tests   []sandbox.File // in place of those with the same paths
 	missing bool           // there are no artifacts
 	planted bool           // the tests write the reward elsewhere: one in its place is planted
+	cannot  string         // why it cannot be made, if that is known
 	next    *control       // what follows if it ends as it should; may be nil
 }
 
@@ -79,9 +80,23 @@ func (c control) prepare(g suite.Grader) string {
 		script += "\nmkdir -m 1777 " + elsewhere
 	}
 	if c.python != "" {
-		script += "\npython3 -I -S -c " + quote(controlsPy) + " " + c.python + " t" + strings.ToLower(rand.Text()[:9]) + " " + suite.TestsDir + " || exit 93"
+		or := "exit $?"
+		if c.script != "" || len(c.tests) > 0 { // there are other tests that fail
+			or = "[ $? -eq 94 ] || exit 93"
+		}
+		script += "\ncommand -v python3 >/dev/null || { echo 'the image has no python3 on PATH, which changes the .py files of the tests' >&2; exit 93; }" +
+			"\npython3 -I -S -c " + quote(controlsPy) + " " + c.python + " t" + strings.ToLower(rand.Text()[:9]) + " " + suite.TestsDir + " || " + or
 	}
 	return script
+}
+
+// doesNotApply is the outcome of a control in whose tests there is nothing to change, once they were to be placed, or no
+// verdict. Without any test that fails, there is no knowing whether a solution ends them.
+func (c control) doesNotApply(placed step) outcome {
+	if c.python == "" || c.name == failing || placed.result.Cause != sandbox.CauseExited || placed.result.ExitCode != 94 {
+		return outcome{}
+	}
+	return placed.outcome(run.Skipped, "", "it does not apply: %s", lastLine(placed.result.Stderr))
 }
 
 // controls are those of the task.
@@ -103,6 +118,8 @@ func (t *trial) controls() (list []control) {
 		}
 		if without, ok := suite.FalseScript(g); ok {
 			list = append(list, control{name: "false", script: without.Script, tests: without.Tests})
+		} else if err := suite.Unreadable(g); err != nil {
+			list = append(list, control{name: "false", cannot: fmt.Sprintf("the script cannot be read as Bash has it: %v", err)})
 		}
 		if g.By == run.ByReward {
 			list = append(list, control{name: "planted", planted: true})
@@ -115,7 +132,7 @@ func (t *trial) controls() (list []control) {
 }
 
 // gradeControl grades artifacts against a control. The outcome is Tampered if that passes, and an
-// error of the infrastructure if it is not known.
+// error if it is not known: nothing passes without its controls.
 func (t *trial) gradeControl(ctx context.Context, made artifacts, c control) outcome {
 	if c.missing && len(made) == 0 {
 		return t.broken(outcome{phase: run.Check})
@@ -129,6 +146,10 @@ func (t *trial) gradeControl(ctx context.Context, made artifacts, c control) out
 		return seen
 	case seen.verdict == run.Error:
 		note.Skipped = "it cannot be made: " + seen.message
+		seen.message = fmt.Sprintf("control %q cannot be made: %s; change that, or use --no-controls, with which a solution that cheats the tests passes", c.name, seen.message)
+		return seen
+	case seen.verdict == run.Skipped:
+		note.Skipped, note.Message = seen.message, ""
 		return outcome{}
 	case seen.verdict == run.Tampered: // a forged reward
 		note.Passed = true
@@ -168,6 +189,9 @@ func (t *trial) broken(seen outcome) outcome {
 
 // knownControl grades, or knows the outcome: without artifacts it is always the same.
 func (t *trial) knownControl(ctx context.Context, made artifacts, c control) outcome {
+	if c.cannot != "" {
+		return outcome{verdict: run.Error, side: run.ByTask, phase: run.Check, message: c.cannot}
+	}
 	if !c.missing {
 		return t.grade(ctx, made, c)
 	}

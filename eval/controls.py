@@ -3,7 +3,8 @@ import ast, io, os, sys, tokenize
 # Changes the Python tests below a directory so that no solution can satisfy them:
 # "failing" adds tests that fail, and "equality" compares with what nothing equals, or, in tests
 # that compare nothing, takes for false what is asserted.
-# It runs before any code of a solution is there. Exit status 93: it cannot.
+# It runs before any code of a solution is there. Exit status 93: it cannot; 94: there is nothing to change.
+# Files that are no Python 3, such as a fixture, stay as they are.
 # All else of a file stays as it is, and the added names are new each time, so that a solution
 # which reads the tests has nothing simple to tell a control by.
 
@@ -127,13 +128,20 @@ def first(tree, edits, data):
     return len(data) if end < 0 else end + 1
 
 
+class NotPython(Exception):
+    pass
+
+
 def change(name, how, word):
     with open(name, "rb") as f:
         source = f.read()
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
-    # As the tree counts them: lines that end with \n, columns in UTF-8.
-    data = io.IncrementalNewlineDecoder(None, True).decode(source.decode(encoding), True).encode()
-    tree = ast.parse(source)
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        # As the tree counts them: lines that end with \n, columns in UTF-8.
+        data = io.IncrementalNewlineDecoder(None, True).decode(source.decode(encoding), True).encode()
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as e:
+        raise NotPython("python3 cannot read %s: %s" % (os.path.basename(name), e))
     lines = data.split(b"\n")
     lines = [line + b"\n" for line in lines[:-1]] + [lines[-1]]
     if how == "failing":
@@ -161,17 +169,25 @@ def change(name, how, word):
 
 
 def main(how, word, top):
-    changed = 0
+    if sys.version_info < (3, 8):  # which has the ends of nodes
+        raise ValueError("python3 of the image is %d.%d: use one that is 3.8 or newer" % sys.version_info[:2])
+    sys.setrecursionlimit(5000)
+    changed, why = 0, "none of them but conftest.py, __init__.py or setup.py"
     for at, _, names in os.walk(top):
         for name in names:
             if name.endswith(".py") and name not in ("conftest.py", "__init__.py", "setup.py"):
-                changed += change(os.path.join(at, name), how, word)
+                try:
+                    changed += change(os.path.join(at, name), how, word)
+                    why = "none that compares or asserts anything"
+                except NotPython as e:
+                    why = str(e)
     if not changed:
-        raise ValueError("there is nothing in the tests to change")
+        print("there is no Python test to change:", why, file=sys.stderr)
+        sys.exit(94)
 
 
 try:
     main(*sys.argv[1:])
 except Exception as e:
-    print("control:", e, file=sys.stderr)
+    print(e or type(e).__name__, file=sys.stderr)
     sys.exit(93)

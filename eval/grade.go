@@ -70,6 +70,9 @@ func (t *trial) verify(ctx context.Context, made artifacts, c control) outcome {
 	g := t.task.Grader
 	b, placed := t.grader(ctx, c)
 	defer b.remove(ctx)
+	if out := c.doesNotApply(placed); out.verdict != "" {
+		return out
+	}
 	if out := placed.harness("placing the tests"); out.verdict != "" {
 		return out
 	}

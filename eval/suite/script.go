@@ -56,13 +56,23 @@ func changed(text string, changes []change) string {
 	return text
 }
 
-// parse reads a script as the shell that runs it.
+// parse reads a script as Bash, or is nil: see Unreadable.
 func parse(text string) *syntax.File {
-	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	f, err := parsed(text)
 	if err != nil {
-		return nil // the shell will say so, too
+		return nil
 	}
 	return f
+}
+
+func parsed(text string) (*syntax.File, error) {
+	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+}
+
+// Unreadable is why the grader's script cannot be read, and so not be changed, or nil. Another shell than Bash may run it.
+func Unreadable(g Grader) error {
+	_, err := parsed(g.script())
+	return err
 }
 
 // noTests are programs that test nothing by themselves.
