@@ -161,6 +161,8 @@ func (t *trial) take(ctx context.Context, b *box) (artifacts, outcome) {
 	})
 	out := s.fails(run.BySolution)
 	switch tooMuch := err != nil && s.result.Cause == sandbox.CauseCanceled; {
+	case s.lost != "":
+		return nil, out
 	case out.verdict == run.Error && !tooMuch:
 		return nil, out
 	case err != nil:

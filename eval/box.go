@@ -33,6 +33,44 @@ type box struct {
 	trial *trial
 	base  sandbox.Command
 	id    string // of the container, once a command ran in it
+	used  bool   // code of the solution ran in it
+
+	witness *box // see solution
+}
+
+// solution says that code of the solution is to run in the container. From then on, what is wrong there is its doing, also
+// that the container is gone: but not where its witness is, too, in which nothing runs.
+func (b *box) solution(ctx context.Context) {
+	if b.used = true; b.witness == nil {
+		b.witness = b.trial.newBox(b.base.Image, suite.Bounds{}, nil, nil)
+		b.witness.base.Profile, b.witness.base.Description = b.base.Profile, "the witness of an eval"
+	}
+	b.witness.stands(ctx)
+}
+
+// stands reports whether a witness's container is the one that it was.
+func (b *box) stands(ctx context.Context) bool {
+	c := b.base
+	c.Script = ":"
+	r, err := sandbox.Run(ctx, b.trial.harness.Runner, c)
+	was := b.id
+	b.id = r.Container.ID
+	return err == nil && r.Status == sandbox.StatusSuccess && was != "" && was == b.id
+}
+
+// isOwn reports whether it is the solution's doing that the container is gone: an engine that ends takes its witness, too.
+func (b *box) isOwn(ctx context.Context) bool { return b.used && b.witness.stands(ctx) }
+
+// harness is the outcome of a step of our own: see step.harness.
+func (b *box) harness(s step, what string) outcome {
+	if !b.used {
+		return s.harness(what)
+	}
+	out := s.fails(run.BySolution)
+	if out.verdict != "" {
+		out.message = what + ": " + out.message
+	}
+	return out
 }
 
 var boxes atomic.Int64
@@ -104,18 +142,18 @@ func (b *box) do(ctx context.Context, name run.PhaseName, detail string, change 
 		return b.trial.record(name, detail, sandbox.Refused(c, err), time.Since(began))
 	}
 	r, _ := x.Wait()
-	return b.in(b.trial.record(name, detail, r, time.Since(began)))
+	return b.in(ctx, b.trial.record(name, detail, r, time.Since(began)))
 }
 
 // in says of a command whether it ran in the container that those before it ran in. If that is gone, the
 // command has an empty one, which says nothing about what was in the other.
-func (b *box) in(s step) step {
+func (b *box) in(ctx context.Context, s step) step {
 	switch id := s.result.Container.ID; {
 	case b.base.Session == "" || id == "":
 	case b.id == "":
 		b.id = id
 	case b.id != id:
-		s.lost = cmp.Or(s.result.SessionLost, "it was ended")
+		s.lost, s.own = cmp.Or(s.result.SessionLost, "it was ended"), b.isOwn(ctx)
 	}
 	return s
 }
@@ -134,6 +172,9 @@ func (b *box) put(ctx context.Context, name run.PhaseName, detail string, user s
 // remove ends the container, whatever runs in it, while the trial goes on: see trial.closed.
 func (b *box) remove(ctx context.Context) {
 	t := b.trial
+	if b.witness != nil {
+		b.witness.remove(ctx)
+	}
 	t.removing.Go(func() {
 		if err := t.harness.removeSession(ctx, b.base.Session); err != nil {
 			t.left.Store(b.base.Session, err)
@@ -189,7 +230,7 @@ func (b *box) fetch(ctx context.Context, name run.PhaseName, script string, read
 	to.Close()
 	err = <-ended
 	result.Stdout.Head, result.Stdout.Tail = nil, nil // the archive is no log
-	return b.in(b.trial.record(name, "", result, time.Since(began))), err
+	return b.in(ctx, b.trial.record(name, "", result, time.Since(began))), err
 }
 
 // quote quotes a word for the shell.

@@ -102,7 +102,7 @@ func (t *trial) graderEnv() []string {
 // grader is a container that has the tests, which may have been made ahead.
 func (t *trial) grader(ctx context.Context, c control) (*box, step) {
 	if s := t.takeSpare(c); s != nil {
-		return s.box, s.box.in(t.record(c.phase(), c.detail("tests"), s.placed, s.took))
+		return s.box, s.box.in(ctx, t.record(c.phase(), c.detail("tests"), s.placed, s.took))
 	}
 	b := t.graderBox()
 	return b, b.do(ctx, c.phase(), c.detail("tests"), t.placing(b, c))

@@ -37,6 +37,9 @@ func (s step) fails(by run.Side) outcome {
 	if by == run.ByTask {
 		bad = run.Error
 	}
+	if s.own {
+		return s.outcome(run.Failed, run.BySolution, "the container is gone, with what was in it, and the engine is there: %s", s.lost)
+	}
 	if s.lost != "" {
 		return s.outcome(run.Error, run.Infrastructure, "the container is gone, with what was in it: %s", s.lost)
 	}

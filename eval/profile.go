@@ -29,7 +29,7 @@ func Profile(p sandbox.Profile, tasks []suite.Task) sandbox.Profile {
 			p.MaxTimeout = max(p.MaxTimeout, h.Timeout)
 		}
 	}
-	p.Session.Idle, p.Session.Max = max(p.Session.Idle, p.MaxTimeout), max(p.Session.Max, 3*p.MaxTimeout)
+	p.Session.Idle, p.Session.Max = max(p.Session.Idle, 2*p.MaxTimeout), max(p.Session.Max, 3*p.MaxTimeout)
 	return p
 }
 

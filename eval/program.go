@@ -28,6 +28,7 @@ type Work struct {
 // ended: only its container says what it achieved.
 func (t *trial) program(ctx context.Context, b *box) outcome {
 	w := Work{Task: t.task, Trial: t.number, Timeout: t.task.Agent.Timeout, Place: t.workplace(b)}
+	b.solution(ctx)
 	began := time.Now()
 	r := t.harness.Program.Solve(ctx, w)
 	s := t.record(run.Work, "", r, time.Since(began))
@@ -40,20 +41,26 @@ func (t *trial) program(ctx context.Context, b *box) outcome {
 		t.notice("the agent: %s; what it left is graded", r.Message)
 	}
 	if lost := w.Place.Lost(); lost != nil {
-		out := step{result: *lost, phase: run.Work}.fails(run.BySolution)
-		if out.verdict == "" {
-			out = s.outcome(run.Failed, run.BySolution, "")
-		}
-		out.message = "the agent's container is gone: " + lost.SessionLost
-		return out
+		return t.gone(ctx, b, step{result: *lost, phase: run.Work}, lost.SessionLost)
 	}
 	still := b.do(ctx, run.Collect, "what lingers", func(c *sandbox.Command) { c.Script = ":" })
 	t.result.Lingering = append(t.result.Lingering, still.result.Lingering...)
-	if out := still.fails(run.BySolution); out.verdict == run.Error {
+	if out := still.fails(run.BySolution); out.verdict == run.Error || still.lost != "" {
 		return out
 	}
 	if why := still.result.SessionLost; why != "" {
-		return still.outcome(run.Error, run.Infrastructure, "the agent's container is gone: %s", why)
+		return t.gone(ctx, b, still, why)
 	}
 	return outcome{}
+}
+
+// gone is the outcome of a command with which the agent's container ended. Who is known to have ended it is not the
+// solution.
+func (t *trial) gone(ctx context.Context, b *box, s step, why string) outcome {
+	out := s.fails(run.BySolution)
+	if own := s.result.Evidence.KilledBy != "outside" && b.isOwn(ctx); out.verdict == "" || out.verdict == run.Error && own {
+		out = s.outcome(run.Failed, run.BySolution, "")
+	}
+	out.message = "the agent's container is gone: " + why
+	return out
 }

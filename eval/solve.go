@@ -129,7 +129,7 @@ func (t *trial) stage(ctx context.Context, b *box, work func(context.Context, *b
 			c.Script, c.Timeout = inDir(t.task.Workdir, h.Command), h.Timeout
 		})
 		switch out := s.fails(run.BySolution); {
-		case out.verdict == run.Error:
+		case out.verdict == run.Error, s.lost != "":
 			return nil, out
 		case out.verdict != "":
 			t.notice("[[verifier.collect]] %d: %s %s", i+1, out.message, strconv.Quote(lastLine(s.result.Stderr)))
@@ -164,7 +164,7 @@ func (t *trial) place(ctx context.Context, b *box, files []sandbox.File, scripts
 	dirs := []string{t.task.Workdir, suite.LogsDir}
 	isThere := len(files) == 0 && !slices.ContainsFunc(dirs, func(d string) bool { return !b.has(d) })
 	if !isThere || t.harness.Dir.Run.Agent.Kind == run.Program { // whose container must be there
-		if out := b.put(ctx, run.Setup, "files", sandbox.User{}, files, "mkdir -p "+words(dirs)).harness("writing the task's files"); out.verdict != "" {
+		if out := b.harness(b.put(ctx, run.Setup, "files", sandbox.User{}, files, "mkdir -p "+words(dirs)), "writing the task's files"); out.verdict != "" {
 			return out
 		}
 	}
@@ -172,10 +172,10 @@ func (t *trial) place(ctx context.Context, b *box, files []sandbox.File, scripts
 		if script == "" {
 			continue
 		}
-		out := b.do(ctx, run.Setup, "setup", func(c *sandbox.Command) {
+		s := b.do(ctx, run.Setup, "setup", func(c *sandbox.Command) {
 			c.Script, c.Timeout = inDir(t.task.Workdir, script), t.task.Agent.Timeout
-		}).harness("running setup")
-		if out.verdict != "" {
+		})
+		if out := b.harness(s, "running setup"); out.verdict != "" {
 			return out
 		}
 	}

@@ -31,6 +31,7 @@ type step struct {
 	result sandbox.Result
 	phase  run.PhaseName
 	lost   string // why the container that it was to run in is gone
+	own    bool   // which the solution did
 }
 
 // run evaluates the task once.
