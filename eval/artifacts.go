@@ -26,7 +26,10 @@ import (
 const (
 	maxArtifacts = 10_000
 	maxBytes     = 64 << 20
+	maxArchive   = 4 << 30 // with what is excluded
 	maxRefused   = 20
+	maxLingering = 100
+	maxCommand   = 500 // bytes of the command line of what lingers
 )
 
 // artifacts are files that are graded, by their paths.
@@ -67,35 +70,54 @@ func packed(files []sandbox.File) io.Reader {
 	return &b
 }
 
-// unpacked reads an archive that may be hostile: regular files that are declared, and nothing
-// else. The rest is listed with the reason.
-func unpacked(from io.Reader, declared []suite.Artifact) (made artifacts, refused []string, err error) {
-	r, left, seen, entries := tar.NewReader(io.LimitReader(from, 2*maxBytes)), int64(maxBytes), map[string]bool{}, 0
+// refuse adds to what was not taken, within bounds: a solution may have any number of such files, with any names.
+func refuse(refused []string, name, why string) []string {
+	if len(refused) == maxRefused {
+		return refused
+	}
+	return append(refused, fmt.Sprintf("%.200q: %s", name, why))
+}
+
+// lingers adds to what the agent left running, within bounds.
+func (t *trial) lingers(list []sandbox.Process) {
+	for _, p := range list[:min(len(list), maxLingering-len(t.result.Lingering))] {
+		p.Command = strings.ToValidUTF8(p.Command[:min(len(p.Command), maxCommand)], "")
+		t.result.Lingering = append(t.result.Lingering, p)
+	}
+}
+
+// unpacked reads an archive that may be hostile, of so many steps: regular files that are declared, and nothing
+// else. The rest is listed with the reason, but for what is excluded.
+func unpacked(from io.Reader, declared []suite.Artifact, steps int) (made artifacts, refused []string, err error) {
+	r, left, seen := tar.NewReader(io.LimitReader(from, maxArchive)), int64(steps)*maxBytes, map[string]bool{}
+	entries, names := steps*maxArtifacts, steps*suite.MaxNames // that are left
 	for {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			slices.SortFunc(made, func(a, b sandbox.File) int { return cmp.Compare(a.Path, b.Path) })
 			return made, refused, nil
 		}
-		if entries++; err == nil && entries > maxArtifacts {
-			err = fmt.Errorf("over %d files", maxArtifacts)
-		}
 		if err != nil {
 			return nil, refused, fmt.Errorf("reading the artifacts: %w", err)
 		}
 		name := "/" + strings.TrimPrefix(strings.TrimSuffix(h.Name, "/"), "./")
 		why := whyNot(h, name, declared, seen)
-		if h.Typeflag == tar.TypeDir && why == "" || why == excluded {
+		if why == excluded {
 			continue
 		}
-		if why == "" && h.Size > left {
+		entries, names = entries-1, names-len(name)
+		switch {
+		case entries < 0:
+			return nil, refused, fmt.Errorf("the artifacts are over %d files", maxArtifacts)
+		case h.Typeflag == tar.TypeDir && why == "":
+			continue
+		case why != "":
+			refused = refuse(refused, name, why)
+			continue
+		case h.Size > left:
 			return nil, refused, fmt.Errorf("the artifacts are over %s", sandbox.FormatSize(maxBytes))
-		}
-		if why != "" {
-			if len(refused) < maxRefused {
-				refused = append(refused, fmt.Sprintf("%.200q: %s", name, why))
-			}
-			continue
+		case names < 0:
+			return nil, refused, fmt.Errorf("the names of the artifacts are over %s", sandbox.FormatSize(suite.MaxNames))
 		}
 		content, err := io.ReadAll(r)
 		if err != nil {
@@ -110,7 +132,7 @@ const excluded = "excluded"
 
 // whyNot says why an entry is not taken, or "".
 func whyNot(h *tar.Header, name string, declared []suite.Artifact, seen map[string]bool) string {
-	if path.Clean(name) != name || strings.ContainsRune(name, 0) || len(name) > 1000 {
+	if path.Clean(name) != name || strings.ContainsRune(name, 0) || len(name) > suite.MaxName {
 		return "its name is not clean"
 	}
 	if !utf8.ValidString(name) { // results are JSON, which cannot say which file it is
@@ -153,14 +175,14 @@ func (t *trial) take(ctx context.Context, b *box) (artifacts, outcome) {
 	declared := append(slices.Clone(t.task.Artifacts), suite.Artifact{Path: suite.LogsDir})
 	var made artifacts
 	s, err := b.fetch(ctx, run.Collect, script, func(from io.Reader) (err error) {
-		made, t.result.Refused, err = unpacked(from, declared)
+		made, t.result.Refused, err = unpacked(from, declared, 1)
 		if err == nil {
 			_, err = io.Copy(io.Discard, io.LimitReader(from, maxBytes)) // padding
 		}
 		return err
 	})
 	out := s.fails(run.BySolution)
-	switch tooMuch := err != nil && s.result.Cause == sandbox.CauseCanceled; {
+	switch tooMuch := err != nil && s.result.Cause == sandbox.CauseCanceled && ctx.Err() == nil; {
 	case s.lost != "":
 		return nil, out
 	case out.verdict == run.Error && !tooMuch:

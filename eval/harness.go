@@ -117,13 +117,19 @@ func (h *Harness) feed(ctx context.Context, done map[run.Key]run.Result, jobs ch
 			case jobs <- t:
 			case <-ctx.Done():
 				if errors.Is(context.Cause(ctx), errFailFast) {
-					h.add(run.Result{Task: t.task.ID, Trial: number, Verdict: run.Skipped, Started: time.Now(), Message: "not run: an earlier trial did not pass"})
+					h.add(t.notRun(0))
 					continue
 				}
 				return
 			}
 		}
 	}
+}
+
+// notRun is the result of a trial that was not run, or that was cut off, because another did not pass.
+func (t *trial) notRun(attempts int) run.Result {
+	t.harness.Dir.Forget(run.Key{Task: t.task.ID, Trial: t.number}) // what is left says nothing: no line names it
+	return run.Result{Task: t.task.ID, Trial: t.number, Attempt: attempts, Verdict: run.Skipped, Started: time.Now(), Message: "not run: an earlier trial did not pass"}
 }
 
 // evaluate runs a trial, again if the infrastructure failed it. The function that it returns writes the
@@ -148,7 +154,7 @@ func (h *Harness) evaluate(ctx context.Context, cancel context.CancelCauseFunc, 
 func (h *Harness) attempts(ctx context.Context, cancel context.CancelCauseFunc, t *trial) (r run.Result, isWhole bool) {
 	for attempt := 1; ; attempt++ {
 		if errors.Is(context.Cause(ctx), errFailFast) {
-			return run.Result{Task: t.task.ID, Trial: t.number, Attempt: attempt - 1, Verdict: run.Skipped, Started: time.Now(), Message: "not run: an earlier trial did not pass"}, true
+			return t.notRun(attempt - 1), true
 		}
 		if ctx.Err() != nil || !h.Room.take(ctx, t.task) {
 			return r, false
@@ -168,6 +174,9 @@ func (h *Harness) attempts(ctx context.Context, cancel context.CancelCauseFunc, 
 		}
 		if r.Verdict != run.Error || r.Side != run.Infrastructure {
 			return r, true
+		}
+		if errors.Is(context.Cause(ctx), errFailFast) { // it was cut off
+			return t.notRun(attempt), true
 		}
 		if err := h.recovered(ctx); err != nil {
 			cancel(err)

@@ -44,7 +44,7 @@ func (t *trial) program(ctx context.Context, b *box) outcome {
 		return t.gone(ctx, b, step{result: *lost, phase: run.Work}, lost.SessionLost)
 	}
 	still := b.do(ctx, run.Collect, "what lingers", func(c *sandbox.Command) { c.Script = ":" })
-	t.result.Lingering = append(t.result.Lingering, still.result.Lingering...)
+	t.lingers(still.result.Lingering)
 	if out := still.fails(run.BySolution); out.verdict == run.Error || still.lost != "" {
 		return out
 	}

@@ -54,7 +54,7 @@ func (t *trial) declared(ctx context.Context, files []sandbox.File) (artifacts, 
 	var made artifacts
 	for _, f := range files {
 		if !t.isDeclared(f.Path) {
-			t.result.Refused = append(t.result.Refused, f.Path+": it is not declared")
+			t.result.Refused = refuse(t.result.Refused, f.Path, "it is not declared")
 			continue
 		}
 		made = append(made, f)
@@ -100,7 +100,7 @@ func (t *trial) ownSolution(ctx context.Context, b *box) outcome {
 	step := b.do(ctx, run.Work, "oracle", func(c *sandbox.Command) {
 		c.Script, c.Timeout, c.Env = inDir(t.task.Workdir, s.Script), t.task.Agent.Timeout, slices.Concat(c.Env, s.Env)
 	})
-	t.result.Lingering = append(t.result.Lingering, step.result.Lingering...)
+	t.lingers(step.result.Lingering)
 	out := step.fails(run.ByTask)
 	if out.verdict == run.Error && step.result.Cause == sandbox.CauseExited {
 		out.message = step.said()
@@ -205,7 +205,7 @@ func (h *Harness) seed(ctx context.Context, t *trial, image string) ([]sandbox.F
 	defer b.remove(ctx)
 	var made artifacts
 	s, err := b.fetch(ctx, run.Setup, "cd / && [ -d "+quote("."+t.task.Workdir)+" ] || exit 0; exec tar -cf - "+quote("."+t.task.Workdir), func(from io.Reader) (err error) {
-		made, _, err = unpacked(from, []suite.Artifact{{Path: t.task.Workdir}})
+		made, _, err = unpacked(from, []suite.Artifact{{Path: t.task.Workdir}}, 1)
 		if err == nil {
 			_, err = io.Copy(io.Discard, from)
 		}

@@ -39,6 +39,9 @@ func Create(path string, r Run) (*Dir, error) {
 	}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
+		err = r.fits(len(text) + 1)
+	}
+	if err == nil {
 		err = writeSynced(filepath.Join(path, RunFile), append(text, '\n'))
 	}
 	if err != nil {
@@ -98,11 +101,11 @@ func (d *Dir) lock() error {
 // Add appends a result, and returns once it is on the disk. It may be called concurrently
 // only by callers that exclude each other.
 func (d *Dir) Add(r Result) error {
-	text, err := sandbox.JSON(r)
+	about, err := d.results.Stat()
 	if err != nil {
 		return err
 	}
-	about, err := d.results.Stat()
+	text, err := readable(r, about.Size())
 	if err != nil {
 		return err
 	}
@@ -110,6 +113,39 @@ func (d *Dir) Add(r Result) error {
 		return errors.Join(err, d.results.Truncate(about.Size()))
 	}
 	return d.results.Sync()
+}
+
+// usualLine is how long a line may be once half of what results.jsonl can have is there.
+const usualLine = 64 << 10
+
+// readable is a result as a line that Lines reads, of a file of that size. What a solution makes long is left out.
+func readable(r Result, size int64) (text []byte, err error) {
+	most := maxLine - 1
+	if size > maxResults/2 {
+		most = usualLine
+	}
+	for _, shorten := range []func(){
+		func() {},
+		func() {
+			r.Phases, r.Lingering, r.Refused, r.Message = nil, nil, nil, fmt.Sprintf("%.1000s", r.Message)
+			r.Notices = []string{"phases, notices, what lingered and what was refused are left out: the result was over " + sandbox.FormatSize(int64(most))}
+		},
+		func() {
+			if r.Verdict != Error {
+				r.Verdict, r.Side, r.Message = Failed, BySolution, "what it made cannot be listed: its names are over "+sandbox.FormatSize(int64(most))
+			}
+			r.Artifacts, r.Steps, r.Controls, r.Rewards = nil, nil, nil, nil
+		},
+	} {
+		shorten()
+		if text, err = sandbox.JSON(r); err != nil || len(text) <= most {
+			break
+		}
+	}
+	if err == nil && size+int64(len(text)) >= maxResults {
+		err = sandbox.Invalid("run the suite in parts: --shard", "the results are over %s", sandbox.FormatSize(maxResults))
+	}
+	return text, err
 }
 
 // Close lets others continue the run.

@@ -2,7 +2,9 @@ package run
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -51,6 +53,9 @@ func (d *Dir) Log(k Key, number int, name string, o sandbox.Output) (Output, err
 
 // Forget removes what an attempt that did not count left of a trial.
 func (d *Dir) Forget(k Key) error {
+	if err := os.Remove(d.ArtifactsFile(k)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return os.RemoveAll(filepath.Join(d.Path, Logs, k.name(), fmt.Sprint(k.Trial)))
 }
 

@@ -184,7 +184,7 @@ func (d *Dir) take(from *Dir, lines map[Key][]byte) error {
 // The bounds of copied files.
 const (
 	maxLog     = 64 << 20
-	maxArchive = 256 << 20
+	maxArchive = 4 << 30 // of several steps
 )
 
 func (d *Dir) takeFiles(from *Dir, key Key, line []byte) error {

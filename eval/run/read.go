@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"belljar/sandbox"
@@ -20,8 +21,25 @@ const (
 	maxLine    = 16 << 20 // a line of results.jsonl
 	maxLines   = 1 << 20
 	maxResults = 1 << 30 // results.jsonl
-	maxTrials  = 1 << 16 // of a task
+	maxTrials  = 1 << 19 // of all tasks together; a trial that is tried again has more than one line
 )
+
+// fits refuses what Open does: a run that is made is one that can be read.
+func (r Run) fits(size int) error {
+	const hint = "run the suite in parts, with --filter or --shard"
+	if size > maxRun {
+		return sandbox.Invalid(hint, "%s is over %s", RunFile, sandbox.FormatSize(maxRun))
+	}
+	if r.Trials < 1 || r.Trials > maxTrials/max(1, len(r.Tasks)) {
+		return sandbox.Invalid(hint, "%d trials of each of %d tasks are none, or over %d", r.Trials, len(r.Tasks), maxTrials)
+	}
+	if len(r.ID) > 64 || strings.ContainsFunc(r.ID, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-')
+	}) {
+		return sandbox.Invalid("use letters and digits", "the run's ID is %.100q", r.ID)
+	}
+	return nil
+}
 
 // Open reads a run's directory, and changes nothing.
 func Open(path string) (*Dir, error) {
@@ -48,8 +66,8 @@ func Open(path string) (*Dir, error) {
 	if d.Run.Version != Version {
 		return nil, sandbox.Invalid("use the belljar that made it", "%s has version %d, and this belljar reads version %d", name, d.Run.Version, Version)
 	}
-	if d.Run.Trials < 1 || d.Run.Trials > maxTrials {
-		return nil, notOurs("%s has %d trials of each task", name, d.Run.Trials)
+	if err := d.Run.fits(len(text)); err != nil {
+		return nil, notOurs("reading %s: %v", name, err)
 	}
 	return d, nil
 }

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,10 +88,22 @@ func TestReadHostile(t *testing.T) {
 		}
 	}
 	dir := made(t)
+	crowd, _ := example()
+	crowd.Tasks, crowd.Trials = make([]Task, 300), 1<<16
+	text, err := json.Marshal(crowd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := string(text)
+	if _, err := Create(t.TempDir(), crowd); err == nil || !strings.Contains(err.Error(), "--shard") {
+		t.Errorf("a run that no one can read is made: %v", err)
+	}
 	for text, want := range map[string]string{
-		strings.Replace(string(good), `"trials": 2`, `"trials": 1000000000`, 1): "1000000000 trials",
+		strings.Replace(string(good), `"trials": 2`, `"trials": 1000000000`, 1): "1000000000 trials of each of 1 tasks",
 		strings.Replace(string(good), `"trials": 2`, `"trials": -1`, 1):         "-1 trials",
 		strings.Replace(string(good), `"version": 1`, `"version": 7`, 1):        "version 7",
+		strings.Replace(string(good), `"01jexample"`, `"x/../../home/*"`, 1):    "the run's ID",
+		many: "trials of each of 300 tasks",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, RunFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -116,5 +130,51 @@ func TestOpenBelow(t *testing.T) {
 			f.Close()
 			t.Errorf("%q was opened", name)
 		}
+	}
+}
+
+// Whatever a solution has a result list, the run stays readable, and it gets no way out of the denominator.
+func TestLongResults(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("\x01", 4<<20)
+	for what, c := range map[string]struct {
+		change func(*Result)
+		want   Verdict
+	}{
+		"lingering": {func(r *Result) { r.Lingering = []sandbox.Process{{Command: long}} }, Passed},
+		"refused":   {func(r *Result) { r.Refused = []string{long} }, Passed},
+		"message":   {func(r *Result) { r.Message = long }, Passed},
+		"artifacts": {func(r *Result) { r.Artifacts = []Artifact{{Path: long}} }, Failed},
+		"an error":  {func(r *Result) { r.Verdict, r.Side, r.Artifacts = Error, ByTask, []Artifact{{Path: long}} }, Error},
+	} {
+		dir := t.TempDir()
+		r, result := example()
+		d, err := Create(dir, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result.Verdict, result.Side = Passed, ""
+		c.change(&result)
+		next := Result{Task: "add", Trial: 2, Verdict: Passed}
+		if err := errors.Join(d.Add(result), d.Add(next), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if d, err = Continue(dir); err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		list, err := d.Results()
+		if err != nil || len(list) != 2 || list[0].Verdict != c.want || list[1].Verdict != Passed || len(fmt.Sprint(list[0])) > 1<<20 {
+			t.Errorf("%s: %d results, %v", what, len(list), err)
+		}
+		d.Close()
+	}
+	_, result := example()
+	result.Refused = []string{strings.Repeat("x", 1<<20)}
+	if text, err := readable(result, maxResults/2+1); err != nil || len(text) > usualLine {
+		t.Errorf("a long line in a long file: %d bytes, %v", len(text), err)
+	}
+	if _, err := readable(result, maxResults-100); err == nil || !strings.Contains(err.Error(), "--shard") {
+		t.Errorf("a file that is full: %v", err)
 	}
 }

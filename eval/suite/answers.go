@@ -160,7 +160,7 @@ func (a *Answers) Unused(tasks []Task, trials int) (notices []string) {
 		}
 	}
 	if len(others) > 0 {
-		notices = append(notices, fmt.Sprintf("answers that are about no task of the suite: %d, such as %q", len(others), others[0]))
+		notices = append(notices, fmt.Sprintf("answers that are about no task of the suite: %d, such as %.200q", len(others), others[0]))
 	}
 	if more > 0 {
 		notices = append(notices, fmt.Sprintf("answers that are not graded: %d, as there are more about a task than --trials %d", more, trials))

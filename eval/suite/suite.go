@@ -10,6 +10,7 @@ package suite
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -26,6 +27,8 @@ const (
 	MaxTasks   = 100_000
 	MaxFiles   = 1000     // of one task, or one answer
 	MaxContent = 16 << 20 // bytes of them
+	MaxName    = 1000     // bytes of a path
+	MaxNames   = 1 << 20  // bytes of all paths of a list
 	maxLine    = 32 << 20
 )
 
@@ -264,12 +267,15 @@ func checkArtifact(name string) error {
 }
 
 func checkFiles(files []sandbox.File) error {
-	size := 0
+	size, names := 0, 0
 	for _, f := range files {
-		size += len(f.Content)
-		if !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || strings.ContainsRune(f.Path, 0) {
-			return sandbox.Invalid("write paths without . and ..", "file %q is no clean path", f.Path)
+		size, names = size+len(f.Content), names+len(f.Path)
+		if !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || strings.ContainsRune(f.Path, 0) || len(f.Path) > MaxName {
+			return sandbox.Invalid(fmt.Sprintf("write paths without . and .., of at most %d bytes", MaxName), "file %.200q is no clean path", f.Path)
 		}
+	}
+	if names > MaxNames {
+		return sandbox.Invalid("use shorter paths", "the paths of %d files are over %s", len(files), sandbox.FormatSize(MaxNames))
 	}
 	if len(files) > MaxFiles || size > MaxContent {
 		return sandbox.Invalid("put large data into the image", "%d files with %s, over the limit of %d or %s", len(files), sandbox.FormatSize(int64(size)), MaxFiles, sandbox.FormatSize(MaxContent))
