@@ -38,6 +38,16 @@ func Builds(tasks []Task) (list []Build) {
 	return list
 }
 
+// VerifierImages are the images that grade the task, and its steps, each once.
+func (t *Task) VerifierImages() (list []string) {
+	list = append(list, t.Grader.Image)
+	for i := range t.Steps.List {
+		list = append(list, t.Steps.List[i].Task.VerifierImages()...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
 func stepTasks(t Task) (list []Task) {
 	for _, s := range t.Steps.List {
 		list = append(list, s.Task)

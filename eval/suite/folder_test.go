@@ -72,7 +72,7 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", settings, err, want)
 		}
 	}
-	for file, want := range map[string]string{"environment/docker-compose.yaml": "docker-compose.yaml is not supported", "environment/compose.yml": "compose.yml is not supported"} {
+	for file, want := range map[string]string{"environment/docker-compose.yaml": "docker-compose.yaml is not supported", "environment/compose.yml": "compose.yml is not supported", "steps/s/tests/Dockerfile": "steps/s/tests/Dockerfile is not supported", "steps/s/tests/compose.yml": "is not supported"} {
 		dir := taskFolder(t, map[string]string{"task.toml": image, "tests/test.sh": "true\n", file: ""})
 		if _, err := Load([]string{dir}, Allow{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", file, err)
@@ -121,6 +121,8 @@ func TestFolder(t *testing.T) {
 	switch {
 	case task.ID != "task" || task.Image != "img" || task.Grader.Image != "img" || task.Workdir != "/srv/app" || task.Instruction != "Do it.\n":
 		t.Errorf("%+v", task)
+	case task.Root:
+		t.Error("it has a root user")
 	case strings.Join(names, " ") != "/srv/app/data/f /srv/app/one" || task.Env[0] != "A=1":
 		t.Errorf("files %q, environment %q", names, task.Env)
 	case task.Agent.Memory != 2<<30 || task.Grader.Timeout.Seconds() != 5 || len(task.Grader.Tests) != 2 || task.Grader.Controls[0].Name != "c" || !task.Solution.Exists():
@@ -297,5 +299,16 @@ func TestFoldersBelow(t *testing.T) {
 	}
 	if _, err := Load([]string{dir}, Allow{}); err == nil || !strings.Contains(err.Error(), `two" is a link`) {
 		t.Errorf("a task that is a link: %v", err)
+	}
+}
+
+// A file directly below the root can be made in a writable root only.
+func TestArtifactInTheRoot(t *testing.T) {
+	for path, want := range map[string]bool{"/out.json": true, "/out": false} {
+		dir := taskFolder(t, map[string]string{"task.toml": "artifacts = [\"" + path + "\"]\n[environment]\ndocker_image = \"x\"\n", "tests/test.sh": "true\n"})
+		tasks, err := Load([]string{dir}, Allow{})
+		if err != nil || tasks[0].Root != want {
+			t.Errorf("%s: %+v, %v", path, tasks, err)
+		}
 	}
 }

@@ -167,20 +167,26 @@ func (l line) grader(g *Grader) error {
 	default:
 		return sandbox.Invalid("use exact or lines", "match %q is unknown", l.Match)
 	}
-	var one string
-	if json.Unmarshal(l.Expect, &one) == nil {
-		g.Cases = []Case{{l.Stdin, one}}
+	var one *string // null is no output
+	if json.Unmarshal(l.Expect, &one) == nil && one != nil {
+		g.Cases = []Case{{l.Stdin, *one}}
 		return nil
 	}
 	var list []struct {
-		Stdin  string `json:"stdin"`
-		Stdout string `json:"stdout"`
+		Stdin  string  `json:"stdin"`
+		Stdout *string `json:"stdout"`
 	}
-	if err := StrictJSON(l.Expect, &list, true); err != nil || len(list) == 0 || l.Stdin != "" {
+	err := StrictJSON(l.Expect, &list, true)
+	for _, c := range list {
+		if c.Stdout == nil {
+			return sandbox.Invalid(`write "stdout": "" if it is to write nothing`, "a case of expect has no stdout")
+		}
+	}
+	if err != nil || len(list) == 0 || l.Stdin != "" {
 		return sandbox.Invalid("write the output as a string, or a list of {stdin, stdout}", "expect is neither")
 	}
 	for _, c := range list {
-		g.Cases = append(g.Cases, Case{c.Stdin, c.Stdout})
+		g.Cases = append(g.Cases, Case{c.Stdin, *c.Stdout})
 	}
 	return nil
 }

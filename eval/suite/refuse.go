@@ -20,7 +20,10 @@ func unsupported(format string, args ...any) error {
 func (f *folder) refuse() error {
 	for _, name := range f.order {
 		base := path.Base(name)
-		if dir := path.Dir(name); (dir == "environment" || dir == "tests") && (strings.HasPrefix(base, "docker-compose.") || strings.HasPrefix(base, "compose.")) {
+		dir := path.Dir(name)
+		ofStep, _ := path.Match(StepsDir+"/*/tests", dir)
+		isCompose := strings.HasPrefix(base, "docker-compose.") || strings.HasPrefix(base, "compose.")
+		if isCompose && (ofStep || dir == "environment" || dir == "tests") || ofStep && base == "Dockerfile" {
 			return unsupported("%s", name)
 		}
 	}
@@ -116,7 +119,8 @@ func (f *folder) rootDirs() error {
 				return sandbox.Invalid("use another directory, such as /app", "%s is a directory of the kernel", dir)
 			}
 		}
-		if target.CheckTmpfs(dir) != nil || target.Within("/root", dir) {
+		isFile := path.Dir(dir) == "/" && path.Ext(dir) != "" // an artifact such as /out.json: directories alone can be in memory
+		if isFile || target.CheckTmpfs(dir) != nil || target.Within("/root", dir) {
 			f.task.Root = true
 			f.notice("it works in %s: its containers have a root user and a writable root", dir)
 			return nil

@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,15 +44,19 @@ func TestLinesThatAreRefused(t *testing.T) {
 		`[]`: "reading a task",
 		`{"id":"a","answer":"x","check":"c"}` + "\n" + `{"id":"a","answer":"x","check":"c"}`: "same id",
 		"": "there is no task",
-		`{"id":"a","answer":"x","check":"c"}{"id":"b","answer":"x","check":"c"}`: "after top-level value",
-		`{"id":"a","answer":"x","check":"true","check":"c"}`:                     `"check" is there twice`,
-		`{"id":"a","answer":"x","check":"true","Check":"c"}`:                     `"Check" is there twice`,
-		`{"id":"a","answer":"x","check":"c","tests":{"t":"1","t":"2"}}`:          `"t" is there twice`,
-		"{\"id\":\"a\",\"answer\":\"x\",\"check\":\"\xe9\"}":                     "invalid UTF-8",
-		`{"id":"a","answer":"x","check":"c","cpus":1e300}`:                       "out of range",
-		`{"id":"a","answer":"x","check":"c","timeout":1e300}`:                    "out of range",
-		`{"id":"a","answer":"x","check":"c","memory_mb":9223372036854775807}`:    "out of range",
-		`{"id":"Ä","answer":"x","check":"c"}`:                                    "printable ASCII",
+		`{"id":"a","answer":"x","check":"c"}{"id":"b","answer":"x","check":"c"}`:               "after top-level value",
+		`{"id":"a","answer":"x","check":"true","check":"c"}`:                                   `"check" is there twice`,
+		`{"id":"a","answer":"x","check":"true","Check":"c"}`:                                   `"Check" is there twice`,
+		`{"id":"a","answer":"x","check":"c","tests":{"t":"1","t":"2"}}`:                        `"t" is there twice`,
+		"{\"id\":\"a\",\"answer\":\"x\",\"check\":\"\xe9\"}":                                   "invalid UTF-8",
+		`{"id":"a","answer":"x","check":"c","cpus":1e300}`:                                     "out of range",
+		`{"id":"a","answer":"x","check":"c","timeout":1e300}`:                                  "out of range",
+		`{"id":"a","answer":"x","check":"c","memory_mb":9223372036854775807}`:                  "out of range",
+		`{"id":"Ä","answer":"x","check":"c"}`:                                                  "printable ASCII",
+		`{"id":"a","answer":"x","expect":null,"command":"c"}`:                                  "expect is neither",
+		`{"id":"a","answer":"x","expect":[{"stdin":"1"}],"command":"c"}`:                       "has no stdout",
+		`{"id":"a","answer":"x","expect":[null],"command":"c"}`:                                "has no stdout",
+		`{"id":"a","answer":"x","check":"c","files":{"` + strings.Repeat("x", 1001) + `":""}}`: "at most 1000 bytes",
 	} {
 		if _, err := Load([]string{write(t, "t.jsonl", text)}, Allow{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -163,7 +168,8 @@ func TestUnusedAnswers(t *testing.T) {
 func TestFailingTests(t *testing.T) {
 	for name, texts := range map[string][2]string{
 		"a.test.js": {"f()\nprocess.exit(bad ? 1 : 0)\n", " ? 0 : 97,bad ? 1 : 0)\n"},
-		"a.ts":      {"f()", "f()"},
+		"a.ts":      {"f()", "\n// @ts-nocheck\nf()"},
+		"b.tsx":     {"#!/usr/bin/env node\n/** @jest-environment jsdom */\nf()", "node\n/** @jest-environment jsdom */\n// @ts-nocheck\n\nf()"},
 		"a.c":       {"int  main (void) { f(); }", "(void) { f(); }"},
 		"lib.c":     {"int f(void);", ""},
 		"a_test.go": {"package a\nimport \"testing\"\n", "package a\nimport \"testing\"\n"},
@@ -183,19 +189,24 @@ func TestFailingTests(t *testing.T) {
 	}
 }
 
-// Go runs what is added to its tests.
+// Go runs what is added to its tests, by whatever name they import the package testing.
 func TestFailingGo(t *testing.T) {
 	dir := t.TempDir()
-	const honest = "package a\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) {}\n"
-	list := FailingTests(Grader{Tests: files(TestsDir, map[string]string{"a_test.go": honest})})
-	for name, text := range map[string]string{"go.mod": "module a\n", "a_test.go": string(list[0].Content)} {
+	texts := map[string]string{"go.mod": "module a\n"}
+	names := map[string]string{"": "testing.", "t": "t.", ".": ""} // of the import, and of what is in it
+	for as, of := range names {
+		honest := "package a\n\nimport " + as + " \"testing\"\n\nfunc TestIt(x *" + of + "T) {}\n"
+		texts[fmt.Sprintf("p%d/a_test.go", len(texts))] = string(FailingTests(Grader{Tests: files(TestsDir, map[string]string{"a_test.go": honest})})[0].Content)
+	}
+	for name, text := range texts {
+		os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("go", "test", ".")
+	cmd := exec.Command("go", "test", "./...")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=")
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "--- FAIL: Test_t") {
+	if out, err := cmd.CombinedOutput(); err == nil || strings.Count(string(out), "--- FAIL: Test_t") != len(names) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
