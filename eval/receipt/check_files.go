@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"belljar/eval/run"
@@ -27,47 +29,53 @@ func (c *checker) files() error {
 	if err != nil {
 		return err
 	}
-	signed := map[string]map[string]string{} // by test, then by path
+	signed := map[string]string{} // by test and path, of which no one can say where one ends: a task's name may have any character
 	for _, r := range c.signed.Subject {
 		if what, name := kind(r.Name); what == "artifact" {
-			test, path, _ := strings.Cut(name, ":/")
-			if signed[test] == nil {
-				signed[test] = map[string]string{}
-			}
-			signed[test]["/"+path] = r.SHA256()
+			signed[name] = r.SHA256()
 		}
 	}
 	for _, l := range lines {
-		c.artifacts(l, signed[l.test()])
-		delete(signed, l.test())
+		c.artifacts(l, signed)
 		c.logs(l)
 	}
-	for test, paths := range signed { // of trials that are no longer there
-		for path, sum := range paths {
-			c.same("artifact", test+":"+path, sum, "")
-		}
+	for _, name := range slices.Sorted(maps.Keys(signed)) { // which are in no archive
+		c.same("artifact", name, signed[name], "")
 	}
 	return nil
 }
 
-// artifacts compares a trial's archive with the receipt, member by member.
+// artifacts compares a trial's archive with the receipt, member by member, and with the result, which has their modes.
 func (c *checker) artifacts(l line, signed map[string]string) {
 	is, err := archived(c.dir, l.Key())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.add(Differs, "artifacts", l.test(), "reading their archive: %v", err)
+		for _, a := range l.Artifacts {
+			delete(signed, l.test()+":"+a.Path)
+		}
 		return
 	}
-	for path, sum := range signed {
-		c.same("artifact", l.test()+":"+path, sum, is[path])
-		delete(is, path)
+	modes := map[string]run.Artifact{}
+	for _, a := range l.Artifacts {
+		modes[a.Path] = a
 	}
-	for path := range is {
-		c.add(Differs, "artifact", l.test()+":"+path, "the receipt does not have it")
+	for _, path := range slices.Sorted(maps.Keys(is)) {
+		name, now := l.test()+":"+path, is[path]
+		sum, has := signed[name]
+		delete(signed, name)
+		switch was := modes[path]; {
+		case !has:
+			c.add(Differs, "artifact", name, "the receipt does not have it")
+		case sum == now.SHA256 && was != now:
+			c.add(Differs, "artifact", name, "it has mode %s and %d bytes; the result has %q and %d", now.Mode, now.Size, was.Mode, was.Size)
+		default:
+			c.same("artifact", name, sum, now.SHA256)
+		}
 	}
 }
 
-// archived are the digests of the members of a trial's archive, by path.
-func archived(d *run.Dir, key run.Key) (map[string]string, error) {
+// archived are the members of a trial's archive, by path.
+func archived(d *run.Dir, key run.Key) (map[string]run.Artifact, error) {
 	name, err := filepath.Rel(d.Path, d.ArtifactsFile(key))
 	if err != nil {
 		return nil, err
@@ -77,7 +85,7 @@ func archived(d *run.Dir, key run.Key) (map[string]string, error) {
 		return nil, err
 	}
 	defer f.Close()
-	is := map[string]string{}
+	is := map[string]run.Artifact{}
 	size := int64(0)
 	for r := tar.NewReader(f); ; {
 		h, err := r.Next()
@@ -102,7 +110,7 @@ func archived(d *run.Dir, key run.Key) (map[string]string, error) {
 		if _, err := io.Copy(hash, r); err != nil {
 			return nil, err
 		}
-		is[path] = hex.EncodeToString(hash.Sum(nil))
+		is[path] = run.Artifact{Path: path, Size: h.Size, Mode: fmt.Sprintf("%04o", h.Mode), SHA256: hex.EncodeToString(hash.Sum(nil))}
 	}
 }
 

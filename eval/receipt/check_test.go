@@ -23,11 +23,13 @@ func sum(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(tex
 
 const answer = "print(1)\n"
 
-func archive(files ...string) []byte {
+func archive(files ...string) []byte { return archiveOf(0o644, files...) }
+
+func archiveOf(mode int64, files ...string) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for i := 0; i < len(files); i += 2 {
-		w.WriteHeader(&tar.Header{Name: files[i], Size: int64(len(files[i+1])), Mode: 0o644, Typeflag: tar.TypeReg})
+		w.WriteHeader(&tar.Header{Name: files[i], Size: int64(len(files[i+1])), Mode: mode, Typeflag: tar.TypeReg})
 		w.Write([]byte(files[i+1]))
 	}
 	w.Close()
@@ -39,10 +41,10 @@ func ran(t *testing.T) *run.Dir {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "out")
 	r := run.Run{
-		Version: run.Version, ID: "01j", Started: time.Date(2026, 11, 22, 19, 0, 0, 0, time.UTC), Belljar: "belljar 1", Trials: 2, Config: sum("config"), Suite: run.Suite{SHA256: sum("suite")},
+		Version: run.Version, ID: "01j", Started: time.Date(2026, 11, 22, 19, 0, 0, 0, time.UTC), Belljar: "belljar 1", Trials: 2, Config: sum("config"), Suite: run.Suite{SHA256: sum("suite")}, Options: run.Options{Controls: true},
 	}
-	for _, id := range []string{"a", "b/0"} {
-		r.Tasks = append(r.Tasks, run.Task{ID: id, Source: "/suite/" + id, SHA256: sum(id), Image: "belljar/base", Digest: "sha256:" + sum("base"), Sealed: true,
+	for _, id := range []string{"a", "b:/0"} {
+		r.Tasks = append(r.Tasks, run.Task{ID: id, Source: "/suite/" + id, SHA256: sum(id), Image: "belljar/base", Digest: "sha256:" + sum("base"), Sealed: true, Images: []run.Image{{Name: "belljar/grader", Digest: "sha256:" + sum("grader")}},
 			Files: []run.File{{Path: "/tests/one", SHA256: sum("one")}, {Path: "/tests/two", SHA256: sum("two")}}})
 	}
 	d, err := run.Create(path, r)
@@ -50,7 +52,7 @@ func ran(t *testing.T) *run.Dir {
 		t.Fatal(err)
 	}
 	verdicts := []run.Verdict{run.Passed, run.Passed, run.Passed, run.Tampered}
-	for i, key := range []run.Key{{Task: "a", Trial: 1}, {Task: "b/0", Trial: 1}, {Task: "a", Trial: 2}, {Task: "b/0", Trial: 2}} {
+	for i, key := range []run.Key{{Task: "a", Trial: 1}, {Task: "b:/0", Trial: 1}, {Task: "a", Trial: 2}, {Task: "b:/0", Trial: 2}} {
 		var out sandbox.Output
 		out.Head, out.Total = []byte("ok\n"), 3
 		log, err := d.Log(key, 1, "verify.stdout", out)
@@ -59,7 +61,7 @@ func ran(t *testing.T) *run.Dir {
 		}
 		result := run.Result{
 			Task: key.Task, Trial: key.Trial, Attempt: 1, Verdict: verdicts[i], Sealed: true, Phases: []run.Phase{{Name: run.Verify, Image: sum("grader"), Stdout: log}},
-			Artifacts: []run.Artifact{{Path: "/work/a.py", Size: int64(len(answer)), SHA256: sum(answer)}},
+			Artifacts: []run.Artifact{{Path: "/work/a.py", Size: int64(len(answer)), Mode: "0644", SHA256: sum(answer)}},
 		}
 		if err := errors.Join(d.Keep(key, archive("work/a.py", answer)), d.Add(result)); err != nil {
 			t.Fatal(err)
@@ -83,8 +85,10 @@ func reopened(t *testing.T, path string) *run.Dir {
 // unchanged is a host where nothing changed since the run.
 func unchanged() Checks {
 	return Checks{
-		Task:  func(t run.Task) (string, []run.File, error) { return sum(t.ID), t.Files, nil },
-		Image: func(context.Context, string) (string, error) { return "sha256:" + sum("base"), nil },
+		Task: func(t run.Task) (string, []run.File, error) { return sum(t.ID), t.Files, nil },
+		Image: func(_ context.Context, name string) (string, error) {
+			return "sha256:" + sum(strings.TrimPrefix(name, "belljar/")), nil
+		},
 		Audit: func(string) error { return nil },
 	}
 }
@@ -117,7 +121,7 @@ func TestMake(t *testing.T) {
 	d := ran(t)
 	s := made(t, d)
 	p := s.Predicate
-	if p.Result != OutcomeFailed || fmt.Sprint(p.Passed) != "[a/1 a/2 b/0/1]" || fmt.Sprint(p.Failed, p.Tampered, p.Warned, p.NotCounted) != "[b/0/2] [b/0/2] [] []" {
+	if p.Result != OutcomeFailed || fmt.Sprint(p.Passed) != "[a/1 a/2 b:/0/1]" || fmt.Sprint(p.Failed, p.Tampered, p.Warned, p.NotCounted) != "[b:/0/2] [b:/0/2] [] []" {
 		t.Errorf("%+v", p)
 	}
 	var names []string
@@ -127,7 +131,7 @@ func TestMake(t *testing.T) {
 		}
 		names = append(names, r.Name)
 	}
-	for _, want := range []string{"run.json", "results.jsonl", "results.jsonl/b/0/2", "artifacts/b/0/1:/work/a.py", "belljar", "config", "suite", "audit", "task/a", "task/b/0", "image/belljar/base", "image/sha256:" + sum("grader")} {
+	for _, want := range []string{"run.json", "results.jsonl", "results.jsonl/b:/0/2", "artifacts/b:/0/1:/work/a.py", "belljar", "config", "suite", "audit", "task/a", "task/b:/0", "image/belljar/base", "image/belljar/grader"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no %s in %q", want, names)
 		}
@@ -190,7 +194,7 @@ func TestCheckChanged(t *testing.T) {
 	}{
 		"a verdict": {func(t *testing.T, d *run.Dir, _ *Checks) {
 			edit(t, d, run.ResultsFile, `"tampered"`, `"passed"`)
-		}, []string{"file results.jsonl", "result PASSED", "result line b/0/2", "verdict b/0/2"}},
+		}, []string{"file results.jsonl", "result PASSED", "result line b:/0/2", "verdict b:/0/2"}},
 		"a duration": {func(t *testing.T, d *run.Dir, _ *Checks) {
 			edit(t, d, run.ResultsFile, `"duration_ms":0`, `"duration_ms":1`)
 		}, []string{"file results.jsonl", "result line a/1"}},
@@ -198,7 +202,7 @@ func TestCheckChanged(t *testing.T) {
 			text, _ := os.ReadFile(filepath.Join(d.Path, run.ResultsFile))
 			lines := strings.SplitAfter(string(text), "\n")
 			put(t, filepath.Join(d.Path, run.ResultsFile), write([]byte(strings.Join(lines[:3], ""))))
-		}, []string{"artifact b/0/2:/work/a.py", "file results.jsonl", "result WARNED", "result line b/0/2", "verdict b/0/2"}},
+		}, []string{"artifact b:/0/2:/work/a.py", "file results.jsonl", "result WARNED", "result line b:/0/2", "verdict b:/0/2"}},
 		"a line repeated": {func(t *testing.T, d *run.Dir, _ *Checks) {
 			text, _ := os.ReadFile(filepath.Join(d.Path, run.ResultsFile))
 			line, _, _ := strings.Cut(string(text), "\n")
@@ -212,6 +216,9 @@ func TestCheckChanged(t *testing.T) {
 		}, []string{"file run.json", "task a"}},
 		"an artifact": {func(t *testing.T, d *run.Dir, _ *Checks) {
 			put(t, d.ArtifactsFile(first), write(archive("work/a.py", "print(2)\n")))
+		}, []string{"artifact a/1:/work/a.py"}},
+		"a mode": {func(t *testing.T, d *run.Dir, _ *Checks) {
+			put(t, d.ArtifactsFile(first), write(archiveOf(0o777, "work/a.py", answer)))
 		}, []string{"artifact a/1:/work/a.py"}},
 		"an artifact added": {func(t *testing.T, d *run.Dir, _ *Checks) {
 			put(t, d.ArtifactsFile(first), write(archive("work/a.py", answer, "work/b.py", answer)))
@@ -248,7 +255,7 @@ func TestCheckChanged(t *testing.T) {
 		}, []string{"log logs/a/1/01-verify.stdout"}},
 		"an image": {func(_ *testing.T, _ *run.Dir, with *Checks) {
 			with.Image = func(context.Context, string) (string, error) { return "sha256:" + sum("new"), nil }
-		}, []string{"image belljar/base"}},
+		}, []string{"image belljar/base", "image belljar/grader"}},
 		"a test file": {func(_ *testing.T, _ *run.Dir, with *Checks) {
 			with.Task = func(t run.Task) (string, []run.File, error) {
 				if t.ID == "a" {
@@ -259,7 +266,7 @@ func TestCheckChanged(t *testing.T) {
 		}, []string{"task file a:/tests/one", "task file a:/tests/three", "task file a:/tests/two"}},
 		"a task's settings": {func(_ *testing.T, _ *run.Dir, with *Checks) {
 			with.Task = func(t run.Task) (string, []run.File, error) { return sum(t.ID + "!"), t.Files, nil }
-		}, []string{"task a", "task b/0"}},
+		}, []string{"task a", "task b:/0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -289,7 +296,7 @@ func TestCheckUnchecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := of(Unchecked, found); fmt.Sprint(got) != "[audit sha256:"+sum("audit")+" belljar belljar 1 image belljar/base task a task b/0]" {
+	if got := of(Unchecked, found); fmt.Sprint(got) != "[audit sha256:"+sum("audit")+" belljar belljar 1 image belljar/base image belljar/grader task a task b:/0]" {
 		t.Errorf("%q", got)
 	}
 	if got := of(Differs, found); len(got) > 0 {
@@ -334,8 +341,25 @@ func TestPredicate(t *testing.T) {
 			r.Task, r.Trial = "a", i+1
 			lines = append(lines, line{Result: r})
 		}
-		if p := predicate(run.Run{Trials: 2, Tasks: []run.Task{{ID: "a"}}}, lines); p.Result != c.want {
+		r := run.Run{Trials: 2, Tasks: []run.Task{{ID: "a"}}, Options: run.Options{Controls: true}}
+		if p := predicate(r, lines); p.Result != c.want {
 			t.Errorf("%s: %s, want %s", name, p.Result, c.want)
 		}
+		r.Options.Controls = false
+		if p := predicate(r, lines); p.Result == OutcomePassed || len(p.Passed) > 0 {
+			t.Errorf("%s, without controls: %s", name, p.Result)
+		}
+	}
+}
+
+// An image that no task names is in results.jsonl alone, which says nothing about itself.
+func TestCheckUnnamedImage(t *testing.T) {
+	t.Parallel()
+	d := ran(t)
+	edit(t, d, run.ResultsFile, sum("grader"), sum("other"))
+	d = reopened(t, d.Path)
+	found, err := made(t, d).Check(t.Context(), d, unchanged())
+	if err != nil || !slices.Contains(of(Unchecked, found), "image sha256:"+sum("other")) {
+		t.Errorf("%q, %v", of(Unchecked, found), err)
 	}
 }

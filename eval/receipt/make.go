@@ -98,7 +98,7 @@ func predicate(r run.Run, lines []line) Predicate {
 	for _, l := range lines {
 		ended[l.Key()] = true
 		switch {
-		case l.Verdict == run.Passed && l.Sealed:
+		case l.Verdict == run.Passed && l.Sealed && r.Options.Controls:
 			p.Passed = append(p.Passed, l.test())
 		case l.Verdict == run.Passed:
 			p.Warned = append(p.Warned, l.test())
@@ -149,10 +149,13 @@ func configuration(r run.Run, lines []line, o Options) []Resource {
 	for _, t := range r.Tasks {
 		list = append(list, Resource{Name: taskName + t.ID, Digest: digest(t.SHA256)})
 		image(t.Image, t.Digest)
+		for _, i := range t.Images {
+			image(i.Name, i.Digest)
+		}
 	}
 	for _, l := range lines {
 		for _, p := range l.Phases {
-			if of := digest(p.Image); of != nil && !images[of["sha256"]] { // a verifier's own
+			if of := digest(p.Image); of != nil && !images[of["sha256"]] { // of a name that had another when the run began
 				image("sha256:"+of["sha256"], p.Image)
 			}
 		}

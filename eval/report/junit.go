@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -72,7 +73,7 @@ func (r *Report) JUnit(w io.Writer) error {
 		Name: "belljar eval", Timestamp: r.Run.Started.UTC().Format("2006-01-02T15:04:05"), Hostname: "localhost",
 		Properties: []junitProperty{
 			{"run", oneLine(r.Run.ID, maxFact)}, {"belljar", oneLine(r.Run.Belljar, maxFact)}, {"agent", oneLine(string(r.Run.Agent.Kind), maxFact)},
-			{"suite", oneLine(r.Run.Suite.SHA256, maxFact)}, {"result", r.Summary.String()},
+			{"suite", oneLine(r.Run.Suite.SHA256, maxFact)}, {"result", r.Summary.String()}, {"controls", strconv.FormatBool(r.Run.Options.Controls)},
 		},
 	}
 	millis, left := 0.0, maxJUnitAll

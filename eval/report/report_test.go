@@ -68,6 +68,7 @@ func TestSummary(t *testing.T) {
 	}
 	text := r.Text()
 	for _, line := range []string{
+		"without controls: a solution that cheats the tests passes",
 		"4 of 8 trials passed: 1 failed, 1 tampered, 1 timed out, 1 ran out of memory",
 		"not counted: 1 error of the infrastructure, 1 skipped, 2 not ended",
 		"pass@1 54.2% of 4 tasks, pass@2 66.7% of 3 tasks (1 with too few trials that count)",

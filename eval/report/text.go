@@ -133,6 +133,9 @@ func (r *Report) remarks() (lines []string) {
 	if s.Unsealed > 0 {
 		lines = append(lines, fmt.Sprintf("unsealed: %d %s: the solution shared a container with what graded it, and can have faked its score", s.Unsealed, plural(s.Unsealed, "trial")))
 	}
+	if !r.Run.Options.Controls {
+		lines = append(lines, "without controls: a solution that cheats the tests passes")
+	}
 	if n := len(s.Flaky); n > 0 {
 		lines = append(lines, fmt.Sprintf("flaky: %d %s, of which some trials passed and some did not: %s", n, plural(n, "task"), names(s.Flaky)))
 	}

@@ -87,10 +87,12 @@ func together(shards []*Dir) (all Run, err error) {
 			return all, sandbox.Invalid("add its directory", "shard %d/%d is missing", i+1, parts)
 		}
 		for _, t := range s.Run.Tasks {
-			if digest, known := images[t.Image]; known && digest != t.Digest {
-				return all, sandbox.Invalid(hint, "image %q is not the same in %s as in the others", t.Image, s.Path)
+			for _, image := range append([]Image{{t.Image, t.Digest}}, t.Images...) {
+				if digest, known := images[image.Name]; known && digest != image.Digest {
+					return all, sandbox.Invalid(hint, "image %q is not the same in %s as in the others", image.Name, s.Path)
+				}
+				images[image.Name] = image.Digest
 			}
-			images[t.Image] = t.Digest
 		}
 		if s.Run.Started.Before(all.Started) {
 			all.Started = s.Run.Started

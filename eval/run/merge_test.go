@@ -101,6 +101,7 @@ func TestMergeRefuses(t *testing.T) {
 		"different answers":            {second(func(r *Run) { r.Agent.SHA256 = "other" }), nil},
 		"different numbers of trials":  {second(func(r *Run) { r.Trials = 2 }), nil},
 		"different versions":           {second(func(r *Run) { r.Belljar = "other" }), nil},
+		`image "v" is not the same`:    {func(i int, r *Run) { r.Tasks[0].Images = []Image{{"v", []string{"1", "2"}[i]}} }, nil},
 		`image "i" is not the same`:    {second(func(r *Run) { r.Tasks[0].Digest = "other" }), nil},
 		"are not the suite":            {second(func(r *Run) { r.Tasks[0].SHA256 = "other" }), nil},
 		"both are shard 1/2":           {nil, func(s []*Dir) []*Dir { return []*Dir{s[0], s[0], s[1]} }},

@@ -33,9 +33,7 @@ func (r Run) fits(size int) error {
 	if r.Trials < 1 || r.Trials > maxTrials/max(1, len(r.Tasks)) {
 		return sandbox.Invalid(hint, "%d trials of each of %d tasks are none, or over %d", r.Trials, len(r.Tasks), maxTrials)
 	}
-	if len(r.ID) > 64 || strings.ContainsFunc(r.ID, func(c rune) bool {
-		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-')
-	}) {
+	if len(r.ID) > 64 || strings.Trim(r.ID, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return sandbox.Invalid("use letters and digits", "the run's ID is %.100q", r.ID)
 	}
 	return nil

@@ -102,10 +102,17 @@ type Task struct {
 	SHA256  string   `json:"sha256"` // of all that the task consists of
 	Image   string   `json:"image"`  // of the agent, and of the subject where the verifier has none
 	Digest  string   `json:"image_digest,omitempty"`
+	Images  []Image  `json:"verifier_images,omitempty"` // of verifiers that have others, also of steps
 	Grading Grading  `json:"grading"`
 	Sealed  bool     `json:"sealed"`
 	Notices []string `json:"notices,omitempty"` // what the harness decided for a task that does not say it
 	Files   []File   `json:"files,omitempty"`   // what it brings into containers, to name what was changed
+}
+
+// Image is an image, and what its name meant when the run began.
+type Image struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest,omitempty"`
 }
 
 // File is a file of a task.

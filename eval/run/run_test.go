@@ -23,7 +23,7 @@ func example() (Run, Result) {
 		Suite: Suite{Paths: []string{"/suite"}, SHA256: "aa", All: "ab"},
 		Agent: Agent{Kind: Program, Command: []string{"agent", "--fast"}, Dir: "/project", Path: "/answers", SHA256: "bb"}, Trials: 2, Config: "cc",
 		Options: Options{Controls: true, AllowShared: true, Retries: 1, Filter: "a*", Shard: "1/2"},
-		Tasks:   []Task{{ID: "add", Source: "/suite/add", SHA256: "dd", Image: "belljar/debian", Digest: "sha256:ee", Grading: ByReward, Sealed: true, Notices: []string{"network: none"}, Files: []File{{Path: "/tests/test.sh", SHA256: "ff"}}}},
+		Tasks:   []Task{{ID: "add", Source: "/suite/add", SHA256: "dd", Image: "belljar/debian", Digest: "sha256:ee", Images: []Image{{"belljar/verifier", "sha256:ed"}}, Grading: ByReward, Sealed: true, Notices: []string{"network: none"}, Files: []File{{Path: "/tests/test.sh", SHA256: "ff"}}}},
 		Notices: []string{"one core"},
 	}
 	process := sandbox.Process{PID: 7, PPID: 1, PGID: 7, UID: 65534, User: "nobody", State: "S", Command: "sleep 100"}
