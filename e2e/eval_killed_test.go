@@ -79,7 +79,7 @@ func TestEvalKilled(t *testing.T) {
 		runs++
 		out := fmt.Sprintf("out%d", runs)
 		for {
-			args := []string{"resume", out, "--sign", "key.pem"}
+			args := []string{"resume", out, "--sign", "key.pem", "--", filepath.Join(e.dir, "agent.sh")}
 			if _, err := os.Stat(filepath.Join(e.dir, out, run.RunFile)); err != nil {
 				args = []string{"run", "suite.jsonl", "--out", out, "--sign", "key.pem", "--", filepath.Join(e.dir, "agent.sh")}
 			}

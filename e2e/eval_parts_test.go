@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,5 +68,67 @@ func TestEvalParts(t *testing.T) {
 	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// What shards have in common is that of the whole suite: their answers, and the settings, which depend on all tasks. The images
+// of verifiers belong to a run as those of agents.
+func TestEvalShardsDiffer(t *testing.T) {
+	t.Parallel()
+	e := evaluate(t, append(three, `{"id":"slow","answer":"a","solution":"42\n","command":"cat a","expect":"42\n","timeout":7200}`)...)
+	if err := os.Mkdir(e.dir+"/answers", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"good1", "bad", "good2", "slow"} {
+		e.write(t, "answers/"+id, "42\n")
+	}
+	e.run(t, 0, "run", "suite.jsonl", "--solutions", "answers", "--out", "1", "--shard", "1/2")
+	e.run(t, 0, "run", "suite.jsonl", "--solutions", "answers", "--out", "2", "--shard", "2/2")
+	e.run(t, 0, "merge", "1", "2", "--out", "all")
+	for name, text := range map[string]string{
+		"task.toml": "[environment]\ndocker_image = \"belljar/base\"\n[verifier.environment]\ndocker_image = \"belljar/nosuch\"\n", "tests/test.sh": "true\n", "instruction.md": "x\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(e.dir, "folder", name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		e.write(t, "folder/"+name, text)
+	}
+	e.run(t, 125, "run", "folder", "--agent", "nop", "--out", "verifier")
+	if text := e.read(t, "verifier/run.json"); !strings.Contains(text, `"name": "belljar/nosuch"`) {
+		t.Errorf("no verifier's image in %s", text)
+	}
+	for _, command := range []string{"check", "regrade"} {
+		if said := e.run(t, 125, command, "all", "--fail-fast"); !strings.Contains(said, "unknown flag") {
+			t.Errorf("%s --fail-fast: %s", command, said)
+		}
+	}
+}
+
+// A run's directory may come from anywhere: no program of its runs on this host unless its operator says so.
+func TestEvalResumeAnothers(t *testing.T) {
+	t.Parallel()
+	e := evaluate(t, three[0])
+	e.write(t, "agent.sh", "#!/bin/sh\ntouch \"$0.ran\"\n")
+	e.run(t, 1, "run", "suite.jsonl", "--out", "out", "--", "./agent.sh")
+	e.write(t, "out/results.jsonl", "")
+	if err := os.Remove(e.dir + "/agent.sh.ran"); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"out"}, {"out", "--", "./agent.sh", "more"}} {
+		if said := e.run(t, 125, append([]string{"resume"}, args...)...); !strings.Contains(said, `the run's agent is the program ["./agent.sh"]`) {
+			t.Errorf("%q: %s", args, said)
+		}
+	}
+	e.write(t, "out/run.json", strings.Replace(e.read(t, "out/run.json"), `"belljar": "belljar `, `"belljar": "belljar other`, 1))
+	if said := e.run(t, 125, "resume", "out", "--", "./agent.sh"); !strings.Contains(said, "use the belljar that began it") {
+		t.Errorf("another version: %s", said)
+	}
+	e.write(t, "out/run.json", strings.Replace(e.read(t, "out/run.json"), `"belljar": "belljar other`, `"belljar": "belljar `, 1))
+	if _, err := os.Stat(e.dir + "/agent.sh.ran"); err == nil {
+		t.Error("the program ran")
+	}
+	e.run(t, 1, "resume", "out", "--", "./agent.sh")
+	if _, err := os.Stat(e.dir + "/agent.sh.ran"); err != nil {
+		t.Errorf("the program did not run: %v", err)
 	}
 }

@@ -41,12 +41,16 @@ func newHostAgent(run string, agent evalrun.Agent, runner *belljar.Runner, c *co
 	if err := servable(c, "belljar eval"); err != nil {
 		return nil, err
 	}
-	left, _ := filepath.Glob(agentDirs(run) + "*") // of a killed belljar
+	c.Serve = config.Serve{Listen: c.Serve.Listen, MaxConnections: c.Serve.MaxConnections, MaxRequests: c.Serve.MaxRequests, MaxBody: c.Serve.MaxBody, DrainTimeout: time.Nanosecond}
+	return &hostAgent{run, agent, runner, c}, nil
+}
+
+// clean removes what a killed belljar left of the run.
+func (a *hostAgent) clean() {
+	left, _ := filepath.Glob(agentDirs(a.run) + "*")
 	for _, dir := range left {
 		os.RemoveAll(dir)
 	}
-	c.Serve = config.Serve{Listen: c.Serve.Listen, MaxConnections: c.Serve.MaxConnections, MaxRequests: c.Serve.MaxRequests, MaxBody: c.Serve.MaxBody, DrainTimeout: time.Nanosecond}
-	return &hostAgent{run, agent, runner, c}, nil
 }
 
 // Solve implements eval.Program.

@@ -73,6 +73,8 @@ func checked(kind evalrun.AgentKind, r evalrun.Result) string {
 	switch {
 	case r.Side == evalrun.Infrastructure:
 		return fmt.Sprintf("not known, the infrastructure failed: %s", r.Message)
+	case r.Verdict == evalrun.Skipped:
+		return "not known, it was skipped: " + r.Message
 	case kind == evalrun.Nop && (r.Verdict == evalrun.Passed || r.Verdict == evalrun.Error):
 		return fmt.Sprintf("an agent that does nothing: %s: %s", r.Verdict, r.Message)
 	case kind == evalrun.Nop:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -49,14 +50,15 @@ func (f *evalFlags) open(ctx context.Context, g *globals, r *evalrun.Run) (*eval
 	if err != nil {
 		return nil, err
 	}
-	r.Suite.All = suite.Digest(tasks)
-	tasks, err = shardOf(tasks, r.Options.Shard)
+	all := tasks // of all shards, of which digests are, too: merge compares them
+	r.Suite.All = suite.Digest(all)
+	tasks, err = shardOf(all, r.Options.Shard)
 	if err != nil {
 		return nil, err
 	}
 	var answers *suite.Answers
 	if r.Agent.Kind == evalrun.Solutions {
-		if answers, err = suite.LoadAnswers(r.Agent.Path, tasks); err != nil {
+		if answers, err = suite.LoadAnswers(r.Agent.Path, all); err != nil {
 			return nil, err
 		}
 		r.Agent.SHA256, r.Notices = answers.SHA256, answers.Unused(whole, r.Trials)
@@ -74,7 +76,7 @@ func (f *evalFlags) open(ctx context.Context, g *globals, r *evalrun.Run) (*eval
 	if err != nil {
 		return nil, err
 	}
-	if r.Config, err = f.profileFor(c, tasks); err != nil {
+	if r.Config, err = f.profileFor(c, all); err != nil {
 		return nil, err
 	}
 	f.addRooted(c, tasks)
@@ -136,16 +138,23 @@ func (f *evalFlags) profileFor(c *config.Config, tasks []suite.Task) (digest str
 // listed are the tasks as run.json has them. Where an image cannot be found, its trials say why.
 func listed(ctx context.Context, host *belljar.Host, p sandbox.Profile, tasks []suite.Task) (list []evalrun.Task) {
 	digests := map[string]string{}
-	for _, t := range tasks {
-		name := t.Image
-		if name == "" {
-			name = p.Image
-		}
+	image := func(name string) evalrun.Image {
+		name = cmp.Or(name, p.Image)
 		if _, known := digests[name]; !known {
 			image, _ := host.Images.Resolve(ctx, name, p.Pull)
 			digests[name] = image.ID
 		}
-		list = append(list, evalrun.Task{ID: t.ID, Source: t.Source, SHA256: t.SHA256, Image: name, Digest: digests[name], Grading: t.Grader.By, Sealed: t.Sealed(), Notices: t.Notices, Files: t.Sums()})
+		return evalrun.Image{Name: name, Digest: digests[name]}
+	}
+	for _, t := range tasks {
+		own := image(t.Image)
+		one := evalrun.Task{ID: t.ID, Source: t.Source, SHA256: t.SHA256, Image: own.Name, Digest: own.Digest, Grading: t.Grader.By, Sealed: t.Sealed(), Notices: t.Notices, Files: t.Sums()}
+		for _, name := range t.VerifierImages() {
+			if other := image(name); other != own {
+				one.Images = append(one.Images, other)
+			}
+		}
+		list = append(list, one)
 	}
 	return list
 }
@@ -177,6 +186,9 @@ func (e *evaluation) run(cmd *cobra.Command, g *globals, f *evalFlags, dir *eval
 
 func (e *evaluation) evaluate(cmd *cobra.Command, dir *evalrun.Dir) error {
 	e.harness.Dir = dir
+	if a, ok := e.harness.Program.(*hostAgent); ok {
+		a.clean()
+	}
 	show := newEvalProgress(len(e.harness.Tasks) * dir.Run.Trials)
 	for _, n := range dir.Run.Notices {
 		fmt.Fprintln(cmd.ErrOrStderr(), "belljar: "+view.SafeLine(n))

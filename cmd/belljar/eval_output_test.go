@@ -50,7 +50,7 @@ func ranEval(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := evalrun.Task{ID: "a", Source: tasks[0].Source, SHA256: tasks[0].SHA256, Image: "belljar/base", Sealed: true, Files: tasks[0].Sums()}
-	d, err := evalrun.Create("out", evalrun.Run{Version: evalrun.Version, ID: "01j", Trials: 2, Suite: evalrun.Suite{Paths: []string{filepath.Join(dir, "suite.jsonl")}}, Tasks: []evalrun.Task{of}})
+	d, err := evalrun.Create("out", evalrun.Run{Version: evalrun.Version, ID: "01j", Trials: 2, Options: evalrun.Options{Controls: true}, Suite: evalrun.Suite{Paths: []string{filepath.Join(dir, "suite.jsonl")}}, Tasks: []evalrun.Task{of}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,8 +64,12 @@ type evalFlags struct {
 func (f *evalFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.profile, "profile", sandbox.DefaultProfile, "profile of sandbox.yaml, without its mounts, secrets and network")
 	cmd.Flags().IntVar(&f.jobs, "jobs", 0, "trials at the same time (default: as many as the CPUs and the available memory of this host are enough for, by the limits of their tasks)")
-	cmd.Flags().BoolVar(&f.failFast, "fail-fast", false, "start no other trial after one that did not pass")
 	formatFlag(cmd, &f.format)
+}
+
+// addFailFast is not for what compares, or tests a suite: without all trials that says nothing.
+func (f *evalFlags) addFailFast(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.failFast, "fail-fast", false, "end with the first trial that does not pass: those that run are cut off, and skipped")
 }
 
 // addOutput adds the flags of what makes a run's directory.
@@ -90,6 +97,7 @@ func evalRunCmd(g *globals) *cobra.Command {
 		}),
 	}
 	f.add(cmd)
+	f.addFailFast(cmd)
 	f.addOutput(cmd)
 	f.allow.flags(cmd.Flags())
 	cmd.Flags().StringVar(&f.agent, "agent", "", "who solves the tasks: `AGENT` is oracle or nop")
@@ -171,19 +179,31 @@ func (f *evalFlags) begin(cmd *cobra.Command, g *globals, paths []string) error 
 func evalResumeCmd(g *globals) *cobra.Command {
 	f := &evalFlags{}
 	cmd := &cobra.Command{
-		Use:   "resume DIR",
+		Use:   "resume DIR [-- COMMAND...]",
 		Short: "Finish a run that was ended",
 		Long: `Finish a run whose belljar was ended or killed: run the trials without a result, and those
 that the infrastructure failed. Containers that it left are removed. The suite, the
-answers and the settings must be those of the run: otherwise it is refused.`,
-		Example: "  belljar eval resume runs/1",
-		Args:    cobra.ExactArgs(1),
+answers, the settings and the version of belljar must be those of the run: otherwise it is
+refused. If its agent is a program on this host, name it again: the run's directory may
+come from anywhere, and what runs on your host is what you say.`,
+		Example: `  belljar eval resume runs/1
+  belljar eval resume runs/3 -- python3 agent.py --model small`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: stoppable(func(cmd *cobra.Command, args []string) error {
+			if at := cmd.ArgsLenAtDash(); at >= 0 {
+				args, f.command = args[:at], args[at:]
+			}
+			if len(args) != 1 {
+				return usagef("name one run's directory")
+			}
 			dir, err := evalrun.Continue(args[0])
 			if err != nil {
 				return err
 			}
 			defer dir.Close()
+			if err := f.resumes(dir); err != nil {
+				return err
+			}
 			again := dir.Run
 			e, err := f.open(cmd.Context(), g, &again)
 			if err != nil {
@@ -197,8 +217,31 @@ answers and the settings must be those of the run: otherwise it is refused.`,
 		}),
 	}
 	f.add(cmd)
+	f.addFailFast(cmd)
 	f.addOutput(cmd)
 	return cmd
+}
+
+// resumes refuses to continue a run with another belljar, or with a program on this host that its operator did not name.
+func (f *evalFlags) resumes(dir *evalrun.Dir) error {
+	was := dir.Run
+	if own := strings.TrimSpace(versionLine()); was.Belljar != own {
+		return sandbox.Invalid("use the belljar that began it, or begin a new run", "the run was begun by %.100q, and this is %q", was.Belljar, own)
+	}
+	if was.Agent.Kind == evalrun.Regrade && f.failFast {
+		return sandbox.Invalid("leave out --fail-fast", "the run grades another again, and compares all of its verdicts")
+	}
+	if was.Agent.Kind != evalrun.Program {
+		if len(f.command) > 0 {
+			return sandbox.Invalid("leave it out", "a command is named, and the run's agent is none")
+		}
+		return nil
+	}
+	here, err := os.Getwd()
+	if err == nil && (here != was.Agent.Dir || !slices.Equal(f.command, was.Agent.Command)) {
+		err = sandbox.Invalid("if that is to run on this host, go to that directory, and name it after the run's: belljar eval resume DIR -- COMMAND", "the run's agent is the program %q in the directory %q", was.Agent.Command, was.Agent.Dir)
+	}
+	return err
 }
 
 // same refuses to continue a run as something else.
@@ -206,11 +249,11 @@ func same(was, is evalrun.Run) error {
 	const hint = "restore it, or begin a new run"
 	digests := map[string]string{}
 	for _, t := range is.Tasks {
-		digests[t.ID] = t.SHA256 + t.Digest
+		digests[t.ID] = fmt.Sprint(t.SHA256, t.Digest, t.Images)
 	}
 	for _, t := range was.Tasks {
-		if digests[t.ID] != t.SHA256+t.Digest {
-			return sandbox.Invalid(hint, "task %q or its image changed since the run began", t.ID)
+		if digests[t.ID] != fmt.Sprint(t.SHA256, t.Digest, t.Images) {
+			return sandbox.Invalid(hint, "task %q or one of its images changed since the run began", t.ID)
 		}
 	}
 	switch {
