@@ -67,6 +67,7 @@ func (d *Disk) create() error {
 	if err := d.check(); err != nil {
 		return err
 	}
+	d.reserve()
 	if content, err := os.ReadFile(d.path("oci-layout")); err == nil && string(content) == layoutVersion {
 		return nil
 	}

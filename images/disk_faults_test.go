@@ -321,8 +321,41 @@ func TestDiskOnAFullDisk(t *testing.T) {
 			if after := len(inventory(t, d)); after != before {
 				t.Errorf("%d files, then %d", before, after)
 			}
-			mustRoot(t, d, small.ID)
+			for range 2 { // what was spared is spared again
+				fill(t, mounted)
+				if _, err := d.Remove(t.Context(), "small"); err != nil {
+					t.Error(err)
+				}
+				if left := inventory(t, d); len(left) != 0 {
+					t.Errorf("left %v", left)
+				}
+				if err := os.RemoveAll(mounted + "/full"); err != nil {
+					t.Fatal(err)
+				}
+				importTree(t, d, "small", "bin/sh", "x")
+			}
+			mustRoot(t, d, small.ID) // which is used from here on
+			fill(t, mounted)
+			if _, err := d.Prune(t.Context(), true); err != nil {
+				t.Error(err)
+			}
 		})
+	}
+}
+
+// fill leaves no byte and no file free.
+func fill(t *testing.T, mounted string) {
+	t.Helper()
+	if err := os.Mkdir(mounted+"/full", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ {
+		if err := os.WriteFile(fmt.Sprintf("%s/full/%d", mounted, i), make([]byte, 4096), 0o600); err != nil {
+			if !isFull(err) {
+				t.Fatal(err)
+			}
+			return
+		}
 	}
 }
 

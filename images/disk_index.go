@@ -18,7 +18,21 @@ import (
 	"belljar/internal/ownfile"
 )
 
-const indexFile = "index.json"
+const (
+	indexFile = "index.json"
+
+	// spareFile takes the room that a shorter index.json needs on a full disk: without it,
+	// no image could be removed there.
+	spareFile = "spare"
+	spareSize = 64 << 10
+)
+
+// reserve keeps room for the next removal. A full disk has none to keep.
+func (d *Disk) reserve() {
+	if info, err := os.Stat(d.path(spareFile)); err != nil || info.Size() < spareSize {
+		_ = os.WriteFile(d.path(spareFile), make([]byte, spareSize), 0o600)
+	}
+}
 
 // The annotations of an entry in index.json. The first is the OCI layout's own.
 const (
@@ -124,6 +138,7 @@ func (d *Disk) change(ctx context.Context, edit func([]record) ([]record, error)
 	if err != nil {
 		return err
 	}
+	before := len(records)
 	if records, err = edit(records); err != nil {
 		return err
 	}
@@ -135,7 +150,14 @@ func (d *Disk) change(ctx context.Context, edit func([]record) ([]record, error)
 	if err != nil {
 		return err
 	}
-	return storing(d.writeIndex(content))
+	if old, err := os.ReadFile(d.path(indexFile)); err == nil && bytes.Equal(old, content) {
+		return nil
+	}
+	err = d.writeIndex(content)
+	if isFull(err) && len(records) < before && os.Remove(d.path(spareFile)) == nil {
+		err = d.writeIndex(content)
+	}
+	return storing(err)
 }
 
 // writeIndex replaces index.json as a whole, by who has its lock.

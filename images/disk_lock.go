@@ -90,13 +90,15 @@ func (d *Disk) openLock() (*os.File, error) {
 // trouble are the failures that a disk or a file system has, whatever image is stored.
 var trouble = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EMFILE, syscall.ENFILE}
 
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
 // storing is err with what to do where images cannot be stored.
 func storing(err error) error {
 	if err == nil {
 		return nil
 	}
 	hint := "check the directory's permissions, or set XDG_STATE_HOME to a writable one"
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if isFull(err) {
 		hint = "free disk space: `belljar images prune` removes images without a name"
 	}
 	return &sandbox.Error{Cause: sandbox.CauseEngine, Message: "storing images", Hint: hint, Err: err}

@@ -15,7 +15,8 @@ import (
 // A script begins when it has read a line: by then its process is known to be belljar's.
 // It enters D without links that lead out of W, and then uses only names relative to
 // that. Another process of the session can still replace what the script looked at: then
-// only files of the container are at risk, which that process could write anyway.
+// only files of the container are at risk, which that process could write anyway, or, if
+// the session's first command ran as another user, that user.
 const (
 	scriptBegin = `
 no() { s=$1; shift; echo "$*" >&2; exit $s; }
