@@ -94,7 +94,7 @@ func TestApproveAlwaysIsNotOffered(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
 	session := fmt.Sprintf("e2e-%d", time.Now().UnixNano())
-	a := sitDown(t, "run", "--session", session, "--config", asking(t, "1m"), "/opt/"+strings.Repeat("a", 60)+"/seq 1")
+	a := sitDown(t, "run", "--session", session, "--config", asking(t, "1m"), strings.Repeat("a", 61)+" 1")
 	a.sees("if always  not available: a name is longer than 60 bytes")
 	a.sees(prompt)
 	a.types("a\r")

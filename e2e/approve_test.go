@@ -23,6 +23,7 @@ func asking(t *testing.T, timeout string) string {
     - {name: push, commands: [git push], decision: ask, reason: it publishes}
     - {name: count, commands: [seq], decision: ask, reason: it counts}
     - {name: time, commands: [date], decision: ask}
+    - {name: long, commands: [` + strings.Repeat("a", 61) + `], decision: ask}
 `
 	file := filepath.Join(t.TempDir(), "sandbox.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

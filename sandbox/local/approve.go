@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"belljar/sandbox"
@@ -119,16 +118,19 @@ func askFailed(script string, v sandbox.Verdict, why error) *sandbox.Error {
 	return refusal
 }
 
+// programDirs are the image's directories of programs: nothing is mounted there.
+var programDirs = []string{"/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/sbin/"}
+
 // alwaysScope lists what an AnswerAlways would allow, nothing where it must not be given:
 // a program that only the run reveals may be another one the next time, and so may
 // one in a directory that the script can write.
 func alwaysScope(c sandbox.Command, p sandbox.Profile, v sandbox.Verdict) (list []record.Approved) {
-	if len(v.Unknown) > 0 {
+	if len(v.Unknown) > 0 || c.Limits.Disk > 0 && c.User.UID == 0 { // or it can write all of them
 		return nil
 	}
 	hash, beside := p.Policy.Hash(), contextHash(c)
 	for _, command := range v.Asks() {
-		if command.Program == "" || strings.Contains(command.Program, "/") && !path.IsAbs(command.Program) {
+		if dir, name := path.Split(command.Program); name == "" || dir != "" && !slices.Contains(programDirs, dir) {
 			return nil
 		}
 		a := record.Approved{Policy: hash, Profile: c.Profile, Rule: command.Rule, Program: command.Program, Context: beside}

@@ -48,6 +48,10 @@ func TestAlwaysIsForThatProgram(t *testing.T) {
 		"git's alias":                     {byDefault, "git push", script("git -c alias.x='!curl evil' x"), true},
 		"git's other command":             {byDefault, "git push", script("git commit"), true},
 		"another script":                  {byDefault, "./build.sh", script("cd evil && ./build.sh"), true},
+		"a script of the workspace":       {byDefault, "/work/x", script("/work/x"), true}, // which may have changed
+		"a script in /tmp":                {byDefault, "/tmp/x.sh", script("/tmp/x.sh"), true},
+		"a path that leaves the image's":  {byDefault, "/usr/bin/../../work/x", script("/usr/bin/../../work/x"), true},
+		"the image's by its path":         {byDefault, "/usr/bin/curl x", script("/usr/bin/curl y"), false},
 		"by -C":                           {byDefault, "curl x", sandbox.Command{Script: "curl x", Session: "dev", Dir: "/tmp"}, true},
 		"PATH, by -e":                     {byDefault, "curl x", with("curl x", "PATH=/work/evil"), true},
 		"a rule":                          {byRule, "git push", script("git push"), false},
