@@ -146,7 +146,7 @@ func (b *box) findFirst() (process, error) {
 
 // look begins to watch a container that runs.
 func (b *box) look() {
-	b.lister.Group, b.lister.KeeperUID, b.lister.HostUID = b.group, b.record.Keeper, b.record.hostKeeper()
+	b.lister.Group, b.lister.KeeperUID, b.lister.HostUID, b.lister.Taken = b.group, b.record.Keeper, b.record.hostKeeper(), b.record.Root
 	b.counter.Group, b.counter.First, b.counter.Dirs = b.group, b.record.First.PID, b.record.Dirs
 	if b.record.ownKernel() {
 		b.counter.Dirs = nil // only the sentry knows how full they are
@@ -196,7 +196,7 @@ func (b *box) Info() sandbox.ContainerInfo {
 // Lost implements sandbox.Container. An init that was killed a moment ago is lost also before that was
 // heard of.
 func (b *box) Lost() <-chan struct{} {
-	if !b.record.First.runs() {
+	if b.record.First.ended() {
 		b.lose()
 	}
 	return b.lost
@@ -205,7 +205,11 @@ func (b *box) Lost() <-chan struct{} {
 // Processes implements sandbox.Container.
 func (b *box) Processes(ctx context.Context) ([]sandbox.Process, error) {
 	if b.record.ownKernel() {
-		return b.link.Processes(ctx, b.record.Keeper)
+		keeper := b.record.Keeper
+		if b.record.Root { // commands may be that user, too; the init is not in its own list
+			keeper = -1
+		}
+		return b.link.Processes(ctx, keeper)
 	}
 	return b.lister.Processes(ctx)
 }
@@ -239,7 +243,7 @@ func (b *box) Signal(ctx context.Context, list []sandbox.Process, signal sandbox
 
 // Counters implements sandbox.Container.
 func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
-	ended := !b.ending.Load() && !b.record.First.runs()
+	ended := !b.ending.Load() && b.record.First.ended()
 	starved := ended && b.counter.EndedByMemory()
 	c, source := b.counter.Counters(ctx)
 	c.Source = source

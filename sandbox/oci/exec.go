@@ -121,7 +121,7 @@ func (r *running) HasEnded(ctx context.Context) (when time.Time, yes bool) {
 	case <-r.Exited():
 		return r.When(), true
 	default:
-		return when, !r.box.record.First.runs()
+		return when, r.box.record.First.ended()
 	}
 }
 
@@ -154,7 +154,7 @@ func (r *running) withContainer() (int, error) {
 		return r.Status(), nil
 	default:
 	}
-	if !r.box.record.First.runs() {
+	if r.box.record.First.ended() {
 		if r.box.record.ownKernel() {
 			return r.box.sentryStatus()
 		}

@@ -10,7 +10,11 @@ import (
 
 // Left are the names of the control groups of this process's containers.
 func Left() []string {
-	return cgroup.Names(strings.TrimSuffix(groupName(proc.ThisProcess(), ""), "-"))
+	names, err := cgroup.Names(strings.TrimSuffix(groupName(proc.ThisProcess(), ""), "-"))
+	if err != nil {
+		panic(err)
+	}
+	return names
 }
 
 // Parts are the PIDs of a container's runtime and of its first process.
@@ -18,6 +22,9 @@ func Parts(c sandbox.Container) (runtime, first int) {
 	r := c.(*box).record
 	return r.Parent.PID, r.First.PID
 }
+
+// Keeper is the user of a container's init.
+func Keeper(c sandbox.Container) int { return c.(*box).record.Keeper }
 
 // Filter is the filter that an engine has for its runtime, of containers with a root user or without.
 func Filter(e *Engine, root bool) []byte {
@@ -30,8 +37,9 @@ func Filter(e *Engine, root bool) []byte {
 
 // Runs is how many processes there are in the control group of a container.
 func Runs(id string) (n int) {
-	for _, name := range cgroup.Names(groupPrefix) {
-		if group := cgroup.Own(name); strings.HasSuffix(name, id) && group != nil {
+	names, _ := cgroup.Names(groupPrefix)
+	for _, name := range names {
+		if group, _ := cgroup.Own(name); strings.HasSuffix(name, id) && group != nil {
 			list, _ := group.Processes()
 			n += len(list)
 		}

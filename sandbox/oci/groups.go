@@ -33,7 +33,10 @@ func (b *box) makeGroup() (dirs []string, err error) {
 	if dirs, err = cgroup.Make(b.name); err != nil {
 		return nil, err
 	}
-	if b.group = cgroup.Own(b.name); b.group == nil {
+	if b.group, err = cgroup.Own(b.name); err != nil {
+		return nil, err
+	}
+	if b.group == nil {
 		return nil, errors.New("the control groups memory and pids are not there")
 	}
 	if u == nil {
@@ -76,12 +79,14 @@ func (e *Engine) removeGroup(name string) error {
 	return nil
 }
 
-// containers are all containers on this host, of all processes and users; without root, the user's.
-func (e *Engine) containers() (list []found) {
-	names := cgroup.Names(groupPrefix)
+// containers are all containers on this host, of all processes and users; without root, the user's. With an error
+// some are missing, which may run.
+func (e *Engine) containers() (list []found, err error) {
+	names, err := cgroup.Names(groupPrefix)
 	if e.user != nil {
-		names = e.user.names()
+		names, err = e.user.names()
 	}
+	errs := []error{err}
 	for _, name := range names {
 		f := found{name: name}
 		var ok bool
@@ -89,35 +94,56 @@ func (e *Engine) containers() (list []found) {
 			continue
 		}
 		if e.user == nil {
-			if f.group = cgroup.Own(name); f.group != nil {
-				text, err := f.group.ReadNote()
-				f.noted = err == nil && json.Unmarshal(text, &f.record) == nil
-			}
+			err = f.read()
 		} else {
-			text, err := os.ReadFile(e.user.noteOf(name))
-			f.noted = err == nil && json.Unmarshal(text, &f.record) == nil
-			f.name = path.Join(path.Dir(f.record.Group), name)
-			if f.record.PIDs != "" {
-				f.group = &cgroup.Group{Instead: f.record.PIDs}
-			} else if f.record.Limits == "" {
-				f.group = cgroup.Own(f.name)
-			}
+			err = e.user.read(&f)
 		}
-		list = append(list, f)
+		if errs = append(errs, err); err == nil {
+			list = append(list, f)
+		}
 	}
-	return list
+	return list, errors.Join(errs...)
+}
+
+// read reads what is known of a container.
+func (f *found) read() (err error) {
+	if f.group, err = cgroup.Own(f.name); err != nil || f.group == nil {
+		return err
+	}
+	text, err := f.group.ReadNote()
+	f.noted = err == nil && json.Unmarshal(text, &f.record) == nil
+	return err
+}
+
+// read is that of a user who is not root.
+func (u *rootless) read(f *found) error {
+	text, err := os.ReadFile(u.noteOf(f.name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f.noted = err == nil && json.Unmarshal(text, &f.record) == nil
+	f.name, err = path.Join(path.Dir(f.record.Group), f.name), nil
+	if f.record.PIDs != "" {
+		f.group = &cgroup.Group{Instead: f.record.PIDs}
+	} else if f.record.Limits == "" {
+		f.group, err = cgroup.Own(f.name)
+	}
+	return err
 }
 
 // noteOf is the file of a container's record.
 func (u *rootless) noteOf(name string) string { return filepath.Join(u.notes, path.Base(name)) }
 
 // names are those of the containers that have a record.
-func (u *rootless) names() (names []string) {
-	entries, _ := os.ReadDir(u.notes)
+func (u *rootless) names() (names []string, err error) {
+	entries, err := os.ReadDir(u.notes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), groupPrefix) {
 			names = append(names, entry.Name())
 		}
 	}
-	return names
+	return names, err
 }

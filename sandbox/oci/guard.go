@@ -48,13 +48,20 @@ func guard(dir, maker string) {
 		time.Sleep(time.Millisecond)
 	}
 	var left []string
-	for _, f := range e.containers() {
-		if f.process == maker && e.orphaned(f) {
-			left = append(left, f.id)
+	for again := true; again && time.Now().Before(end); {
+		all, err := e.containers()
+		for _, f := range all {
+			if f.process == maker && e.orphaned(f) && !slices.Contains(left, f.id) {
+				left = append(left, f.id)
+			}
+		}
+		if again = err != nil; again {
+			time.Sleep(guardPause)
 		}
 	}
 	for len(left) > 0 && time.Now().Before(end) {
-		for _, f := range e.containers() {
+		all, _ := e.containers()
+		for _, f := range all {
 			if slices.Contains(left, f.id) {
 				e.sweep(f) // where it fails, it is tried again
 			}
@@ -67,7 +74,7 @@ func guard(dir, maker string) {
 
 // isGone reports whether a container has neither a control group nor a runtime.
 func (e *Engine) isGone(id string) bool {
-	if _, there := e.find(id); there {
+	if f, err := e.find(id); err != nil || f.id != "" {
 		return false
 	}
 	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -83,15 +83,25 @@ func processOf(pid int) (process, error) {
 	return process{pid, s.StartTicks}, err
 }
 
-// runs reports whether it still does.
-func (p process) runs() bool {
+// ended reports whether it certainly has, or never began. What cannot be read, as where this process may open no more files,
+// says nothing of it.
+func (p process) ended() bool {
+	if p.PID <= 0 {
+		return true
+	}
 	s, err := proc.ReadStat(p.PID)
-	return p.PID > 0 && err == nil && s.StartTicks == p.StartTicks && s.Runs() && !s.Exiting()
+	if err != nil {
+		return proc.IsGone(err)
+	}
+	return s.StartTicks != p.StartTicks || !s.Runs() || s.Exiting()
 }
 
 func (p process) asListed() sandbox.Process {
 	return sandbox.Process{HostPID: p.PID, StartTicks: p.StartTicks}
 }
+
+// ended reports whether the container certainly has: its init, or its runtime, without which it is not reached.
+func (r record) ended() bool { return r.First.ended() || r.Parent.ended() }
 
 // found is a container that some process made.
 type found struct {

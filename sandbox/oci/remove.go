@@ -81,7 +81,7 @@ func awaitEnd(ctx context.Context, p process) {
 	}
 	file := os.NewFile(uintptr(fd), "pidfd")
 	defer file.Close()
-	if p.runs() && !proc.WaitEnd(ctx, file) {
+	if !p.ended() && !proc.WaitEnd(ctx, file) {
 		proc.Signal(p.asListed(), unix.SIGKILL)
 	}
 }

@@ -194,6 +194,32 @@ func TestRootCannotLimitItsInit(t *testing.T) {
 	})
 }
 
+// What root starts as the init's user is listed, and ended, as any other.
+func TestNoProcessHidesAsTheInits(t *testing.T) {
+	each(t, func(t *testing.T, runtime string) {
+		box := rooted(t, open(t, runtime), nil)
+		keeper := oci.Keeper(box)
+		out, status := run(t, box, rootUser, fmt.Sprintf("echo 'k:x:%d:%[1]d::/:/bin/sh' >/etc/passwd; su -s /bin/sh k -c 'id -u; sleep 77 >/dev/null 2>&1 &'", keeper))
+		if out != fmt.Sprintln(keeper) || status != 0 {
+			t.Fatalf("%q, %d", out, status)
+		}
+		for range 2 { // the second list knows what was the container's own
+			list, err := box.Processes(t.Context())
+			if err != nil || len(list) != 1 || list[0].UID != keeper {
+				t.Fatalf("%+v, error %v", list, err)
+			}
+		}
+		list, _ := box.Processes(t.Context())
+		if err := box.Signal(t.Context(), list, "SIGKILL"); err != nil {
+			t.Error(err)
+		}
+		await(t, func() bool {
+			list, err := box.Processes(t.Context())
+			return err == nil && len(list) == 0
+		})
+	})
+}
+
 func chmod(t *testing.T, path string, mode os.FileMode) {
 	t.Helper()
 	if err := os.Chmod(path, mode); err != nil {

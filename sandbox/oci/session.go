@@ -18,9 +18,13 @@ import (
 
 // Sessions implements sandbox.Engine.
 func (e *Engine) Sessions(_ context.Context, name string) (list []sandbox.Kept, err error) {
-	for _, f := range e.containers() {
+	all, err := e.containers()
+	if err != nil {
+		return nil, containersError(err)
+	}
+	for _, f := range all {
 		r := f.record
-		if e.ours(f) && r.Session != "" && r.Owner == e.sessionOwner() && (name == "" || r.Session == name) && r.First.runs() && r.Parent.runs() {
+		if e.ours(f) && r.Session != "" && r.Owner == e.sessionOwner() && (name == "" || r.Session == name) && !r.ended() {
 			list = append(list, sandbox.Kept{
 				Session: r.Session, ID: f.id, Image: r.Image.Reference, ImageID: r.Image.ID, Print: r.Print, User: r.User, Created: r.Created, Deadline: r.Deadline,
 			})
@@ -31,12 +35,17 @@ func (e *Engine) Sessions(_ context.Context, name string) (list []sandbox.Kept, 
 
 // Adopt implements sandbox.Engine.
 func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Container, error) {
-	f, ok := e.find(kept.ID)
-	if !ok || !e.ours(f) || f.record.Session == "" || !f.record.First.runs() {
-		return nil, engineError(nil, "the container of session %q is gone", kept.Session).As(sandbox.CauseEngineLost).Hint("run the command again")
+	f, err := e.find(kept.ID)
+	if err != nil {
+		return nil, err
+	}
+	gone := func() error {
+		return engineError(nil, "the container of session %q is gone", kept.Session).As(sandbox.CauseEngineLost).Hint("run the command again")
+	}
+	if !e.ours(f) || f.record.Session == "" || f.record.ended() {
+		return nil, gone()
 	}
 	b := e.open(f)
-	var err error
 	if b.link, err = f.record.dial(); err == nil {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
@@ -45,8 +54,11 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 	}
 	if err != nil {
 		b.close()
-		return nil, engineError(err, "reaching the container of session %q", kept.Session).As(sandbox.CauseEngineLost).
-			Hint(fmt.Sprintf("remove the session: belljar session rm %s", kept.Session))
+		if f.record.ended() {
+			return nil, gone()
+		}
+		return nil, engineError(err, "reaching the container of session %q, which runs", kept.Session).
+			Hint(fmt.Sprintf("run the command again; if that does not help, remove the session: belljar session rm %s", kept.Session))
 	}
 	b.look()
 	return b, nil
@@ -59,19 +71,30 @@ func (r record) dial() (*boxlink.Link, error) {
 		return nil, err
 	}
 	defer private.Close()
-	if !r.Parent.runs() { // another process got its PID
+	if now, err := processOf(r.Parent.PID); err != nil {
+		return nil, err
+	} else if now != r.Parent { // another process got its PID
 		return nil, errors.New("its runtime has ended")
 	}
 	return r.reach(private)
 }
 
-func (e *Engine) find(id string) (found, bool) {
-	for _, f := range e.containers() {
+// find is the zero value for a container that is gone.
+func (e *Engine) find(id string) (found, error) {
+	all, err := e.containers()
+	for _, f := range all {
 		if f.id == id {
-			return f, true
+			return f, nil
 		}
 	}
-	return found{}, false
+	if err != nil {
+		return found{}, containersError(err)
+	}
+	return found{}, nil
+}
+
+func containersError(err error) error {
+	return engineError(err, "looking for containers").Hint("see: belljar doctor")
 }
 
 // open is a handle on a container, without a link.
@@ -83,8 +106,12 @@ func (e *Engine) open(f found) *box {
 
 // List returns belljar's containers.
 func (e *Engine) List(context.Context) ([]listing.Container, error) {
+	all, err := e.containers()
+	if err != nil {
+		return nil, containersError(err)
+	}
 	list := []listing.Container{}
-	for _, f := range e.containers() {
+	for _, f := range all {
 		if f.group == nil {
 			continue
 		}
@@ -93,7 +120,7 @@ func (e *Engine) List(context.Context) ([]listing.Container, error) {
 		switch {
 		case !f.noted || r.First.PID == 0:
 			state = "created"
-		case !r.First.runs():
+		case r.First.ended():
 			state = "exited"
 		case f.group.Frozen():
 			state = "paused"
@@ -115,21 +142,23 @@ func (e *Engine) List(context.Context) ([]listing.Container, error) {
 // and it is no session's that others may have, or is not finished.
 func (e *Engine) orphaned(f found) bool {
 	r := f.record
-	kept := f.noted && r.Session != "" && !r.Own && r.First.runs() && r.Parent.runs()
+	kept := f.noted && r.Session != "" && !r.Own && !r.ended()
 	return !kept && e.owner.Gone(f.host, f.process)
 }
 
 // FillProcesses fills in what runs in a container.
 func (e *Engine) FillProcesses(ctx context.Context, c *listing.Container) error {
-	f, ok := e.find(c.ID)
-	if !ok || f.group == nil {
+	f, err := e.find(c.ID)
+	if err != nil {
+		return err
+	}
+	if f.group == nil {
 		return engineError(nil, "container %q is gone", c.ID).Hint("list again: belljar ps")
 	}
 	if !e.ours(f) {
 		return engineError(nil, "container %q was not made by this user's belljar", c.ID).Hint("see what runs in it: cat " + filepath.Join(f.group.Pids, "cgroup.procs"))
 	}
-	lister := proc.Lister{Group: f.group, KeeperUID: f.record.Keeper, HostUID: f.record.hostKeeper()}
-	var err error
+	lister := proc.Lister{Group: f.group, KeeperUID: f.record.Keeper, HostUID: f.record.hostKeeper(), Taken: f.record.Root}
 	c.Runs, err = lister.Processes(ctx)
 	return err
 }
@@ -138,8 +167,9 @@ func (e *Engine) FillProcesses(ctx context.Context, c *listing.Container) error 
 // belljar processes that have ended, which only a kill of the runtime, too, leaves behind.
 // It returns how many it removed.
 func (e *Engine) Sweep(context.Context) (int, error) {
-	removed, errs := 0, []error(nil)
-	for _, f := range e.containers() {
+	all, err := e.containers()
+	removed, errs := 0, []error{err}
+	for _, f := range all {
 		late := !f.record.Deadline.IsZero() && time.Now().After(f.record.Deadline)
 		mine := e.ours(f) || !f.noted || f.dead() // without a record it is not finished
 		if late && f.record.Session == "" {       // what its maker measures time by stands still while the host is suspended
@@ -159,7 +189,7 @@ func (e *Engine) Sweep(context.Context) (int, error) {
 
 // dead reports whether nothing runs any more of a container that was finished. Its runtime was killed, or did
 // not find its directory any more, which was removed.
-func (f found) dead() bool { return f.noted && !f.record.First.runs() && !f.record.Parent.runs() }
+func (f found) dead() bool { return f.noted && f.record.First.ended() && f.record.Parent.ended() }
 
 func (e *Engine) sweep(f found) error {
 	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)

@@ -13,8 +13,8 @@ import (
 // listTries is how many lists are made before one counts that lacks processes.
 const listTries = 3
 
-// Processes lists what runs in the container but its own processes, which are user keeper's: for
-// where this host does not see it. With an error the list may lack some.
+// Processes lists what runs in the container but its own processes, which are the init and those of user keeper, if that
+// is not -1: for where this host does not see it. With an error the list may lack some.
 func (l *Link) Processes(ctx context.Context, keeper int) (list []sandbox.Process, err error) {
 	for range listTries {
 		found, failed := l.List(ctx)

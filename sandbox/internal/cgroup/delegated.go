@@ -20,7 +20,10 @@ func Delegated() (string, error) {
 		return "", err
 	}
 	own := paths(string(text))
-	dirs := hierarchies()
+	dirs, err := hierarchies()
+	if err != nil {
+		return "", err
+	}
 	if len(dirs) == 0 {
 		return "", errors.New("none are mounted at " + Root)
 	}

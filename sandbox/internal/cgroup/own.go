@@ -15,19 +15,22 @@ import (
 )
 
 // hierarchies are the directories under which a group has a directory: the one of
-// version 2, or those of version 1.
-func hierarchies() (dirs []string) {
+// version 2, or those of version 1. With an error they are not known, which does not mean that there are none.
+func hierarchies() (dirs []string, err error) {
 	if isKind(Root, unix.CGROUP2_SUPER_MAGIC) {
-		return []string{Root}
+		return []string{Root}, nil
 	}
-	entries, _ := os.ReadDir(Root)
+	entries, err := os.ReadDir(Root)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("looking for the control groups: %w", err)
+	}
 	for _, entry := range entries {
 		dir := filepath.Join(Root, entry.Name())
 		if entry.IsDir() && isKind(dir, unix.CGROUP_SUPER_MAGIC) {
 			dirs = append(dirs, dir)
 		}
 	}
-	return dirs
+	return dirs, nil
 }
 
 func isKind(dir string, magic int64) bool {
@@ -39,7 +42,11 @@ func isKind(dir string, magic int64) bool {
 // directories. After an error there is none.
 func Make(name string) (dirs []string, err error) {
 	share()
-	for _, dir := range hierarchies() {
+	all, err := hierarchies()
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range all {
 		dir = filepath.Join(dir, name)
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			Remove(name)
@@ -68,32 +75,46 @@ func inheritCPUs(dir string) {
 	}
 }
 
-// Own is the group that was made under that name, nil if it is gone.
-func Own(name string) *Group {
+// Own is the group that was made under that name, nil if it is gone. With an error it is not known.
+func Own(name string) (*Group, error) {
+	all, err := hierarchies()
+	if err != nil {
+		return nil, err
+	}
 	var lines strings.Builder
-	for _, dir := range hierarchies() {
+	for _, dir := range all {
 		controllers := filepath.Base(dir)
 		if dir == Root {
 			controllers = ""
 		}
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+		switch _, err := os.Stat(filepath.Join(dir, name)); {
+		case err == nil:
 			fmt.Fprintf(&lines, "0:%s:/%s\n", controllers, name)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("looking for a control group: %w", err)
 		}
 	}
-	return Parse(lines.String(), name)
+	return Parse(lines.String(), name), nil
 }
 
-// Names are the groups directly below a root whose names have that beginning.
-func Names(prefix string) (names []string) {
-	for _, dir := range hierarchies() {
-		entries, _ := os.ReadDir(dir)
+// Names are the groups directly below a root whose names have that beginning. With an error some may be missing.
+func Names(prefix string) (names []string, err error) {
+	all, err := hierarchies()
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range all {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return names, fmt.Errorf("looking for control groups: %w", err)
+		}
 		for _, entry := range entries {
 			if entry.IsDir() && strings.HasPrefix(entry.Name(), prefix) && !slices.Contains(names, entry.Name()) {
 				names = append(names, entry.Name())
 			}
 		}
 	}
-	return names
+	return names, nil
 }
 
 // removeTries and removePause bound how long killed processes may take to leave a group.
@@ -105,7 +126,10 @@ const (
 // Remove kills what is in a group that was made under that name, and removes it. One
 // that is gone is no error.
 func Remove(name string) (err error) {
-	dirs := hierarchies()
+	dirs, err := hierarchies()
+	if err != nil {
+		return err
+	}
 	for i := range dirs {
 		dirs[i] = filepath.Join(dirs[i], name)
 	}

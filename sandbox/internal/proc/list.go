@@ -18,6 +18,10 @@ type Lister struct {
 	KeeperUID int // who the container's own processes run as, in the container
 	HostUID   int // the same, as this host numbers it: user namespaces map a range
 
+	// Taken: commands may be that user, too. Then what is in the first process's session is the container's own, which no
+	// command can join.
+	Taken bool
+
 	mu  sync.Mutex
 	own []int // PIDs of the container's own processes
 }
@@ -92,7 +96,7 @@ func (l *Lister) snapshot() (s snapshot, err error) {
 		return s, err
 	}
 	var own []int
-	s.list, own, s.loading = listProcesses(pids, l.HostUID)
+	s.list, own, s.loading = listProcesses(pids, l.HostUID, l.Taken)
 	for i := range s.list {
 		s.list[i].UID += l.KeeperUID - l.HostUID
 	}

@@ -54,7 +54,10 @@ func newFirst(t *testing.T, script string) *first {
 			t.Fatal(err)
 		}
 	}
-	f.counter.Group, f.counter.First = cgroup.Own(f.name), f.Process.Pid
+	if f.counter.Group, err = cgroup.Own(f.name); err != nil {
+		t.Fatal(err)
+	}
+	f.counter.First = f.Process.Pid
 	return f
 }
 

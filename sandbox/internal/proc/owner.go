@@ -1,9 +1,13 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Owner names a process so that another one can find out whether it still runs:
@@ -20,27 +24,38 @@ func ThisProcess() Owner {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	hostname, _ := os.Hostname()
 	namespace, _ := os.Readlink("/proc/self/ns/pid")
+	process, _ := processName(os.Getpid())
 	return Owner{
 		Host:    strings.TrimSpace(string(boot)) + "/" + strings.Trim(namespace, "pid:[]"),
-		Process: processName(os.Getpid()),
+		Process: process,
 		Name:    fmt.Sprintf("%d@%s", os.Getuid(), hostname),
 	}
 }
 
-// processName is "" for a process that is gone, or dead and not yet reaped.
-func processName(pid int) string {
+// processName is "" for a process that is gone, or dead and not yet reaped. With an error that is not known.
+func processName(pid int) (string, error) {
 	p, err := ReadStat(pid)
-	if err != nil || !p.Runs() {
-		return ""
+	switch {
+	case IsGone(err), err == nil && !p.Runs():
+		return "", nil
+	case err != nil:
+		return "", err
 	}
-	return fmt.Sprintf("%d@%d", pid, p.StartTicks)
+	return fmt.Sprintf("%d@%d", pid, p.StartTicks), nil
 }
 
-// Runs reports whether the process of that host and name certainly runs.
+// IsGone reports whether an error of reading about a process says that there is none. Any other, such as that this process
+// may open no more files, says nothing of it.
+func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+
+// Runs reports whether the process of that host and name runs. One of this host of which that cannot be read does.
 func (o Owner) Runs(host, process string) bool {
 	var pid int
-	_, err := fmt.Sscanf(process, "%d@", &pid)
-	return err == nil && host == o.Host && processName(pid) == process
+	if _, err := fmt.Sscanf(process, "%d@", &pid); err != nil || host != o.Host {
+		return false
+	}
+	now, err := processName(pid)
+	return err != nil || now == process
 }
 
 // Gone reports whether the process of that host and name has certainly ended. Nothing is
@@ -53,5 +68,6 @@ func (o Owner) Gone(host, process string) bool {
 	if _, err := fmt.Sscanf(process, "%d@", &pid); err != nil {
 		return false
 	}
-	return processName(pid) != process
+	now, err := processName(pid)
+	return err == nil && now != process
 }

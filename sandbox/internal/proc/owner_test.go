@@ -3,8 +3,13 @@ package proc
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
+
+	"belljar/sandbox"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestOwnerGone(t *testing.T) {
@@ -26,5 +31,35 @@ func TestOwnerGone(t *testing.T) {
 		if me.Gone("another host", process) {
 			t.Errorf("%q of another host is said to be gone", process)
 		}
+	}
+}
+
+// Without room for one more open file nothing can be read of a process: it may run, so it is not gone.
+func TestUnreadableIsNotGone(t *testing.T) {
+	me, child := ThisProcess(), exec.Command("sleep", "1000")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait()
+	defer child.Process.Kill()
+	stat, err := ReadStat(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := unix.Rlimit{Cur: 0, Max: limit.Max}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	gone, runs := me.Gone(me.Host, me.Process), me.Runs(me.Host, me.Process)
+	has := Signal(sandbox.Process{HostPID: stat.PID, StartTicks: stat.StartTicks}, unix.SIGCONT)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if gone || !runs || has {
+		t.Errorf("this process is gone: %t, and runs: %t; a signal was sent: %t", gone, runs, has)
 	}
 }

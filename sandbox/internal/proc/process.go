@@ -24,16 +24,20 @@ func CountNew[T comparable](now, before []T) (n int) {
 }
 
 // listProcesses lists all but those of the keeper's user, which are own: the keeper
-// and the engine's init. It reports whether any of them is loading a program.
-func listProcesses(pids []int, keeperUID int) (list []sandbox.Process, own []int, loading bool) {
-	up, inside := uptime(), map[int]int{}
+// and the engine's init. Where that user is taken, see Lister, it is those of the first process's session: the init, and what
+// it starts until that has a session. It reports whether any of them is loading a program.
+func listProcesses(pids []int, keeperUID int, taken bool) (list []sandbox.Process, own []int, loading bool) {
+	up, inside, session := uptime(), map[int]int{}, -1
+	if taken {
+		session = firstSession(pids)
+	}
 	for _, pid := range pids {
 		p, uid, loads, ok := readProcess(pid, up)
 		if !ok {
 			continue
 		}
 		inside[pid], loading = p.PID, loading || loads
-		if uid == keeperUID {
+		if taken && p.SID == session || !taken && uid == keeperUID {
 			own = append(own, pid)
 			continue
 		}
@@ -44,6 +48,16 @@ func listProcesses(pids []int, keeperUID int) (list []sandbox.Process, own []int
 	}
 	slices.SortFunc(list, ByPID)
 	return list, own, loading
+}
+
+// firstSession is the session of the first process of a PID namespace, in that.
+func firstSession(pids []int) int {
+	for _, pid := range pids {
+		if s, err := ReadStatus(pid); err == nil && s.PID == 1 {
+			return s.SID
+		}
+	}
+	return -1
 }
 
 // ByPID sorts processes.
@@ -60,7 +74,7 @@ func Signal(p sandbox.Process, number unix.Signal) bool {
 	defer unix.Close(fd)
 	now, err := ReadStat(p.HostPID)
 	if err != nil || now.StartTicks != p.StartTicks {
-		return true
+		return err == nil || IsGone(err)
 	}
 	err = unix.PidfdSendSignal(fd, number, nil, 0)
 	return err == nil || errors.Is(err, unix.ESRCH)
