@@ -62,13 +62,11 @@ func (l *Log) Record(r sandbox.AuditRecord) error {
 	if !l.Script {
 		r.Script = ""
 	}
-	return l.alone(func(h *head) error {
-		line, err := encode(h.next(), r)
-		if err != nil {
-			return failed(err, "encoding a record for", l.File)
-		}
-		return l.append(h, line)
-	})
+	text, err := encode(r) // before the lock, which others wait for
+	if err != nil {
+		return failed(err, "encoding a record for", l.File)
+	}
+	return l.alone(func(h *head) error { return l.append(h, h.next().line(text)) })
 }
 
 // Check does the checks of Record, but appends nothing. It returns the number of

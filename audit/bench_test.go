@@ -21,7 +21,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.Run("plain", func(b *testing.B) {
 		name := filepath.Join(b.TempDir(), "plain")
 		for b.Loop() {
-			line, err := encode(place{1, none}, r)
+			text, err := encode(r)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -29,7 +29,7 @@ func BenchmarkRecord(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err = f.Write(append(line, '\n')); err != nil {
+			if _, err = f.Write(append(place{1, none}.line(text), '\n')); err != nil {
 				b.Fatal(err)
 			}
 			f.Close()

@@ -30,9 +30,11 @@ type place struct {
 	Prev string `json:"prev"` // hash of the previous line
 }
 
-// record is a line.
+// maxPlace bounds a place in JSON.
+const maxPlace = 128
+
+// record is a line without its place.
 type record struct {
-	place
 	sandbox.AuditRecord
 	Cut map[string]int `json:"cut,omitempty"` // of a record that was too long for a line: the fields that are cut, and how many items (of a list) or bytes (of a text) they had
 }
@@ -58,18 +60,24 @@ func digest(line []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// encode makes a line, without its newline. A record that is too long for one is cut
+// encode makes a line without its place. A record that is too long for one is cut
 // more and more, until it fits with each byte escaped.
-func encode(at place, r sandbox.AuditRecord) ([]byte, error) {
-	line, err := sandbox.JSON(record{place: at, AuditRecord: r})
-	for limit := 64 << 10; err == nil && len(line) > maxLine && limit > 0; limit /= 4 {
+func encode(r sandbox.AuditRecord) ([]byte, error) {
+	text, err := sandbox.JSON(record{AuditRecord: r})
+	for limit := 64 << 10; err == nil && len(text) > maxLine-maxPlace && limit > 0; limit /= 4 {
 		short, was := shorten(r, limit)
-		line, err = sandbox.JSON(record{place: at, AuditRecord: short, Cut: was})
+		text, err = sandbox.JSON(record{AuditRecord: short, Cut: was})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encoding an audit record: %w", err)
 	}
-	return line, nil
+	return text, nil
+}
+
+// line is a record at its place, without its newline.
+func (p place) line(record []byte) []byte {
+	line := fmt.Appendf(make([]byte, 0, maxPlace+len(record)), `{"seq":%d,"prev":%q,`, p.Seq, p.Prev)
+	return append(line, record[1:]...)
 }
 
 // parse reads the chain's fields of a line, and reports whether it is a record
