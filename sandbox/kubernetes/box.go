@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"belljar/sandbox"
+	"belljar/sandbox/internal/kube"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +19,7 @@ type box struct {
 	engine *Engine
 	record record
 	spec   sandbox.Spec
+	made   *kube.Pod // nil where an earlier process made it
 
 	attaching sync.Mutex // held while link changes
 	link      *link

@@ -66,7 +66,7 @@ func (e *Engine) create(ctx context.Context, spec sandbox.Spec) (b *box, err err
 		return nil, err
 	}
 	b = newBox(e, e.record(spec, made))
-	b.spec = spec
+	b.spec, b.made = spec, made
 	if err = ctx.Err(); err == nil {
 		err = b.start(ctx)
 	}
@@ -122,7 +122,7 @@ func (b *box) start(ctx context.Context) (err error) {
 
 // connect waits until a pod runs, and attaches to its init.
 func (b *box) connect(ctx context.Context) (*link, error) {
-	if _, err := b.engine.awaitRunning(ctx, b.record.Name, b.record.UID, b.spec); err != nil {
+	if _, err := b.engine.awaitRunning(ctx, b.made, b.spec); err != nil {
 		return nil, err
 	}
 	l, err := b.engine.attach(ctx, b.record.Name, b.record.UID)
@@ -225,16 +225,16 @@ func (b *box) checkMounts(ctx context.Context, l *link) error {
 	return nil
 }
 
-// awaitRunning waits until a pod's main container runs.
-func (e *Engine) awaitRunning(ctx context.Context, name, uid string, spec sandbox.Spec) (*kube.Pod, error) {
+// awaitRunning waits until the main container of a pod that was just made runs.
+func (e *Engine) awaitRunning(ctx context.Context, made *kube.Pod, spec sandbox.Spec) (*kube.Pod, error) {
 	late, cancel := context.WithTimeout(ctx, e.config.Start)
 	defer cancel()
-	var last *kube.Pod
+	last, name, version := made, made.Metadata.Name, made.Metadata.ResourceVersion
 	var why error
 	for {
 		done := false
-		err := e.client.WatchPod(late, e.namespace, name, func(ev kube.Event) bool {
-			if ev.Pod.Metadata.UID != uid || ev.Type == "DELETED" {
+		err := e.client.WatchPod(late, e.namespace, name, version, func(ev kube.Event) bool {
+			if ev.Pod.Metadata.UID != made.Metadata.UID || ev.Type == "DELETED" {
 				why, done = engineError(nil, "another program deleted the pod before it ran").As(sandbox.CauseEngineLost).Hint("run the command again"), true
 				return true
 			}
@@ -258,6 +258,7 @@ func (e *Engine) awaitRunning(ctx context.Context, name, uid string, spec sandbo
 		case err != nil && kube.CodeOf(err) != 0:
 			return nil, callError(err, "waiting for pod %s", name)
 		}
+		version = kube.AnyVersion
 		select { // the connection broke: the API server may be restarting
 		case <-time.After(100 * time.Millisecond):
 		case <-late.Done():

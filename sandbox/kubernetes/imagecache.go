@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -17,6 +18,50 @@ type images struct {
 	mu       sync.Mutex
 	resolved map[string]sandbox.Image
 	files    map[[2]string][]byte // by image and name
+	looking  map[string]*look     // at images now, by what for
+}
+
+// look is a look at an image, by a pod. Its result is set before it is over.
+type look struct {
+	over   chan struct{}
+	result any
+	err    error
+	gaveUp bool // who looked
+}
+
+// shared has one of those who want to know the same of an image at once find it out by do, and all others wait for that. Else a
+// thousand commands at once would make a thousand pods before the first of them runs. Where who looks gives up, another one does it.
+func shared[T any](ctx context.Context, i *images, what string, do func() (T, error)) (result T, err error) {
+	for {
+		i.mu.Lock()
+		others := i.looking[what]
+		if others == nil {
+			break
+		}
+		i.mu.Unlock()
+		select {
+		case <-others.over:
+		case <-ctx.Done():
+			return result, ctx.Err()
+		}
+		if !others.gaveUp {
+			result, _ = others.result.(T)
+			return result, others.err
+		}
+	}
+	own := &look{over: make(chan struct{})}
+	if i.looking == nil {
+		i.looking = map[string]*look{}
+	}
+	i.looking[what] = own
+	i.mu.Unlock()
+	result, err = do()
+	own.result, own.err, own.gaveUp = result, err, ctx.Err() != nil
+	i.mu.Lock()
+	delete(i.looking, what)
+	i.mu.Unlock()
+	close(own.over)
+	return result, err
 }
 
 // imageFor is how long belljar's other processes take an image as it was resolved. Nodes do, too, as long as they have it.

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"io/fs"
 	"strings"
 	"time"
@@ -26,9 +27,21 @@ var policies = map[sandbox.PullPolicy]string{sandbox.PullAlways: "Always", sandb
 
 // Resolve implements sandbox.Images: by a pod of the image, in which nothing of it runs.
 func (e *Engine) Resolve(ctx context.Context, reference string, pull sandbox.PullPolicy) (sandbox.Image, error) {
-	if known, ok := e.recall(reference); ok && pull != sandbox.PullAlways {
+	if pull == sandbox.PullAlways {
+		return e.resolve(ctx, reference, pull)
+	}
+	if known, ok := e.recall(reference); ok {
 		return known, nil
 	}
+	return shared(ctx, &e.known, "resolve "+string(pull)+" "+reference, func() (sandbox.Image, error) {
+		if known, ok := e.recall(reference); ok {
+			return known, nil
+		}
+		return e.resolve(ctx, reference, pull)
+	})
+}
+
+func (e *Engine) resolve(ctx context.Context, reference string, pull sandbox.PullPolicy) (sandbox.Image, error) {
 	image := sandbox.Image{Reference: reference, ID: reference}
 	err := e.inImage(ctx, image, policies[pull], func(ctx context.Context, pod *kube.Pod, l *link) error {
 		id := statusOf(pod.Status.ContainerStatuses, mainContainer).ImageID
@@ -91,7 +104,7 @@ func (e *Engine) inImage(ctx context.Context, image sandbox.Image, pull string, 
 	}
 	b := newBox(e, e.record(spec, made))
 	b.spec = spec
-	ran, err := e.awaitRunning(ctx, b.record.Name, b.record.UID, spec)
+	ran, err := e.awaitRunning(ctx, made, spec)
 	if err == nil {
 		var l *link
 		if l, err = e.attach(ctx, b.record.Name, b.record.UID); err == nil {
@@ -110,21 +123,27 @@ func (e *Engine) inImage(ctx context.Context, image sandbox.Image, pull string, 
 
 // Files implements sandbox.Engine.
 func (e *Engine) Files(ctx context.Context, image sandbox.Image, names []string, most int64) (files [][]byte, err error) {
-	if files, ok := e.known.of(image.ID, names); ok {
-		return files, nil
-	}
-	err = e.inImage(ctx, image, "", func(ctx context.Context, _ *kube.Pod, l *link) (err error) {
-		files, err = imagefile.Read(image, names, func(name string) ([]byte, error) { return l.ImageFile(ctx, name, most) })
-		return err
+	return shared(ctx, &e.known, fmt.Sprintf("files %s %q %d", image.ID, names, most), func() (files [][]byte, err error) {
+		if files, ok := e.known.of(image.ID, names); ok {
+			return files, nil
+		}
+		err = e.inImage(ctx, image, "", func(ctx context.Context, _ *kube.Pod, l *link) (err error) {
+			files, err = imagefile.Read(image, names, func(name string) ([]byte, error) { return l.ImageFile(ctx, name, most) })
+			return err
+		})
+		if err == nil {
+			e.known.keep(image.ID, names, files)
+		}
+		return files, err
 	})
-	if err == nil {
-		e.known.keep(image.ID, names, files)
-	}
-	return files, err
 }
 
 // Modes implements sandbox.Engine.
-func (e *Engine) Modes(ctx context.Context, image sandbox.Image, names []string) (modes []fs.FileMode, err error) {
+func (e *Engine) Modes(ctx context.Context, image sandbox.Image, names []string) ([]fs.FileMode, error) {
+	return shared(ctx, &e.known, fmt.Sprintf("modes %s %q", image.ID, names), func() ([]fs.FileMode, error) { return e.modes(ctx, image, names) })
+}
+
+func (e *Engine) modes(ctx context.Context, image sandbox.Image, names []string) (modes []fs.FileMode, err error) {
 	err = e.inImage(ctx, image, "", func(ctx context.Context, _ *kube.Pod, l *link) error {
 		found, err := l.ImageModes(ctx, names)
 		if err != nil {

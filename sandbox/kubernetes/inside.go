@@ -73,8 +73,8 @@ func (e *Engine) lastWords(ctx context.Context, pod *kube.Pod, spec sandbox.Spec
 		err, done = startError(pod, spec)
 		return done
 	}
-	for {
-		broke := e.client.WatchPod(ctx, e.namespace, pod.Metadata.Name, seen)
+	for version := pod.Metadata.ResourceVersion; ; version = kube.AnyVersion {
+		broke := e.client.WatchPod(ctx, e.namespace, pod.Metadata.Name, version, seen)
 		switch {
 		case done:
 			return said, err

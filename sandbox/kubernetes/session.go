@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -127,16 +128,43 @@ func (e *Engine) list(ctx context.Context, more string) ([]kube.Pod, error) {
 
 // Sessions implements sandbox.Engine.
 func (e *Engine) Sessions(ctx context.Context, name string) (list []sandbox.Kept, err error) {
+	if name != "" {
+		return e.sessionsOf(ctx, name)
+	}
 	pods, err := e.list(ctx, ","+labelKind+"=session")
 	if err != nil {
 		return nil, err
 	}
 	for _, pod := range pods {
-		r, ours := e.records.of(e, pod.Metadata.UID)
-		if !ours || !runs(&pod) || name != "" && r.Session != name {
+		if r, ours := e.records.of(e, pod.Metadata.UID); ours && runs(&pod) {
+			list = append(list, r.kept())
+		}
+	}
+	return list, nil
+}
+
+// sessionsOf are those of one name. Only recorded ones count, and so it asks for their pods alone, and not for those of thousands of other
+// sessions; and for no pod that this process is attached to.
+func (e *Engine) sessionsOf(ctx context.Context, name string) (list []sandbox.Kept, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for _, r := range e.records.all(e) {
+		if r.Session != name {
 			continue
 		}
-		list = append(list, r.kept())
+		if l := e.links.Use(r.UID); l != nil {
+			l.Release()
+			list = append(list, r.kept())
+			continue
+		}
+		var pod kube.Pod
+		err := e.client.Get(ctx, kube.PodPath(e.namespace, r.Name), nil, &pod)
+		switch {
+		case err == nil && pod.Metadata.UID == r.UID && runs(&pod):
+			list = append(list, r.kept())
+		case err != nil && kube.CodeOf(err) != http.StatusNotFound:
+			return nil, callError(err, "looking for the pod of session %q", name)
+		}
 	}
 	return list, nil
 }

@@ -153,14 +153,17 @@ func TestSilentConnection(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if q := r.URL.Query(); q.Get("resourceVersion") != "7" { // without one, an API server waits until it has the newest of all
+			t.Errorf("%s", r.URL)
+		}
 		io.WriteString(w, `{"type":"ADDED","object":{"metadata":{"name":"a"}}}`+"\n"+`{"type":"MODIFIED","object":{"metadata":{"name":"b"}}}`+"\n")
 	})
 	var names []string
-	if err := c.WatchPod(t.Context(), "n", "a", func(e Event) bool { names = append(names, e.Pod.Metadata.Name); return false }); err != nil || len(names) != 2 {
+	if err := c.WatchPod(t.Context(), "n", "a", "7", func(e Event) bool { names = append(names, e.Pod.Metadata.Name); return false }); err != nil || len(names) != 2 {
 		t.Errorf("%q, error %v", names, err)
 	}
-	if err := c.WatchPod(t.Context(), "n", "a", func(Event) bool { return true }); err != nil {
+	if err := c.WatchPod(t.Context(), "n", "a", "7", func(Event) bool { return true }); err != nil {
 		t.Error(err)
 	}
 }

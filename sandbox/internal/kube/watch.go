@@ -13,10 +13,14 @@ type Event struct {
 	Pod  Pod
 }
 
-// WatchPod calls seen with each state of a pod, beginning with the present one, until it returns true or ctx ends. A watch that
-// the API server ends, as it does with each after a while, returns no error.
-func (c *Client) WatchPod(ctx context.Context, namespace, name string, seen func(Event) (done bool)) error {
-	query := url.Values{"watch": {"1"}, "fieldSelector": {"metadata.name=" + name}, "timeoutSeconds": {"300"}}
+// AnyVersion is what the API server remembers.
+const AnyVersion = "0"
+
+// WatchPod calls seen with each state of a pod after that resourceVersion, until it returns true or ctx ends. With AnyVersion it begins with
+// one of the last. Without any, the API server would first wait until it remembers what is the newest of all objects: seconds,
+// where it has much to do. A watch that the API server ends, as it does with each after a while, returns no error.
+func (c *Client) WatchPod(ctx context.Context, namespace, name, version string, seen func(Event) (done bool)) error {
+	query := url.Values{"watch": {"1"}, "fieldSelector": {"metadata.name=" + name}, "resourceVersion": {version}, "timeoutSeconds": {"300"}}
 	answer, err := c.request(ctx, http.MethodGet, PodsPath(namespace), query, nil)
 	if err != nil {
 		return err
