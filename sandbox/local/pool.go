@@ -224,7 +224,7 @@ func (p *pool) refill(ctx context.Context) time.Duration {
 		p.failing.clear()
 	}
 	if now.Sub(p.missed) >= life && p.target > p.profile.Pool.Min {
-		p.target, p.missed = p.target-1, now
+		p.target, p.missed = max(p.profile.Pool.Min, p.target/2), now // as it grew: a burst's hundreds would stay for days
 	}
 	old := 0
 	for old < len(p.ready) && now.Sub(p.ready[old].born) >= life {

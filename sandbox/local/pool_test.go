@@ -760,7 +760,7 @@ func TestPoolTarget(t *testing.T) {
 		if s := pools(l)[0]; s.Target != 6 || s.Ready != 6 {
 			t.Fatalf("%+v, want no more than max", s)
 		}
-		for want := 6; want >= 1; want-- {
+		for _, want := range []int{6, 3, 1} {
 			if s := pools(l)[0]; s.Target != want || s.Ready != want || len(engine.Left()) != want {
 				t.Errorf("%+v, %d containers, want %d", s, len(engine.Left()), want)
 			}
