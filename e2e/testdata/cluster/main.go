@@ -1,5 +1,5 @@
 // Command cluster is a one-node Kubernetes in one program, for tests: etcd, the control plane, the
-// kubelet and kubectl, each under its name. Its modules are in cluster.mod; scripts/cluster starts it.
+// kubelet and kubectl, each under its name, and what pretends to be many nodes more. Its modules are in cluster.mod; scripts/cluster starts it.
 //
 //	cluster kube-apiserver [FLAG...]
 package main
@@ -37,6 +37,7 @@ var parts = map[string]func() *cobra.Command{
 	"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 	"kubectl":                 kubectl.NewDefaultKubectlCommand,
 	"etcd":                    etcd,
+	"fake-kubelets":           fakeKubelets,
 }
 
 func main() {
