@@ -46,9 +46,9 @@ func listPackages(t *testing.T) map[string]goPackage {
 
 // dependencies are the packages of the module that each of its packages may depend on.
 var dependencies = map[string][]string{
-	"belljar":                    {"internal/spare", "internal/lifeline", "sandbox/internal/failure", "sandbox/internal/imagefile", "sandbox/internal/initfile", "internal/boxinit", "internal/boxinit/wire", "sandbox/internal/boxlink", "internal/lazyregexp", "sandbox", "sandbox/listing", "internal/limits", "sandbox/local", "sandbox/docker", "sandbox/internal/bindmount", "sandbox/internal/cgroup", "sandbox/internal/lockdown", "sandbox/internal/proc", "sandbox/internal/userns", "sandbox/internal/control", "sandbox/internal/gate", "sandbox/internal/mask", "sandbox/internal/record", "sandbox/internal/spool", "internal/hostprog", "internal/ownfile", "internal/sniff", "policy", "images", "audit", "view", "config", "internal/archive", "internal/names", "internal/shellargs", "internal/target", "sandbox/oci", "sandbox/kubernetes", "sandbox/internal/kube"},
+	"belljar":                    {"internal/input", "internal/spare", "internal/lifeline", "sandbox/internal/failure", "sandbox/internal/imagefile", "sandbox/internal/initfile", "internal/boxinit", "internal/boxinit/wire", "sandbox/internal/boxlink", "internal/lazyregexp", "sandbox", "sandbox/listing", "internal/limits", "sandbox/local", "sandbox/docker", "sandbox/internal/bindmount", "sandbox/internal/cgroup", "sandbox/internal/lockdown", "sandbox/internal/proc", "sandbox/internal/userns", "sandbox/internal/control", "sandbox/internal/gate", "sandbox/internal/mask", "sandbox/internal/record", "sandbox/internal/spool", "internal/hostprog", "internal/ownfile", "internal/sniff", "policy", "images", "audit", "view", "config", "internal/archive", "internal/names", "internal/shellargs", "internal/target", "sandbox/oci", "sandbox/kubernetes", "sandbox/internal/kube"},
 	"sandbox":                    nil,
-	"sandbox/local":              {"internal/spare", "internal/lazyregexp", "sandbox", "internal/limits", "sandbox/internal/control", "sandbox/internal/gate", "sandbox/internal/mask", "sandbox/internal/record", "sandbox/internal/spool", "internal/hostprog", "internal/ownfile", "internal/sniff", "internal/shellargs", "internal/target", "internal/names", "internal/archive"},
+	"sandbox/local":              {"sandbox/internal/failure", "internal/input", "internal/spare", "internal/lazyregexp", "sandbox", "internal/limits", "sandbox/internal/control", "sandbox/internal/gate", "sandbox/internal/mask", "sandbox/internal/record", "sandbox/internal/spool", "internal/hostprog", "internal/ownfile", "internal/sniff", "internal/shellargs", "internal/target", "internal/names", "internal/archive"},
 	"sandbox/internal/control":   {"sandbox"},
 	"sandbox/internal/gate":      {"sandbox", "internal/names", "internal/shellargs", "internal/target"},
 	"sandbox/internal/mask":      {"internal/lazyregexp"},
@@ -66,7 +66,7 @@ var dependencies = map[string][]string{
 	"sandbox/oci":                {"internal/lifeline", "sandbox/internal/failure", "sandbox/internal/imagefile", "internal/ownfile", "sandbox/internal/initfile", "sandbox", "sandbox/listing", "sandbox/internal/bindmount", "sandbox/internal/boxlink", "sandbox/internal/cgroup", "sandbox/internal/lockdown", "sandbox/internal/proc", "sandbox/internal/userns", "internal/boxinit", "internal/boxinit/wire", "internal/shellargs", "internal/target"},
 	"sandbox/kubernetes":         {"sandbox/internal/kube", "sandbox/internal/failure", "sandbox/internal/imagefile", "internal/ownfile", "sandbox", "sandbox/listing", "sandbox/internal/boxlink", "sandbox/internal/cgroup", "sandbox/internal/lockdown", "sandbox/internal/proc", "internal/boxinit", "internal/boxinit/wire", "internal/shellargs", "internal/target"},
 	"sandbox/internal/kube":      nil,
-	"sandbox/client":             {"internal/filemode", "sandbox", "internal/names"},
+	"sandbox/client":             {"internal/input", "internal/filemode", "sandbox", "internal/names"},
 	"sandbox/listing":            {"sandbox"},
 	"sandbox/report":             {"sandbox", "view", "internal/sniff"},
 	"sandbox/sandboxtest":        {"sandbox"},
@@ -82,6 +82,7 @@ var dependencies = map[string][]string{
 	"internal/shellargs":         {"sandbox"},
 	"internal/shelltest":         nil,
 	"internal/spare":             nil,
+	"internal/input":             nil,
 	"internal/sniff":             nil,
 	"internal/target":            {"sandbox"},
 	"policy":                     {"internal/lazyregexp", "sandbox", "internal/limits", "internal/target"},

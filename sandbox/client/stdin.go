@@ -2,11 +2,15 @@ package client
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
+
+	"belljar/internal/input"
 )
 
 // stdinPart is how much of stdin is sent at once.
@@ -31,22 +35,25 @@ func (x *running) sendStdin() *stdin {
 		for offset := int64(0); ; {
 			n, err := s.from.Read(part)
 			offset += int64(n)
-			if x.live.Err() != nil || x.typed(part[:n], offset-int64(n), err != nil) != nil || err != nil {
-				return // a command that ended reads no more; any error ends the input
+			if x.live.Err() != nil || x.typed(part[:n], offset-int64(n), err) != nil || err != nil {
+				return // a command that ended reads no more
 			}
 		}
 	}()
 	return s
 }
 
-// typed sends one part, at the end with eof.
-func (x *running) typed(part []byte, offset int64, eof bool) error {
-	if len(part) == 0 && !eof {
+// typed sends one part, at the end with eof, and with why where that is not the end.
+func (x *running) typed(part []byte, offset int64, end error) error {
+	if len(part) == 0 && end == nil {
 		return nil
 	}
 	query := url.Values{"offset": {strconv.FormatInt(offset, 10)}}
-	if eof {
+	if end != nil {
 		query.Set("eof", "1")
+	}
+	if input.Broken(end) {
+		query.Set("failed", strings.ToValidUTF8(fmt.Sprintf("%.500s", end.Error()), "?"))
 	}
 	return x.send(x.live, request{
 		method: http.MethodPost, path: execution(x.id) + "/stdin", query: query,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"belljar/sandbox"
+	"belljar/sandbox/internal/failure"
 	"belljar/sandbox/internal/gate"
 )
 
@@ -33,6 +34,11 @@ func outputEnding(limit int64) ending {
 
 func unkeptEnding(err error) ending {
 	return ending{cause: sandbox.CauseOutputLimit, message: fmt.Sprintf("output cannot be stored any more (spool.on_error: end): %v; earlier output kept", err)}
+}
+
+// inputEnding is that of a command whose stdin cannot be read to its end.
+func inputEnding(err error) ending {
+	return ending{cause: sandbox.CauseInvalid, message: "reading the command's stdin: " + failure.OneLine(err.Error()) + partialKept}
 }
 
 // cancelEnding is that of a command whose context was canceled. The cause says why, if it
@@ -65,6 +71,9 @@ func endedBy(r *sandbox.Result, e ending) {
 		r.Status = sandbox.StatusTimeout
 	case sandbox.CauseCanceled:
 		r.Status = sandbox.StatusCanceled
+	case sandbox.CauseInvalid:
+		r.Status, r.Error = sandbox.StatusFatal, &sandbox.Error{Cause: e.cause, Message: e.message, Hint: "give it a stdin that can be read to its end"}
+		r.Message = r.Error.Error()
 	default:
 		r.Status = sandbox.StatusError
 	}

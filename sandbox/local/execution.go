@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"belljar/internal/input"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/spool"
 
@@ -24,6 +25,7 @@ type execution struct {
 	request
 	local     *Local
 	output    *output
+	stdin     *input.Reader // nil: empty
 	span      trace.Span
 	recipient *recipient
 	cancel    context.CancelFunc
@@ -56,8 +58,12 @@ func start(ctx context.Context, prepared *prepared, secrets []string) *execution
 	if masks := x.output.masks; masks != nil { // it is in the first event
 		x.result.Description, x.result.Masked = masks.Text(c.Description)
 	}
-	if c.Idle.Stdin && c.Stdin != nil {
-		x.command.Stdin = touching(c.Stdin, x.Touch)
+	if c.Stdin != nil {
+		touch := func() {}
+		if c.Idle.Stdin {
+			touch = x.Touch
+		}
+		x.stdin, x.command.Stdin = input.New(c.Stdin, touch)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	x.cancel = cancel
@@ -97,6 +103,7 @@ func (x *execution) run(ctx, patient context.Context) {
 	if err == nil {
 		err = x.runInTurn(ctx, patient)
 	}
+	x.stdin.Close()
 	x.recipient.close()
 	x.local.admission.release()
 	if err != nil && ctx.Err() != nil && sandbox.CauseOf(err) != sandbox.CauseEngineLost {
@@ -106,7 +113,9 @@ func (x *execution) run(ctx, patient context.Context) {
 		x.result.Fail(err)
 	}
 	if s := x.result.Status; s == sandbox.StatusFatal || s == sandbox.StatusDenied {
-		x.err = err
+		if x.err = err; err == nil {
+			x.err = x.result.Error
+		}
 	}
 	x.output.flush()
 	x.result.Timing.FirstOutput = x.output.activity.first

@@ -3,39 +3,11 @@ package local
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"belljar/sandbox"
 )
-
-// touching is a command's stdin, which counts as activity.
-func touching(stdin io.Reader, touch func()) io.Reader {
-	r := touchingReader{stdin, touch}
-	if d, ok := stdin.(deadliner); ok {
-		return struct {
-			touchingReader
-			deadliner
-		}{r, d}
-	}
-	return r
-}
-
-type deadliner interface{ SetReadDeadline(time.Time) error }
-
-type touchingReader struct {
-	io.Reader
-	touch func()
-}
-
-func (r touchingReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	if n > 0 {
-		r.touch()
-	}
-	return n, err
-}
 
 // Touch implements sandbox.Execution.
 func (x *execution) Touch() { x.output.activity.touch() }

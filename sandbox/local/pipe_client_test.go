@@ -2,10 +2,12 @@ package local_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"time"
 
+	"belljar/internal/input"
 	"belljar/sandbox"
 
 	"golang.org/x/sys/unix"
@@ -345,7 +347,12 @@ func (x *pipeExecution) pump() {
 			}
 		}()
 	}
-	io.Copy(x.stdin, x.command.Stdin)
+	_, err := io.Copy(x.stdin, x.command.Stdin)
+	said := request{Call: "end"} // with why, unless it is that the other half reads no more
+	if input.Broken(err) && !errors.As(err, new(*net.OpError)) {
+		said.ID = err.Error()
+	}
+	x.w.send(said)
 	x.stdin.Close()
 }
 

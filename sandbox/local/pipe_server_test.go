@@ -110,12 +110,37 @@ func (h *half) answer(ctx context.Context, q request) (a response) {
 	return a
 }
 
+// pipeStdin is a stdin whose end the client explains.
+type pipeStdin struct {
+	ctx context.Context
+	*net.UnixConn
+	end <-chan string
+}
+
+func (s pipeStdin) Read(p []byte) (int, error) {
+	n, err := s.UnixConn.Read(p)
+	if errors.Is(err, io.EOF) {
+		select {
+		case why := <-s.end:
+			if why != "" {
+				err = errors.New(why)
+			}
+		case <-s.ctx.Done():
+		}
+	}
+	return n, err
+}
+
 // run prepares a command, runs it, and sends its events. Its client's end cancels
 // it.
 func (h *half) run(ctx context.Context, cancel context.CancelFunc, w *wire, q request, c sandbox.Command) {
 	sizes := make(chan sandbox.TerminalSize, 1) // the latest: none waits for the command
 	if q.Resized {
 		c.Resize = sizes
+	}
+	end := make(chan string, 1)
+	if c.Stdin != nil {
+		c.Stdin = pipeStdin{ctx, c.Stdin.(*net.UnixConn), end}
 	}
 	begun, started := make(chan struct{}), make(chan sandbox.Execution, 1)
 	var listening sync.WaitGroup
@@ -134,6 +159,8 @@ func (h *half) run(ctx context.Context, cancel context.CancelFunc, w *wire, q re
 				close(begun)
 			case "cancel":
 				cancel()
+			case "end":
+				end <- said.ID
 			case "kill", "touch":
 				if x == nil {
 					x = <-started

@@ -168,6 +168,8 @@ func (x *execution) await(ctx context.Context, p process) (*gate.Exit, ending) {
 			end = outputEnding(c.Limits.Output)
 		case <-x.output.recorder.failed:
 			end = unkeptEnding(x.output.recorder.spool.Err())
+		case err := <-x.stdin.Failed():
+			end = inputEnding(err)
 		case <-ctx.Done():
 			end = cancelEnding(ctx)
 		}

@@ -36,9 +36,14 @@ var runnerInputTests = map[string]func(*testing.T, *opener){
 		typed.Close()
 		wantOutput(t, "stdout", x.wait(t).Stdout, "one\ntwo\n")
 	},
-	"any error ends stdin": func(t *testing.T, o *opener) {
+	"a stdin that fails has no end": func(t *testing.T, o *opener) {
 		in := io.MultiReader(strings.NewReader("some"), failing{})
-		wantOutput(t, "stdout", o.runner(t).run(t, scriptCat, stdinFrom(in)).Stdout, "some")
+		r := o.runner(t).run(t, scriptCat, stdinFrom(in))
+		wantFate(t, r, sandbox.StatusFatal, sandbox.CauseInvalid, sandbox.ExitEnded)
+		wantOutput(t, "stdout", r.Stdout, "some")
+		if !strings.Contains(r.Message, "reading the command's stdin: no more") {
+			t.Errorf("message %q", r.Message)
+		}
 	},
 	"blocked stdin does not delay the end": func(t *testing.T, o *opener) {
 		in, typed := io.Pipe()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ type Input struct {
 	write    *os.File
 	received int64
 	ended    bool
+	failed   atomic.Pointer[string] // why the end that is written is none
 }
 
 // NewInput begins with what came with the request.
@@ -41,7 +43,19 @@ func (i *Input) Read(p []byte) (int, error) {
 	if i.first.Len() > 0 {
 		return i.first.Read(p)
 	}
-	return i.read.Read(p)
+	n, err := i.read.Read(p)
+	if why := i.failed.Load(); why != nil && errors.Is(err, io.EOF) {
+		err = errors.New(*why)
+	}
+	return n, err
+}
+
+// Fail has the end that is written be that of an input that its client could not read,
+// unless why is "".
+func (i *Input) Fail(why string) {
+	if why != "" {
+		i.failed.Store(&why)
+	}
 }
 
 // SetReadDeadline lets a Runner give up a Read.

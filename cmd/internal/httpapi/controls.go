@@ -30,6 +30,8 @@ type stdinInput struct {
 	OfExecution
 	Offset int64 `query:"offset" minimum:"0" doc:"Of the part's first byte."`
 	EOF    bool  `query:"eof" doc:"Nothing follows."`
+
+	Failed string `query:"failed" maxLength:"2000" doc:"With eof: why stdin has no end, as reading it failed. The command is ended, and its result says so."`
 }
 
 type received struct {
@@ -47,6 +49,9 @@ func (s *Server) stdin(ctx context.Context, in *stdinInput) (*huma.StreamRespons
 	}
 	return &huma.StreamResponse{Body: func(h huma.Context) {
 		r, w := humago.Unwrap(h)
+		if in.EOF {
+			input.Fail(in.Failed)
+		}
 		n, err := input.Write(r.Context(), in.Offset, r.Body, in.EOF)
 		if err != nil {
 			problem.Of(err).Write(w)
