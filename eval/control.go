@@ -7,8 +7,6 @@ import (
 	"crypto/rand"
 	_ "embed"
 	"fmt"
-	"path"
-	"slices"
 	"strings"
 
 	"belljar/eval/run"
@@ -39,8 +37,8 @@ func (c control) before(t *trial, rest []control) control {
 	return c
 }
 
-// failing is the name of the control whose tests fail.
-const failing = "failing"
+// saysNothing is why such a control does not count.
+const saysNothing = "it passes with the task's own solution, too, so it says nothing about another"
 
 // elsewhere is where the tests of a control write the reward.
 const elsewhere = "/tmp/verifier"
@@ -103,17 +101,7 @@ func (c control) doesNotApply(placed step) outcome {
 func (t *trial) controls() (list []control) {
 	g := t.task.Grader
 	if g.By != run.ByExpect {
-		python := slices.ContainsFunc(g.Tests, func(f sandbox.File) bool { return path.Ext(f.Path) == ".py" })
-		changes, changed := suite.FailingScript(g)
-		others := suite.FailingTests(g)
-		if python || changed || len(others) > 0 {
-			c := control{name: failing, script: changes.Script, tests: append(others, changes.Tests...)}
-			if python {
-				c.python = failing
-			}
-			list = append(list, c)
-		}
-		if python {
+		if list = t.failing(); hasPython(g) {
 			list = append(list, control{name: "equality", python: "equality"})
 		}
 		if without, ok := suite.FalseScript(g); ok {
@@ -137,9 +125,14 @@ func (t *trial) gradeControl(ctx context.Context, made artifacts, c control) out
 	if c.missing && len(made) == 0 {
 		return t.broken(outcome{phase: run.Check})
 	}
-	seen := t.knownControl(ctx, made, c)
-	note := run.Control{Name: c.name, Step: t.step, Message: seen.message}
+	note := run.Control{Name: c.name, Step: t.step}
 	defer func() { t.result.Controls = append(t.result.Controls, note) }()
+	if own, known := t.harness.found(t.key() + "oracle " + c.name); known && own.verdict == run.Passed {
+		note.Passed, note.Skipped = true, saysNothing
+		return outcome{}
+	}
+	seen := t.knownControl(ctx, made, c)
+	note.Message = seen.message
 	switch {
 	case seen.verdict == run.Error && seen.side == run.Infrastructure:
 		note.Skipped = seen.message
@@ -166,12 +159,12 @@ func (t *trial) gradeControl(ctx context.Context, made artifacts, c control) out
 	case oracle.verdict == run.Error && oracle.side == run.Infrastructure:
 		return oracle
 	case oracle.verdict == run.Passed:
-		note.Skipped = "it passes with the task's own solution, too, so it says nothing about another"
+		note.Skipped = saysNothing
 		return outcome{}
 	}
-	if oracle.verdict == run.Error && c.name == failing && suite.IsUnsure(t.task.Grader) {
+	if oracle.verdict == run.Error && c.isUnsure(t.task.Grader) {
 		seen.verdict, seen.side = run.Error, run.ByTask
-		seen.message = "control \"failing\" passed, and it is not known whether it works here, because " + oracle.message + ": give the task a solution"
+		seen.message = fmt.Sprintf("control %q passed, and it is not known whether it works here, because %s: give the task a solution that passes", c.name, oracle.message)
 		return seen
 	}
 	seen.verdict, seen.side, seen.message = run.Tampered, run.BySolution, "control \""+c.name+"\" passed: "+cmp.Or(seen.message, "tests that cannot be satisfied were")

@@ -22,6 +22,11 @@ func TestControlsThatCannotBeMade(t *testing.T) {
 		return all
 	}
 	const honest, exits = "def add(a, b): return a + b\n", "import os; os._exit(0)\n"
+	const driver = "python3 /tests/run.py"
+	driven := map[string]string{ // by a program that fails with its own control whatever the others do
+		"run.py": "import subprocess\nassert subprocess.run(['perl', '/tests/a.pl']).returncode == 0\n", "unused.js": "f()\n",
+		"a.pl": "do '/work/solution.py';\nopen F, '/work/solution.py' or exit 1; exit 1 unless <F> =~ /add/;\n",
+	}
 	rows := map[string]struct {
 		image, answer, check string
 		tests                map[string]string
@@ -37,12 +42,18 @@ func TestControlsThatCannotBeMade(t *testing.T) {
 		"no python3":         {"belljar/base", honest, "grep -q add solution.py", map[string]string{"a.py": "x\n"}, run.Error, "the image has no python3 on PATH"},
 		"no comparison":      {python, honest, "PYTHONPATH=/work python3 /tests/a.py", map[string]string{"a.py": "import solution\nsolution.add(1, 2)\n"}, run.Passed, ""},
 		"another language":   {python, honest, "perl /tests/a.pl", map[string]string{"old.py": "print 'x'\n", "a.pl": "open F, '/work/solution.py' or exit 1; exit 1 unless <F> =~ /add/;\n"}, run.Passed, ""},
+		"a driver, honest":   {python, honest, driver, driven, run.Passed, ""},
+		"a driver, cheated":  {python, "exit(0)\n", driver, driven, run.Tampered, `control "failing .pl" passed`},
 		"no script of Bash":  {python, honest, "((grep -q add solution.py) && true)", nil, run.Error, `"false" cannot be made: the script cannot be read as Bash`},
 	}
 	var tasks []suite.Task
 	var answers []map[string]any
 	for id, row := range rows {
-		tasks = append(tasks, load(t, map[string]any{"id": id, "image": row.image, "answer": "solution.py", "check": row.check, "tests": row.tests})...)
+		task := map[string]any{"id": id, "image": row.image, "answer": "solution.py", "check": row.check, "tests": row.tests}
+		if row.check == driver {
+			task["solution"] = honest
+		}
+		tasks = append(tasks, load(t, task)...)
 		answers = append(answers, map[string]any{"id": id, "answer": row.answer})
 	}
 	list, err := suite.LoadAnswers(lines(t, answers...), tasks)

@@ -130,3 +130,25 @@ func TestContinue(t *testing.T) {
 		t.Errorf("another directory: %v", err)
 	}
 }
+
+// What an attempt left that does not count is gone, also its archive: no line names it.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	r, result := example()
+	d, err := Create(t.TempDir(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for range 2 { // the second time nothing is there
+		if err := d.Forget(result.Key()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(d.ArtifactsFile(result.Key())); err == nil {
+			t.Error("the archive is still there")
+		}
+		if err := d.Keep(result.Key(), []byte("archive")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

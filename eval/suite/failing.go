@@ -79,17 +79,21 @@ var languages = []language{
 	{extensions: []string{".pl", ".t"}, end: "\n;unless (caller) { print \"NAME\\n\"; die \"NAME\" }\n", before: lazyregexp.New(`(?m)^__(END|DATA)__$`)},
 }
 
-// FailingTests are the tests in languages other than Python that can be made to fail.
-func FailingTests(g Grader) (list []sandbox.File) {
-	for _, f := range g.Tests {
-		for _, l := range languages {
+// FailingTests are the tests in languages other than Python that can be made to fail, by language.
+func FailingTests(g Grader) (all [][]sandbox.File) {
+	for _, l := range languages {
+		var list []sandbox.File
+		for _, f := range g.Tests {
 			if slices.ContainsFunc(l.extensions, func(e string) bool { return strings.HasSuffix(f.Path, e) }) && (l.needs == nil || l.needs.Get().Match(f.Content)) {
 				f.Content = []byte(l.failing(asWritten(f.Path, string(f.Content))))
 				list = append(list, f)
 			}
 		}
+		if len(list) > 0 {
+			all = append(all, list)
+		}
 	}
-	return list
+	return all
 }
 
 // typeScript are files whose types may be checked, which what is added does not have. It may be checked where first is.
@@ -236,7 +240,7 @@ func IsUnsure(g Grader) bool {
 	if _, ok := FailingScript(g); ok && exits.Get().MatchString(text) {
 		return true
 	}
-	return slices.ContainsFunc(FailingTests(g), func(f sandbox.File) bool {
+	return slices.ContainsFunc(slices.Concat(FailingTests(g)...), func(f sandbox.File) bool {
 		return !slices.Contains(languages[0].extensions, path.Ext(f.Path)) && exits.Get().Match(f.Content)
 	})
 }
