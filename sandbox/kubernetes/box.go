@@ -3,13 +3,11 @@ package kubernetes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"belljar/sandbox"
-	"belljar/sandbox/internal/kube"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +17,6 @@ type box struct {
 	engine *Engine
 	record record
 	spec   sandbox.Spec
-	made   *kube.Pod // nil where an earlier process made it
 
 	attaching sync.Mutex // held while link changes
 	link      *link
@@ -29,18 +26,22 @@ type box struct {
 	losing  sync.Once
 	life    context.Context // until Remove or Close
 	end     context.CancelFunc
-	all     sync.WaitGroup // what watches it until then
-	ending  atomic.Bool    // Remove was called
-	removal sync.Mutex
+	all     sync.WaitGroup  // what watches it until then
+	ending  atomic.Bool     // Remove was called
+	removal context.Context // until then
+	remove  context.CancelFunc
+	removes sync.Mutex
 	removed bool
 	counter counter
 	finding sync.Mutex // held while it is found out how the pod ended
 	ended   *fate      // then
+	endedOf *link      // whose end that was for
 }
 
 func newBox(e *Engine, r record) *box {
 	b := &box{engine: e, record: r, lost: make(chan struct{})}
 	b.life, b.end = context.WithCancel(context.Background())
+	b.removal, b.remove = context.WithCancel(context.Background())
 	b.spec = sandbox.Spec{
 		Command: r.Command, Session: r.Session, Image: sandbox.Image{Reference: r.Image, ID: r.ImageID, Digest: r.Digest}, User: r.User,
 		Deadline: r.Deadline, Limits: r.Limits, Tmpfs: r.Tmpfs, Runtime: r.Runtime,
@@ -91,9 +92,6 @@ func (b *box) attached(ctx context.Context) (*link, error) {
 		b.link.AddUser()
 		return b.link, nil
 	}
-	if b.engine.endsWithUs(b.spec) {
-		return nil, endedError()
-	}
 	if b.link != nil {
 		b.link.Release()
 		b.link = nil
@@ -107,7 +105,7 @@ func (b *box) attached(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// reach is a link to the init of a session.
+// reach is a link to the init of the pod, which this process has, or of a session.
 func (b *box) reach(ctx context.Context) (*link, error) {
 	done, err := b.engine.leases.reaching(ctx, b.record.UID)
 	if err != nil {
@@ -116,6 +114,9 @@ func (b *box) reach(ctx context.Context) (*link, error) {
 	defer done()
 	if l := b.engine.links.Use(b.record.UID); l != nil {
 		return l, nil
+	}
+	if b.engine.endsWithUs(b.spec) {
+		return nil, endedError()
 	}
 	hold, err := b.engine.leases.take(ctx, b.record.UID)
 	if err != nil {
@@ -201,12 +202,13 @@ const (
 
 // Remove implements sandbox.Container.
 func (b *box) Remove(ctx context.Context) error {
-	b.removal.Lock()
-	defer b.removal.Unlock()
+	b.removes.Lock()
+	defer b.removes.Unlock()
 	if b.removed {
 		return nil
 	}
 	b.ending.Store(true)
+	b.remove()
 	dead := b.killAll(ctx)
 	b.Close()
 	err := b.engine.deleteDead(ctx, b.record.Name, b.record.UID, dead)
@@ -240,6 +242,7 @@ func (b *box) killAll(ctx context.Context) bool {
 // abandon deletes a pod that Create does not return.
 func (b *box) abandon() error {
 	b.ending.Store(true)
+	b.remove()
 	b.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -272,22 +275,6 @@ func (e *Engine) deleteDead(ctx context.Context, name, uid string, dead bool) er
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
-		}
-	}
-}
-
-// deleteOrDoom tries again where the API server does not answer, and later, if it goes on like that.
-func (e *Engine) deleteOrDoom(ctx context.Context, name, uid string, grace int) error {
-	for {
-		err := e.delete(ctx, name, uid, grace)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-time.After(250 * time.Millisecond):
-		case <-ctx.Done():
-			e.doom(doom{name: name, uid: uid})
-			return fmt.Errorf("deleting pod %s, which is tried again each %s: %w", name, sandbox.FormatDuration(renewEach), err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -119,11 +120,11 @@ func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
 const killed = 128 + 9
 
 // statusWithoutInit is the exit status of a process whose init is not reached any more.
-func (b *box) statusWithoutInit() (int, error) {
+func (b *box) statusWithoutInit(of *link) (int, error) {
 	if b.ending.Load() {
 		return killed, nil
 	}
-	f := b.findFate()
+	f := b.findFate(of)
 	switch {
 	case b.ending.Load(), f.oom:
 		return killed, nil
@@ -139,16 +140,16 @@ func (b *box) statusWithoutInit() (int, error) {
 	return 0, engineError(nil, "the connection to the pod broke: the exit status is unknown").As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
 }
 
-// findFate asks how the pod ended, once for all who want to know.
-func (b *box) findFate() fate {
+// findFate asks how the pod ended, once for all who want to know: a link broke. Where another one breaks of a pod that had not ended, it
+// asks again.
+func (b *box) findFate(of *link) fate {
 	b.finding.Lock()
 	defer b.finding.Unlock()
-	if b.ended != nil {
-		return *b.ended
+	if b.ended == nil || !b.ended.known && b.endedOf != of {
+		f := b.askFate()
+		b.ended, b.endedOf = &f, of
 	}
-	f := b.askFate()
-	b.ended = &f
-	return f
+	return *b.ended
 }
 
 const (
@@ -157,11 +158,12 @@ const (
 	fatePause   = 150 * time.Millisecond
 )
 
+// askFate goes on where this handle is closed: what it started may still be waited for.
 func (b *box) askFate() (f fate) {
-	ctx, cancel := context.WithTimeout(b.life, fateTimeout)
+	ctx, cancel := context.WithTimeout(b.removal, fateTimeout)
 	defer cancel()
-	f.silent = true
-	for {
+	defer context.AfterFunc(b.engine.life, cancel)()
+	for answered := false; ; {
 		var pod kube.Pod
 		err := b.engine.client.Get(ctx, kube.PodPath(b.engine.namespace, b.record.Name), nil, &pod)
 		switch {
@@ -172,6 +174,9 @@ func (b *box) askFate() (f fate) {
 			if f = fateOf(&pod); f.known && statusOf(pod.Status.ContainerStatuses, mainContainer).State.Terminated != nil {
 				return f
 			}
+			answered = true
+		case ctx.Err() == nil, !answered && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			f.silent = true
 		}
 		select {
 		case <-time.After(fatePause):

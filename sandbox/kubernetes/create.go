@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"belljar/internal/boxinit"
 	"belljar/sandbox"
@@ -66,9 +64,9 @@ func (e *Engine) create(ctx context.Context, spec sandbox.Spec) (b *box, err err
 		return nil, err
 	}
 	b = newBox(e, e.record(spec, made))
-	b.spec, b.made = spec, made
+	b.spec = spec
 	if err = ctx.Err(); err == nil {
-		err = b.start(ctx)
+		err = b.start(ctx, made)
 	}
 	if err != nil {
 		if sandbox.CauseOf(err) == sandbox.CauseImage {
@@ -88,14 +86,14 @@ func orCanceled(ctx context.Context, err error) error {
 }
 
 // start waits until the pod runs, and attaches to its init.
-func (b *box) start(ctx context.Context) (err error) {
+func (b *box) start(ctx context.Context, made *kube.Pod) (err error) {
 	var hold *lease
 	if b.spec.Session != "" {
 		if hold, err = b.claim(ctx); err != nil {
 			return err
 		}
 	}
-	l, err := b.connect(ctx)
+	l, err := b.connect(ctx, made)
 	if err != nil {
 		if hold != nil {
 			hold.release()
@@ -121,8 +119,8 @@ func (b *box) start(ctx context.Context) (err error) {
 }
 
 // connect waits until a pod runs, and attaches to its init.
-func (b *box) connect(ctx context.Context) (*link, error) {
-	if _, err := b.engine.awaitRunning(ctx, b.made, b.spec); err != nil {
+func (b *box) connect(ctx context.Context, made *kube.Pod) (*link, error) {
+	if _, err := b.engine.awaitRunning(ctx, made, b.spec); err != nil {
 		return nil, err
 	}
 	l, err := b.engine.attach(ctx, b.record.Name, b.record.UID)
@@ -223,65 +221,4 @@ func (b *box) checkMounts(ctx context.Context, l *link) error {
 			Hint("look for an admission webhook that adds volumes, and leave out namespace " + b.engine.namespace)
 	}
 	return nil
-}
-
-// awaitRunning waits until the main container of a pod that was just made runs.
-func (e *Engine) awaitRunning(ctx context.Context, made *kube.Pod, spec sandbox.Spec) (*kube.Pod, error) {
-	late, cancel := context.WithTimeout(ctx, e.config.Start)
-	defer cancel()
-	last, name, version := made, made.Metadata.Name, made.Metadata.ResourceVersion
-	var why error
-	for {
-		done := false
-		err := e.client.WatchPod(late, e.namespace, name, version, func(ev kube.Event) bool {
-			if ev.Pod.Metadata.UID != made.Metadata.UID || ev.Type == "DELETED" {
-				why, done = engineError(nil, "another program deleted the pod before it ran").As(sandbox.CauseEngineLost).Hint("run the command again"), true
-				return true
-			}
-			last = &ev.Pod
-			if runs(last) {
-				done = true
-				return true
-			}
-			why, done = startError(last, spec)
-			return done
-		})
-		switch {
-		case done && why != nil:
-			return nil, why
-		case done:
-			return last, nil
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case late.Err() != nil:
-			return nil, lateError(last, e.config.Start)
-		case err != nil && kube.CodeOf(err) != 0:
-			return nil, callError(err, "waiting for pod %s", name)
-		}
-		version = kube.AnyVersion
-		select { // the connection broke: the API server may be restarting
-		case <-time.After(100 * time.Millisecond):
-		case <-late.Done():
-		}
-	}
-}
-
-// statusOf is the state of a container of a pod.
-func statusOf(list []kube.ContainerStatus, name string) (s kube.ContainerStatus) {
-	if i := slices.IndexFunc(list, func(s kube.ContainerStatus) bool { return s.Name == name }); i >= 0 {
-		return list[i]
-	}
-	return s
-}
-
-func runs(pod *kube.Pod) bool {
-	return pod.Status != nil && pod.Metadata.DeletionTimestamp == nil && statusOf(pod.Status.ContainerStatuses, mainContainer).State.Running != nil
-}
-
-// said is a reason and a message as one text.
-func said(reason, message string) string {
-	if message == "" {
-		return reason
-	}
-	return fmt.Sprintf("%s: %s", reason, message)
 }

@@ -2,10 +2,12 @@ package kubernetes
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
 
+	"belljar/sandbox"
 	"belljar/sandbox/internal/kube"
 )
 
@@ -85,4 +87,24 @@ func (e *Engine) dispose(ctx context.Context, d doom) (gone bool) {
 		d.uid = there.Metadata.UID
 	}
 	return e.delete(ctx, d.name, d.uid, podGrace) == nil
+}
+
+// deleteOrDoom tries again where the API server cannot answer, and later, if it goes on like that.
+func (e *Engine) deleteOrDoom(ctx context.Context, name, uid string, grace int) error {
+	for {
+		err := e.delete(ctx, name, uid, grace)
+		if err == nil {
+			return nil
+		}
+		after, yes := again(err)
+		if yes {
+			select {
+			case <-time.After(max(250*time.Millisecond, after)):
+				continue
+			case <-ctx.Done():
+			}
+		}
+		e.doom(doom{name: name, uid: uid})
+		return fmt.Errorf("deleting pod %s, which is tried again each %s: %w", name, sandbox.FormatDuration(renewEach), err)
+	}
 }

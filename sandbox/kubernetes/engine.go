@@ -136,8 +136,8 @@ func (e *Engine) Networks(context.Context) ([]string, error) { return []string{"
 
 // Close ends the engine, and what only this process keeps. Containers go before it; sessions stay.
 func (e *Engine) Close() error {
-	e.links.Close()
 	e.end()
+	e.links.Close()
 	e.all.Wait()
 	err := e.leases.releaseAll()
 	e.client.Close()

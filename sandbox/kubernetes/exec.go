@@ -108,7 +108,7 @@ func (r *running) follow() {
 	case <-r.Process.Exited(): // also where the link broke then
 		r.status = r.Status()
 	default:
-		r.status, r.err = r.box.statusWithoutInit()
+		r.status, r.err = r.box.statusWithoutInit(r.link)
 	}
 	close(r.known)
 	select {

@@ -61,31 +61,27 @@ func (e *Engine) LookInside(ctx context.Context, runtime string) (in Inside, err
 
 // lastWords waits for the end of a pod's main container, and returns what that left in tryPath.
 func (e *Engine) lastWords(ctx context.Context, pod *kube.Pod, spec sandbox.Spec) (said string, err error) {
-	done := false
-	seen := func(ev kube.Event) bool {
-		if ev.Pod.Status != nil && ev.Type != "DELETED" {
-			if t := statusOf(ev.Pod.Status.ContainerStatuses, mainContainer).State.Terminated; t != nil {
-				said, done = t.Message, true
+	var why error
+	err = e.follow(ctx, pod, func(now *kube.Pod, gone bool) (done bool) {
+		pod = now
+		if now.Status != nil {
+			if t := statusOf(now.Status.ContainerStatuses, mainContainer).State.Terminated; t != nil {
+				said = t.Message
 				return true
 			}
 		}
-		pod = &ev.Pod
-		err, done = startError(pod, spec)
+		if gone {
+			why = goneError(now)
+			return true
+		}
+		why, done = startError(now, spec)
 		return done
+	})
+	switch {
+	case err == nil:
+		return said, why
+	case ctx.Err() != nil:
+		return "", lateError(pod, e.config.Start)
 	}
-	for version := pod.Metadata.ResourceVersion; ; version = kube.AnyVersion {
-		broke := e.client.WatchPod(ctx, e.namespace, pod.Metadata.Name, version, seen)
-		switch {
-		case done:
-			return said, err
-		case ctx.Err() != nil:
-			return "", lateError(pod, e.config.Start)
-		case kube.CodeOf(broke) != 0:
-			return "", callError(broke, "waiting for pod %s", pod.Metadata.Name)
-		}
-		select { // the connection broke
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-		}
-	}
+	return "", callError(err, "waiting for pod %s", pod.Metadata.Name)
 }

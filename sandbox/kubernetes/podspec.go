@@ -97,7 +97,7 @@ func (e *Engine) pod(spec sandbox.Spec, lease string) *kube.Pod {
 		APIVersion: "v1", Kind: "Pod",
 		Metadata: kube.Meta{Name: podName(spec), Labels: labels, Annotations: map[string]string{
 			noteCommand: spec.Command, noteSession: spec.Session, notePool: spec.Pool, noteImage: spec.Image.Reference,
-			noteUser: spec.User.String(), noteDeadline: spec.Deadline.UTC().Format(time.RFC3339), noteMaker: rand.Text(),
+			noteUser: spec.User.String(), noteDeadline: e.onItsClock(spec.Deadline).Format(time.RFC3339), noteMaker: rand.Text(),
 		}},
 		Spec: kube.PodSpec{
 			RestartPolicy: "Never", TerminationGracePeriodSeconds: &grace, ActiveDeadlineSeconds: &left,
@@ -132,13 +132,18 @@ func (e *Engine) pod(spec sandbox.Spec, lease string) *kube.Pod {
 	return pod
 }
 
+// onItsClock is a time of this machine's clock on the API server's, which Sweep and, as good as that, the nodes' inits go by.
+func (e *Engine) onItsClock(at time.Time) time.Time {
+	return e.client.Now().Add(time.Until(at)).UTC()
+}
+
 // initArgs are the main process.
 func (e *Engine) initArgs(spec sandbox.Spec) []string {
 	// The longest file is a little longer than the largest directory: what a full one says is that it is full. The file for
 	// the container's last words is on the node's disk, and commands may write to it.
 	c := boxinit.Config{Carrier: boxinit.Frames, UID: spec.User.UID, Alone: true, NoSockets: true, Files: spec.Limits.Files, FileSize: spec.Limits.Tmp + 1<<20}
 	if spec.Session != "" {
-		c.Deadline = spec.Deadline.Unix()
+		c.Deadline = e.onItsClock(spec.Deadline).Unix()
 	}
 	return c.Args()
 }

@@ -37,6 +37,16 @@ func passes(err error) bool {
 	return is && (refused.Code == http.StatusConflict && refused.Reason != reasonExists || refused.Code == http.StatusForbidden && strings.Contains(refused.Message, unknownQuota))
 }
 
+// again reports whether a request may do if it is sent again, and how long after: it had no answer, or the API server cannot
+// give one now.
+func again(err error) (after time.Duration, yes bool) {
+	refused, is := errors.AsType[*kube.StatusError](err)
+	if !is {
+		return 0, true
+	}
+	return refused.RetryAfter, refused.Code == http.StatusTooManyRequests || refused.Code >= http.StatusInternalServerError
+}
+
 // callError explains a request that failed.
 func callError(err error, doing string, args ...any) error {
 	refused, is := errors.AsType[*kube.StatusError](err)

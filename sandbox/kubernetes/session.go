@@ -202,7 +202,7 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 
 // reachError says why a session's init is not reached.
 func (b *box) reachError(ctx context.Context, err error) error {
-	if sandbox.CauseOf(err) == sandbox.CauseBusy || ctx.Err() != nil {
+	if sandbox.CauseOf(err) == sandbox.CauseBusy || ctx.Err() != nil || b.engine.endsWithUs(b.spec) {
 		return err
 	}
 	var pod kube.Pod

@@ -4,10 +4,13 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/kube"
+	"belljar/sandbox/listing"
 )
 
 func wantSession() sandbox.Spec {
@@ -78,4 +81,59 @@ func TestSessionIsRecordedBeforeItRuns(t *testing.T) {
 		t.Errorf("its pod stays, error %v, recorded %v, pods %v", err, e.Recorded(), a.names("pods"))
 	}
 	a.faulty(nil)
+}
+
+// Where this process ends with its sessions, what runs in one is listed over the connection that it has.
+func TestProcessesOfAnOwnSession(t *testing.T) {
+	_, e := withAPI(t, func(c *Config) { c.OwnSessions = true })
+	r := record{UID: "u", Name: "p", Namespace: "ns", Session: "dev"}
+	if err := e.records.add(e, r); err != nil {
+		t.Fatal(err)
+	}
+	fill := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		return e.FillProcesses(ctx, &listing.Container{ID: "u"})
+	}
+	if err := fill(); sandbox.CauseOf(err) != sandbox.CauseEngineLost {
+		t.Errorf("without a connection: %v", err)
+	}
+	l := unlively(t, e, "u")
+	if err := fill(); err == nil || sandbox.CauseOf(err) == sandbox.CauseEngineLost || l.Broken() {
+		t.Errorf("it does not ask the init: %v", err)
+	}
+}
+
+// All times that others judge are of the API server's clock, from the first one on.
+func TestClockThatIsBehind(t *testing.T) {
+	a, e := withAPI(t)
+	const ahead = time.Hour
+	a.faulty(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
+		return false
+	})
+	near := func(what string, at, want time.Time) {
+		t.Helper()
+		if off := at.Sub(want).Abs(); off > 5*time.Second {
+			t.Errorf("%s is wrong by %v", what, off)
+		}
+	}
+	name, err := e.leases.ofProcess(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _ := a.lease(name)
+	renewed, err := l.Spec.Renewed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	near("the lease's time", renewed, time.Now().Add(ahead))
+	spec := wantSession()
+	pod := e.pod(spec, name)
+	near("the pod's deadline", deadlineOf(*pod), spec.Deadline.Add(ahead))
+	seconds, err := strconv.ParseInt(pod.Spec.Containers[0].Command[3], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near("the init's deadline", time.Unix(seconds, 0), spec.Deadline.Add(ahead))
 }

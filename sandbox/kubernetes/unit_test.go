@@ -213,11 +213,22 @@ func TestWhyAPodDoesNotRun(t *testing.T) {
 		`{"status":{"initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":2,"reason":"Error"}}}]}}`:                                      sandbox.CauseEngine,
 		`{"status":{"initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}}`:                                  "",
 		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":128,"reason":"StartError","message":"exec: no such file"}}}]}}`: sandbox.CauseEngine,
-		`{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource"}}`:                                                          sandbox.CauseEngine,
-		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Pending"}}`:                                                             sandbox.CauseEngineLost,
+		`{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource"}}`:                                                          sandbox.CauseEngineLost,
+		`{"status":{"phase":"Failed","reason":"OutOfcpu","message":"Node didn't have enough resource: cpu"}}`:                                                sandbox.CauseEngineLost,
+		`{"status":{"phase":"Failed","reason":"Evicted","initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":137}}}]}}`:                 sandbox.CauseEngineLost,
+		`{"status":{"phase":"Failed"}}`: sandbox.CauseEngine,
+		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Pending"}}`: sandbox.CauseEngineLost,
 	} {
 		err, yes := startError(status(text), spec)
 		if yes != (want != "") || yes && sandbox.CauseOf(err) != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"PreemptionByScheduler","message":"preempting"}]}}`: "PreemptionByScheduler: preempting",
+		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{}}`: "another program deleted the pod",
+	} {
+		if err, _ := startError(status(text), spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -235,13 +246,16 @@ func TestWhyAPodDoesNotRun(t *testing.T) {
 func TestHowAPodEnded(t *testing.T) {
 	for text, want := range map[string]fate{
 		`{"status":{"phase":"Running"}}`: {},
-		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                            {known: true, oom: true},
-		`{"status":{"phase":"Failed","reason":"DeadlineExceeded","message":"Pod was active too long","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137}}}]}}`: {known: true, reason: "DeadlineExceeded: Pod was active too long"},
-		`{"status":{"phase":"Failed","reason":"Evicted","message":"low on\nresource"}}`:                                                                                                  {known: true, reason: "Evicted: low on resource"},
-		`{"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"EvictionByEvictionAPI","message":"evicted"}]}}`:                                                   {known: true, reason: "EvictionByEvictionAPI: evicted"},
-		`{"status":{"phase":"Succeeded","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}}`:                                           {known: true, reason: "its connection to this process broke"},
-		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":2,"reason":"Error"}}}]}}`:                                                  {known: true, reason: "the container ended: Error, exit status 2"},
-		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}}`:                                                                                         {known: true, reason: "another program deleted the pod"},
+		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                                                             {known: true, oom: true},
+		`{"status":{"phase":"Failed","reason":"DeadlineExceeded","message":"Pod was active too long","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137}}}]}}`:                                  {known: true, reason: "DeadlineExceeded: Pod was active too long"},
+		`{"status":{"phase":"Failed","reason":"Evicted","message":"low","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                          {known: true, reason: "Evicted: low"},
+		`{"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"DeletionByTaintManager"}],"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`: {known: true, reason: "DeletionByTaintManager"},
+		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                      {known: true, reason: "another program deleted the pod"},
+		`{"status":{"phase":"Failed","reason":"Evicted","message":"low on\nresource"}}`:                                                                                                                                   {known: true, reason: "Evicted: low on resource"},
+		`{"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"EvictionByEvictionAPI","message":"evicted"}]}}`:                                                                                    {known: true, reason: "EvictionByEvictionAPI: evicted"},
+		`{"status":{"phase":"Succeeded","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}}`:                                                                            {known: true, reason: "its connection to this process broke"},
+		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":2,"reason":"Error"}}}]}}`:                                                                                   {known: true, reason: "the container ended: Error, exit status 2"},
+		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}}`:                                                                                                                          {known: true, reason: "another program deleted the pod"},
 	} {
 		if got := fateOf(status(text)); got != want {
 			t.Errorf("%s: %+v, want %+v", text, got, want)

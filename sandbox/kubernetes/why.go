@@ -26,8 +26,9 @@ func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
 	if s == nil {
 		return nil, false
 	}
-	if pod.Metadata.DeletionTimestamp != nil {
-		return engineError(nil, "another program deleted the pod before it ran").As(sandbox.CauseEngineLost).Hint("run the command again"), true
+	over := s.Phase == "Failed" || s.Phase == "Succeeded"
+	if pod.Metadata.DeletionTimestamp != nil || over && ofPod(pod) != "" {
+		return goneError(pod), true
 	}
 	for _, own := range s.InitContainerStatuses {
 		if w := own.State.Waiting; w != nil && (slices.Contains(pullReasons, w.Reason) || slices.Contains(makeReasons, w.Reason)) {
@@ -53,10 +54,18 @@ func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
 		return engineError(text(t.Reason, t.Message), "the pod's init ended before a command: exit status %d", t.ExitCode).
 			Hint("set engine.kubernetes.image to an image of this belljar's version; see: belljar doctor"), true
 	}
-	if s.Phase == "Failed" || s.Phase == "Succeeded" {
+	if over {
 		return engineError(text(s.Reason, s.Message), "the pod ended before it ran").Hint("see: kubectl describe nodes"), true
 	}
 	return nil, false
+}
+
+// goneError says why a pod is gone, or will be in a moment, that did not run yet.
+func goneError(pod *kube.Pod) error {
+	if why := ofPod(pod); why != "" {
+		return engineError(nil, "the pod ended before it ran: %s", why).As(sandbox.CauseEngineLost).Hint("run the command again; see: kubectl describe nodes")
+	}
+	return engineError(nil, "another program deleted the pod before it ran").As(sandbox.CauseEngineLost).Hint("run the command again")
 }
 
 // lateError says what a pod that does not run in time waits for.
@@ -89,25 +98,37 @@ type fate struct {
 	reason string // what Kubernetes says, "" where it says nothing
 }
 
-// fateOf reads that from a pod that may have ended.
+// ofPod is why Kubernetes ends a whole pod, "" where it says nothing.
+func ofPod(pod *kube.Pod) (why string) {
+	s := pod.Status
+	if s == nil {
+		return ""
+	}
+	if s.Reason != "" { // Evicted, DeadlineExceeded, Preempting, NodeLost, OutOfcpu, …
+		why = failure.OneLine(said(s.Reason, s.Message))
+	}
+	for _, c := range s.Conditions { // DisruptionTarget: EvictionByEvictionAPI, PreemptionByScheduler, DeletionByTaintManager, …
+		if c.Type == "DisruptionTarget" && c.Status == "True" {
+			why = failure.OneLine(said(c.Reason, c.Message))
+		}
+	}
+	return why
+}
+
+// fateOf reads that from a pod that may have ended. Why the whole pod did says more than how its container did: of one in which the kernel
+// ever killed a process for its memory, runtimes say OOMKilled, whatever ended it.
 func fateOf(pod *kube.Pod) (f fate) {
 	s := pod.Status
 	if s == nil {
 		return f
 	}
-	if s.Reason != "" { // Evicted, DeadlineExceeded, Preempting, NodeLost, …: of the whole pod
-		f.known, f.reason = true, failure.OneLine(said(s.Reason, s.Message))
-	}
-	for _, c := range s.Conditions { // DisruptionTarget: EvictionByEvictionAPI, PreemptionByScheduler, DeletionByTaintManager, …
-		if c.Type == "DisruptionTarget" && c.Status == "True" {
-			f.known, f.reason = true, failure.OneLine(said(c.Reason, c.Message))
-		}
-	}
+	f.reason = ofPod(pod)
 	if pod.Metadata.DeletionTimestamp != nil && f.reason == "" {
-		f.known, f.reason = true, "another program deleted the pod"
+		f.reason = "another program deleted the pod"
 	}
+	f.known = f.reason != ""
 	if t := statusOf(s.ContainerStatuses, mainContainer).State.Terminated; t != nil {
-		f.known, f.oom = true, t.Reason == "OOMKilled"
+		f.known, f.oom = true, f.reason == "" && t.Reason == "OOMKilled"
 		switch {
 		case f.reason != "" || f.oom:
 		case t.ExitCode == 0: // as it does when its stdin ends

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 const kubeconfig = `apiVersion: v1
@@ -118,6 +119,24 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	if _, err := New(&Access{Server: "example"}); err == nil {
 		t.Error("a server without a scheme")
+	}
+}
+
+// What a program leaves running, which holds its output open, holds up no one.
+func TestPluginThatLeavesSomething(t *testing.T) {
+	p := &plugin{Command: "sh", Args: []string{"-c", `sleep 20 & echo '{"status": {"token": "x"}}'`}}
+	began := time.Now()
+	if token, err := p.token(t.Context()); err != nil || token != "x" {
+		t.Errorf("%q, error %v", token, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	p = &plugin{Command: "sh", Args: []string{"-c", "sleep 20 & wait"}}
+	if _, err := p.token(ctx); err == nil {
+		t.Error("it logs in")
+	}
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -214,20 +215,25 @@ func (c *Client) setClock(h http.Header) {
 	}
 }
 
+// statusError is what a Status says, and that it has a code.
+func statusError(code int, text []byte) *StatusError {
+	var status struct {
+		Message, Reason string
+		Code            int
+		Details         struct{ RetryAfterSeconds int }
+	}
+	if json.Unmarshal(text, &status) != nil {
+		return &StatusError{Code: code}
+	}
+	return &StatusError{Code: cmp.Or(code, status.Code), Message: status.Message, Reason: status.Reason, RetryAfter: time.Duration(status.Details.RetryAfterSeconds) * time.Second}
+}
+
 // maxRefusal bounds what is read of a refusal.
 const maxRefusal = 64 << 10
 
 func (c *Client) refusal(answer *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
-	refused := &StatusError{Code: answer.StatusCode}
-	var status struct {
-		Message, Reason string
-		Details         struct{ RetryAfterSeconds int }
-	}
-	if json.Unmarshal(text, &status) == nil {
-		refused.Message, refused.Reason = status.Message, status.Reason
-		refused.RetryAfter = time.Duration(status.Details.RetryAfterSeconds) * time.Second
-	}
+	refused := statusError(answer.StatusCode, text)
 	if after, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil {
 		refused.RetryAfter = time.Duration(after) * time.Second
 	}

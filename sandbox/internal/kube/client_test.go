@@ -166,6 +166,15 @@ func TestWatch(t *testing.T) {
 	if err := c.WatchPod(t.Context(), "n", "a", "7", func(Event) bool { return true }); err != nil {
 		t.Error(err)
 	}
+	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("resourceVersion") != "7" {
+			t.Errorf("it asks %s", r.URL)
+		}
+		io.WriteString(w, `{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}}`+"\n")
+	})
+	if err := c.WatchPod(t.Context(), "n", "a", "7", func(Event) bool { return true }); CodeOf(err) != http.StatusGone {
+		t.Error(err)
+	}
 }
 
 // attached is an attachment to a server that does that.

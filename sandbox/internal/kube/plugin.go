@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -57,8 +58,9 @@ func (p *plugin) token(ctx context.Context) (string, error) {
 	}
 	var said bytes.Buffer
 	cmd.Stderr = &said
+	cmd.WaitDelay = time.Second // what it leaves running may hold its output open
 	out, err := cmd.Output()
-	if err != nil {
+	if err != nil && (ctx.Err() != nil || !errors.Is(err, exec.ErrWaitDelay)) {
 		return "", fmt.Errorf("logging in by %q: %w: %s", p.Command, err, strings.TrimSpace(said.String()))
 	}
 	p.last = credential{}

@@ -9,18 +9,15 @@ import (
 
 // Event is a change of a pod.
 type Event struct {
-	Type string // ADDED, MODIFIED, DELETED or ERROR
+	Type string // ADDED, MODIFIED or DELETED
 	Pod  Pod
 }
 
-// AnyVersion is what the API server remembers.
-const AnyVersion = "0"
-
-// WatchPod calls seen with each state of a pod after that resourceVersion, until it returns true or ctx ends. With AnyVersion it begins with
-// one of the last. Without any, the API server would first wait until it remembers what is the newest of all objects: seconds,
-// where it has much to do. A watch that the API server ends, as it does with each after a while, returns no error.
+// WatchPod calls seen with each state of a pod after that of a resourceVersion, until it returns true or ctx ends. Without
+// one, the API server would first wait until it remembers what is the newest of all objects: seconds, where it has much to do. A watch
+// that it ends, as it does with each after a while, returns no error; one of a version that it does not remember is 410 Gone.
 func (c *Client) WatchPod(ctx context.Context, namespace, name, version string, seen func(Event) (done bool)) error {
-	query := url.Values{"watch": {"1"}, "fieldSelector": {"metadata.name=" + name}, "resourceVersion": {version}, "timeoutSeconds": {"300"}}
+	query := url.Values{"watch": {"1"}, "resourceVersion": {version}, "fieldSelector": {"metadata.name=" + name}, "timeoutSeconds": {"300"}}
 	answer, err := c.request(ctx, http.MethodGet, PodsPath(namespace), query, nil)
 	if err != nil {
 		return err
@@ -36,7 +33,7 @@ func (c *Client) WatchPod(ctx context.Context, namespace, name, version string, 
 		}
 		e := Event{Type: line.Type}
 		if line.Type == "ERROR" {
-			return nil
+			return statusError(0, line.Object)
 		}
 		if err := json.Unmarshal(line.Object, &e.Pod); err != nil {
 			return err

@@ -1,0 +1,189 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"belljar/sandbox"
+	"belljar/sandbox/internal/kube"
+)
+
+// runningPod is a status of a pod whose init runs.
+var runningPod = map[string]any{"phase": "Running", "containerStatuses": []any{map[string]any{"name": mainContainer, "state": map[string]any{"running": map[string]any{}}}}}
+
+// makePod makes the pod of wantSpec.
+func makePod(t *testing.T, e *Engine) *kube.Pod {
+	t.Helper()
+	pod, err := e.make(t.Context(), e.pod(wantSpec(), "lease"), wantSpec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+var podPath = kube.PodPath("ns", podName(wantSpec()))
+
+// Whatever becomes of a watch, the pod's start, or its end, is seen; also an end of which no watch tells.
+func TestWatchThatBreaks(t *testing.T) {
+	const lost, ran = "another program deleted the pod", ""
+	for name, c := range map[string]struct {
+		fault func(a *api, w http.ResponseWriter, nth int) (answered bool)
+		want  string
+	}{
+		"it runs before the watch":       {func(a *api, _ http.ResponseWriter, nth int) bool { a.run(nth == 1); return false }, ran},
+		"it is deleted before the watch": {func(a *api, _ http.ResponseWriter, nth int) bool { a.endOnce(nth == 1); return false }, lost},
+		"overload": {func(a *api, w http.ResponseWriter, nth int) bool {
+			if nth < 3 {
+				refuse(w, []int{0, 429, 503}[nth], "later")
+				return true
+			}
+			a.run(nth == 3)
+			return false
+		}, ran},
+		"it breaks, and it is deleted meanwhile": {func(a *api, _ http.ResponseWriter, nth int) bool {
+			a.endOnce(nth == 2)
+			if nth == 1 {
+				panic(http.ErrAbortHandler)
+			}
+			return false
+		}, lost},
+		"too old, and it was deleted": {func(a *api, w http.ResponseWriter, nth int) bool {
+			a.endOnce(nth == 1)
+			io.WriteString(w, `{"type":"ERROR","object":{"kind":"Status","code":410}}`)
+			return true
+		}, lost},
+		"too old, and it runs": {func(a *api, w http.ResponseWriter, nth int) bool {
+			a.run(nth == 1)
+			refuse(w, 410, "Expired")
+			return true
+		}, ran},
+		"too old, and another has the name": {func(a *api, w http.ResponseWriter, _ int) bool {
+			a.set(podPath, func(o *object) { o.Metadata.UID, o.Status = "another", runningPod })
+			refuse(w, 410, "Expired")
+			return true
+		}, lost},
+		"refused": {func(_ *api, w http.ResponseWriter, _ int) bool { refuse(w, 403, "Forbidden"); return true }, "Forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, e := withAPI(t)
+			pod, nth := makePod(t, e), 0
+			a.faulty(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Query().Get("watch") == "" {
+					return false
+				}
+				nth++
+				return c.fault(a, w, nth)
+			})
+			began := time.Now()
+			_, err := e.awaitRunning(t.Context(), pod, wantSpec())
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Error(err)
+			}
+			if time.Since(began) > startTimeout/2 {
+				t.Error("it waited for the time limit")
+			}
+		})
+	}
+}
+
+func (a *api) run(really bool) {
+	if really {
+		a.set(podPath, func(o *object) { o.Status = runningPod })
+	}
+}
+
+func (a *api) endOnce(really bool) {
+	if really {
+		a.end(podPath)
+	}
+}
+
+// What says when to try again is asked then, and not before; what it will never do is not asked again at once.
+func TestOverloadedDelete(t *testing.T) {
+	a, e := withAPI(t)
+	pod := makePod(t, e)
+	var at []time.Time
+	a.faulty(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodDelete || len(at) == 2 {
+			return false
+		}
+		at = append(at, time.Now())
+		if len(at) == 1 {
+			w.Header().Set("Retry-After", "1")
+			refuse(w, 429, "TooManyRequests")
+			return true
+		}
+		return false
+	})
+	if err := e.deleteOrDoom(t.Context(), pod.Metadata.Name, pod.Metadata.UID, 0); err != nil || len(at) != 2 || at[1].Sub(at[0]) < time.Second {
+		t.Errorf("asked at %v, error %v", at, err)
+	}
+	asked := 0
+	a.faulty(func(w http.ResponseWriter, _ *http.Request) bool {
+		asked++
+		refuse(w, 403, "Forbidden")
+		return true
+	})
+	if err := e.deleteOrDoom(t.Context(), "p", "u", 0); err == nil || asked != 1 {
+		t.Errorf("asked %d times, error %v", asked, err)
+	}
+	a.faulty(nil)
+}
+
+// How a session's pod ended is found out for what runs in it, also once the handle is closed that started that; and what was not
+// known once is asked again for another connection.
+func TestFateOfAClosedHandle(t *testing.T) {
+	a, e := withAPI(t)
+	b := newBox(e, e.record(wantSession(), makePod(t, e)))
+	b.spec = wantSession()
+	a.run(true)
+	one, two := &link{}, &link{}
+	asked := make(chan struct{}, 1000)
+	a.faulty(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet {
+			asked <- struct{}{}
+		}
+		return false
+	})
+	found := make(chan error, 1)
+	go func() {
+		_, err := b.statusWithoutInit(one)
+		found <- err
+	}()
+	<-asked
+	b.Close()
+	var evicted any
+	json.Unmarshal([]byte(`{"phase":"Failed","reason":"Evicted","message":"low","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137}}}]}`), &evicted)
+	a.set(podPath, func(o *object) { o.Status = evicted })
+	if err := <-found; sandbox.CauseOf(err) != sandbox.CauseEngineLost || !strings.Contains(err.Error(), "Evicted: low") {
+		t.Error(err)
+	}
+	other := newBox(e, b.record)
+	other.ended, other.endedOf = &fate{}, one
+	if _, err := other.statusWithoutInit(one); err == nil || strings.Contains(err.Error(), "Evicted") {
+		t.Errorf("the same connection: %v", err)
+	}
+	if _, err := other.statusWithoutInit(two); err == nil || !strings.Contains(err.Error(), "Evicted") {
+		t.Errorf("another connection: %v", err)
+	}
+	removed := newBox(e, b.record)
+	a.run(true)
+	go func() {
+		status, err := removed.statusWithoutInit(one)
+		if status != killed {
+			t.Errorf("status %d, error %v", status, err)
+		}
+		found <- err
+	}()
+	<-asked
+	removed.ending.Store(true)
+	removed.remove()
+	if err := <-found; err != nil {
+		t.Error(err)
+	}
+}
