@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"belljar/internal/boxinit/wire"
 	"belljar/sandbox/internal/kube"
 
 	"github.com/coder/websocket"
@@ -172,16 +173,21 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// attach connects to nothing that answers.
+// attach connects to an init that answers no more than a hello.
 func (a *api) attach(w http.ResponseWriter, r *http.Request) {
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"v5.channel.k8s.io"}})
 	if err != nil {
 		return
 	}
 	defer conn.CloseNow()
-	for {
-		if _, _, err := conn.Read(r.Context()); err != nil {
+	for lines := (wire.Lines{}); ; {
+		_, text, err := conn.Read(r.Context())
+		if err != nil {
 			return
+		}
+		if request, _, ok := lines.Feed(text[1:]); ok && request.Kind == wire.Hello {
+			answer := append([]byte("\x01"+wire.Marker), request.Body...) // on stdout
+			conn.Write(r.Context(), websocket.MessageBinary, wire.AppendFrame(answer, wire.Welcome, request.ID, wire.AppendUint32(nil, wire.Version)))
 		}
 	}
 }

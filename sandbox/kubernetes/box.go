@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -128,6 +129,11 @@ func (b *box) reach(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	hold.serves(l)
+	there, err := b.engine.exists(ctx, b.record.Name, b.record.UID) // attaching is by the name, which another pod may have by now
+	if err != nil || !there {
+		l.Release()
+		return nil, cmp.Or(err, endedError())
+	}
 	return l, nil
 }
 

@@ -217,6 +217,15 @@ func wantLost(t *testing.T, box sandbox.Container, p sandbox.Running, within tim
 	}
 }
 
+// evict evicts a pod.
+func evict(t *testing.T, in, name string) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", fmt.Sprintf(`echo '{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"%s","namespace":"%s"}}' | "$CLUSTER_PROGRAM" kubectl create --raw /api/v1/namespaces/%[2]s/pods/%[1]s/eviction -f -`, name, in))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
 func TestPodEndsOtherwise(t *testing.T) {
 	t.Parallel()
 	e := open(t)
@@ -229,11 +238,16 @@ func TestPodEndsOtherwise(t *testing.T) {
 	t.Run("evicted", func(t *testing.T) {
 		box := create(t, e, newSpec(t))
 		p, _ := begin(t, box, "sleep 100")
-		name := podOf(t, box)
-		cmd := exec.Command("sh", "-c", fmt.Sprintf(`echo '{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"%s","namespace":"%s"}}' | "$CLUSTER_PROGRAM" kubectl create --raw /api/v1/namespaces/%[2]s/pods/%[1]s/eviction -f -`, name, namespace))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		evict(t, namespace, podOf(t, box))
+		wantLost(t, box, p, 20*time.Second, "EvictionByEvictionAPI")
+	})
+	t.Run("evicted, where the kernel has killed a process before", func(t *testing.T) {
+		box := create(t, e, newSpec(t))
+		if _, status := run(t, box, "tail /dev/zero"); status != 137 {
+			t.Errorf("out of memory: status %d", status)
 		}
+		p, _ := begin(t, box, "sleep 100")
+		evict(t, namespace, podOf(t, box))
 		wantLost(t, box, p, 20*time.Second, "EvictionByEvictionAPI")
 	})
 	t.Run("deadline", func(t *testing.T) {

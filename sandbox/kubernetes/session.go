@@ -178,20 +178,22 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 	if !ours {
 		return nil, gone
 	}
-	var pod kube.Pod
-	err := e.client.Get(ctx, kube.PodPath(e.namespace, r.Name), nil, &pod)
-	switch {
-	case kube.CodeOf(err) == 404, err == nil && (pod.Metadata.UID != r.UID || !runs(&pod)):
-		return nil, gone
-	case err != nil:
-		return nil, callError(err, "looking for the pod of session %q", kept.Session)
-	}
 	b := newBox(e, r)
 	l, err := b.reach(ctx)
 	if err != nil {
 		b.Close()
 		if sandbox.CauseOf(err) == sandbox.CauseBusy {
 			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		defer cancel()
+		var pod kube.Pod
+		failed := e.client.Get(ctx, kube.PodPath(e.namespace, r.Name), nil, &pod)
+		switch {
+		case kube.CodeOf(failed) == 404, failed == nil && (pod.Metadata.UID != r.UID || !runs(&pod)):
+			return nil, gone
+		case failed != nil:
+			return nil, callError(failed, "looking for the pod of session %q", kept.Session)
 		}
 		return nil, engineError(err, "reaching the pod of session %q", kept.Session).As(sandbox.CauseEngineLost).
 			Hint(fmt.Sprintf("remove the session: belljar session rm %s", kept.Session))

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,4 +137,31 @@ func TestClockThatIsBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	near("the init's deadline", time.Unix(seconds, 0), spec.Deadline.Add(ahead))
+}
+
+// An attachment to another pod, which has the name by now, is given up: what it was for belongs to the first one.
+func TestAnotherPodOfTheName(t *testing.T) {
+	a, e := withAPI(t)
+	r := e.record(wantSession(), makePod(t, e))
+	if err := e.records.add(e, r); err != nil {
+		t.Fatal(err)
+	}
+	a.run(true)
+	box, err := e.Adopt(t.Context(), r.kept())
+	if err != nil {
+		t.Fatal(err)
+	}
+	box.Close()
+	a.set(podPath, func(o *object) { o.Metadata.UID = "another" })
+	if _, err := e.Adopt(t.Context(), r.kept()); sandbox.CauseOf(err) != sandbox.CauseEngineLost || !strings.Contains(err.Error(), "is gone") {
+		t.Errorf("adopted: %v", err)
+	}
+	b := newBox(e, r)
+	defer b.Close()
+	if _, err := b.attached(t.Context()); sandbox.CauseOf(err) != sandbox.CauseEngineLost {
+		t.Errorf("attached again: %v", err)
+	}
+	if leases := a.names("leases"); len(leases) > 0 {
+		t.Errorf("left: %v", leases)
+	}
 }
