@@ -35,26 +35,36 @@ func isGuarded(file []string, i int) bool {
 }
 
 // hasGuarded reports whether some component of the path is guarded.
-func hasGuarded(file string) bool {
+func hasGuarded(file string) bool { return guardedIn(file) != "" }
+
+// guardedIn is the first such component, with the one before it if both are needed, or "".
+func guardedIn(file string) string {
 	parts := strings.Split(path.Clean(file), "/")
 	for i := range parts {
-		if isGuarded(parts, i) {
-			return true
+		switch {
+		case !isGuarded(parts, i):
+		case isGuarded(parts[i:i+1], 0):
+			return parts[i]
+		default:
+			return path.Join(parts[i-1], parts[i])
 		}
 	}
-	return false
+	return ""
 }
 
-// copiesGuarded sees `cp -r x/.git .` and `mv x .config`, which write guarded files that
-// no operand names.
-func (c *call) copiesGuarded(operands []word, trees bool) {
+// copiesGuarded sees `cp -r x/.git/. .` and `mv x .config`, which write guarded files that
+// no operand names. Through a link any file behind it can be written.
+func (c *call) copiesGuarded(operands []word, program string, trees bool) {
 	for _, w := range operands {
-		name := path.Base(w.text)
+		name := path.Base(path.Clean(w.text))
 		if below := guardedBelow[strings.ToLower(name)]; trees && below != nil {
 			name = path.Join(name, strings.Trim(below[0], "*"))
 		}
-		if hasGuarded(name) {
-			c.write(word{text: name, static: true, inner: -1, start: w.start, end: w.end}, 1)
+		if program == "ln" || !w.static {
+			name = path.Join(path.Dir(path.Clean(w.text)), name)
+		}
+		if found := guardedIn(name); found != "" {
+			c.write(word{text: found, static: true, inner: -1, start: w.start, end: w.end}, 1)
 		}
 	}
 }

@@ -27,7 +27,7 @@ var opaqueRows = []opaqueRow{
 		aws az gcloud gh glab flyctl heroku doctl virsh qemu-system-x86_64 multipass`},
 	{"changes the system", `apt apt-get aptitude dpkg apk yum dnf rpm zypper pacman emerge snap flatpak brew port nix nix-env nix-shell guix
 		mount umount insmod modprobe ldconfig sysctl ip iptables nft useradd usermod passwd chsh visudo update-alternatives kexec reboot shutdown
-		wall write dd nc ncat netcat socat openssl gpg keytool ssh-keygen ssh-agent ssh-add fd fdfind tar-split cpio pax bsdtar 7z zipnote rar unrar
+		wall write dd nc ncat netcat socat openssl gpg keytool ssh-keygen ssh-add fd fdfind tar-split cpio pax bsdtar 7z zipnote rar unrar
 		sdiff csplit install-info genie logrotate logsave debugfs mke2fs fsck`},
 }
 

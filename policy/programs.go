@@ -144,7 +144,7 @@ func (row optionRow) judge(c *call, g *grammar) {
 		for _, w := range p.operands {
 			c.write(w, 1)
 		}
-		c.copiesGuarded(p.operands, row.names == "mv")
+		c.copiesGuarded(p.operands, row.names, row.names == "mv")
 	case 'S':
 		c.writeSomewhere("writes the parts", c.words[0], 1)
 	case 'P':
@@ -192,7 +192,7 @@ func (c *call) writesLast(name string, p *parsed) {
 	default:
 		c.write(operands[n-1], 1)
 	}
-	c.copiesGuarded(operands, name == "ln" || p.has("recursive") || p.has("archive"))
+	c.copiesGuarded(operands, name, name == "ln" || p.has("recursive") || p.has("archive"))
 }
 
 // prints reports whether a program that can also change the system or run other

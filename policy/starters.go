@@ -14,7 +14,7 @@ var starters = map[int]string{
 		dbus-run-session dbus-launch xvfb-run rlwrap tsocks torify start-stop-daemon daemon daemonize tini tini-static dumb-init catatonit
 		cgexec aa-exec schroot dchroot ccache sccache distcc icecc gamemoderun optirun primusrun mangohud trickle lockrun timelimit entr watchexec xterm
 		heaptrack uftrace gdbserver execlineb s6-softlimit s6-applyuidgid with-contenv dotenv direnv coverage wine wine64 box64 box86 bear scan-build
-		gtime gtimeout gnice gnohup gstdbuf genv gxargs aws-vault chamber doppler infisical sshpass autossh cronic dtach abduco busybox-extras`,
+		gtime gtimeout gnice gnohup gstdbuf genv gxargs aws-vault chamber doppler infisical sshpass autossh cronic dtach abduco busybox-extras ssh-agent cttyhack openvt`,
 	1: "perf rr envdir envuidgid setlock s6-setuidgid s6-envdir s6-envuidgid s6-setlock runcon sg machinectl pidproxy",
 }
 

@@ -43,7 +43,6 @@ var wrapperRows = []wrapperRow{
 	{"unshare", "m u i n p U C T mount? uts? ipc? net? pid? user? cgroup? time? f,fork r,map-root-user c,map-current-user kill-child? mount-proc? R,root:!R w,wd:!C", 0, true},
 	{"nsenter", "t,target: a,all!R m,mount?!R u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? r,root?!R w,wd?!C F,no-fork", 0, true},
 	{"setpriv", "reuid: regid: clear-groups keep-groups init-groups no-new-privs inh-caps: ambient-caps: bounding-set: d,dump", 0, true},
-	{"runuser", "u,user: g,group: l,login!o c,command:!X s,shell:!o", 0, true},
 	{"setuidgid", "", 1, true}, {"chpst", "u: U: e:!o /:!R n: l: L: P", 0, true}, {"softlimit", "m: d: s: l: a: o: p: f: c: r: t:", 0, true},
 	{"strace", "f,follow-forks F q quiet? c C T syscall-times? t absolute-timestamps? r relative-timestamps? v,no-abbrev y,decode-fds? i s,string-limit: e,trace: E:!o o,output:!p p,attach: u,user: S: P: b: I: h V", 0, true},
 	{"ltrace", "f c C t r S T i e: o,output:!w p: u: s: n: l: x: F:!o", 0, true},
@@ -98,7 +97,7 @@ func init() {
 	programs["capsh"] = capsh
 	programs["chroot"] = chroot
 	programs["ssh"] = ssh
-	programs["su"] = su
+	programs["su"], programs["runuser"] = su, runuser
 	programs["script"] = scriptCommand
 }
 
@@ -263,12 +262,33 @@ func su(c *call) {
 	}
 }
 
+var runuserOptions = newGrammar("u,user: g,group: G,supp-group: @ordered")
+
+// runuser runs a command only after -u, and otherwise is su.
+func runuser(c *call) {
+	before := len(c.uses)
+	if p := c.parse(c.words[1:], runuserOptions); p.has("user") {
+		if len(c.uses) > before {
+			c.runAny(p.operands)
+		} else {
+			c.run(p.operands)
+		}
+		return
+	}
+	c.uses = c.uses[:before]
+	su(c)
+}
+
 var scriptOptions = newGrammar("a,append c,command:!X e,return f,flush q,quiet t,timing? B,log-io:!w I,log-in:!w O,log-out:!w T,log-timing:!w E,echo: m,logging-format: o,output-limit: force h,help V,version")
 
 func scriptCommand(c *call) {
 	p := c.parse(c.words[1:], scriptOptions)
 	if !p.has("command") {
 		c.opaque("runs a shell", c.words[0], 1)
+	}
+	if len(p.operands) > 1 || p.ended { // some versions run what follows the file, or --
+		c.unknown("which of its words script runs", c.words[0])
+		c.runAny(p.operands)
 	}
 	for _, w := range p.operands {
 		c.write(w, 1)
