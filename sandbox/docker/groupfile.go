@@ -2,41 +2,28 @@ package docker
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"io"
-	"os"
 	"strings"
 
 	"belljar/sandbox"
-
-	"golang.org/x/sys/unix"
 )
 
-// checkGroups checks the running container's /etc/group, where this process can read it.
-func (b *box) checkGroups() error {
-	root := b.inspector.root()
-	if root == nil {
-		return nil
+// checkGroups refuses an image whose /etc/group has a group with a number for a name. The
+// engine hands the runtime the command's own group as a further one, and runc before 1.3
+// looks that number up as a name first: a line "65534:x:0:" would put every command into
+// group 0.
+func (b *box) checkGroups(ctx context.Context) error {
+	text, err := b.engine.readFile(ctx, b.id, "/etc/group", maxUserFile)
+	if err != nil {
+		return b.statError(err, "/etc/group")
 	}
-	defer root.Close()
-	if name, err := forgedGroup(root); name != "" || err != nil {
-		return engineError(err, "image %q has an unsafe /etc/group: the group name %q is a number", b.spec.Image.Reference, name).
+	if name, err := numberedName(bytes.NewReader(text)); name != "" || err != nil {
+		return engineError(err, "image %q has an unsafe /etc/group: the group name %.256q is a number", b.spec.Image.Reference, name).
 			As(sandbox.CauseImage).Hint("remove that group from the image")
 	}
 	return nil
-}
-
-// forgedGroup is a group in /etc/group whose name is a number, "" if there is
-// none. The engine hands the runtime the command's own group as a further one,
-// and runc before 1.3 looks that number up as a name first: a line "65534:x:0:"
-// would put every command into group 0.
-func forgedGroup(root *os.File) (string, error) {
-	fd, err := unix.Openat2(int(root.Fd()), "etc/group", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
-	if err != nil {
-		return "", nil // without the file there is no such group
-	}
-	file := os.NewFile(uintptr(fd), "etc/group")
-	defer file.Close()
-	return numberedName(io.LimitReader(file, maxUserFile))
 }
 
 // numberedName is the first name in a file of the group(5) form that is a

@@ -54,9 +54,6 @@ func (b *box) start(ctx context.Context) error {
 		b.init.know(about)
 	}
 	b.chooseInspector(about)
-	if err := b.checkGroups(); err != nil {
-		return err
-	}
 	switch {
 	case b.init == nil:
 		return nil

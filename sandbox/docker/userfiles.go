@@ -1,11 +1,14 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -45,6 +48,9 @@ func (b *box) checkUserFiles(ctx context.Context) error {
 		}
 		links = links || linked
 	}
+	if err := cmp.Or(b.checkHidden(ctx), b.checkGroups(ctx)); err != nil {
+		return err
+	}
 	if !links {
 		b.engine.noteSound(b.spec.Image.ID)
 	}
@@ -55,7 +61,7 @@ const (
 	// soundDir has, in Engine.Dir, an empty file for each image without links that passed the check: for a look, the engine
 	// makes the container's mounts, which a belljar for a single command would wait for each time. What passes other checks
 	// needs another name.
-	soundDir = "sound-images"
+	soundDir = "checked-images"
 
 	// maxSound is how many images are remembered there.
 	maxSound = 1000
@@ -121,6 +127,27 @@ func (b *box) checkUserFile(ctx context.Context, file string) (link bool, err er
 		}
 	}
 	return link, b.userFileError(file, "is an endless link")
+}
+
+// checkHidden refuses an image in which a directory that becomes a mount, where commands can
+// write, leads to the user files. Targets that the caller chose are checked when they are mounted.
+func (b *box) checkHidden(ctx context.Context) error {
+	dirs := slices.Collect(maps.Keys(lockdown.Tmpfs(b.spec)))
+	for _, dir := range slices.Concat(dirs, b.spec.Image.Volumes) {
+		about, err := b.engine.client.ContainerStatPath(ctx, b.id, dir)
+		switch {
+		case errdefs.IsNotFound(err):
+			continue
+		case err != nil:
+			return b.statError(err, dir)
+		}
+		for _, file := range userFiles {
+			if about.Mode&fs.ModeSymlink != 0 && below(path.Clean(about.LinkTarget), file) {
+				return b.userFileError(file, "is on a mount: %.256q leads there", dir)
+			}
+		}
+	}
+	return nil
 }
 
 func (b *box) judgeUserFile(file string, mode fs.FileMode, size int64) error {

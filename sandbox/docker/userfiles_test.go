@@ -37,8 +37,15 @@ func treeWith(t *testing.T, entries ...tar.Header) []byte {
 		if h.Mode == 0 {
 			h.Mode = 0o755
 		}
+		text := h.Linkname
+		if h.Typeflag == 0 {
+			h.Linkname = ""
+		}
 		if err := w.WriteHeader(&h); err != nil {
 			t.Fatal(err)
+		}
+		if h.Typeflag == 0 && text != "" {
+			content = strings.NewReader(text)
 		}
 		if _, err := io.CopyN(w, content, h.Size); err != nil {
 			t.Fatal(err)
@@ -61,6 +68,11 @@ func treeWith(t *testing.T, entries ...tar.Header) []byte {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// group is /etc/group.
+func group(text string) tar.Header {
+	return tar.Header{Name: "etc/group", Linkname: text, Size: int64(len(text))}
+}
 
 func fifo(name string) tar.Header { return tar.Header{Typeflag: tar.TypeFifo, Name: name} }
 
@@ -95,6 +107,9 @@ func TestUserFilesThatHang(t *testing.T) {
 		"group is a FIFO":      {[]tar.Header{fifo("etc/group")}, nil, `/etc/group of image "%" is a FIFO`},
 		"link to a FIFO":       {[]tar.Header{link("etc/passwd", "/p"), fifo("p")}, nil, `/etc/passwd of image "%" is a FIFO`},
 		"link to a link":       {[]tar.Header{link("etc/group", "/p"), link("p", "q"), fifo("q")}, nil, `/etc/group of image "%" is a FIFO`},
+		"group 0":              {[]tar.Header{group("root:x:0:\n65534:x:0:\n")}, nil, `image "%" has an unsafe /etc/group: the group name "65534" is a number`},
+		"group 0 elsewhere":    {[]tar.Header{link("etc/group", "/g"), func() tar.Header { h := group("7:x:0:"); h.Name = "g"; return h }()}, nil, `image "%" has an unsafe /etc/group: the group name "7" is a number`},
+		"good groups":          {[]tar.Header{group("root:x:0:\nnobody:x:65534:\n")}, nil, ""},
 		"stdin":                {[]tar.Header{link("etc/passwd", "/proc/self/fd/0")}, nil, `/etc/passwd of image "%" points to "/proc/self/fd/0"`},
 		"stdin of a device":    {[]tar.Header{link("etc/group", "/dev/stdin")}, nil, `/etc/group of image "%" points to "/dev/stdin"`},
 		"stdin by links":       {[]tar.Header{link("etc/passwd", "/p"), link("p", "d/fd/0"), link("d", "proc/self")}, nil, `/etc/passwd of image "%" points to "/proc/self/fd/0"`},
@@ -102,8 +117,8 @@ func TestUserFilesThatHang(t *testing.T) {
 		"by a link in tmp":     {[]tar.Header{link("etc/passwd", "/tmp/p"), link("tmp/p", "/good"), {Name: "good"}}, nil, `/etc/passwd of image "%" is on a mount`},
 		"in a volume":          {[]tar.Header{link("etc/passwd", "/data/p"), {Name: "data/p"}}, []string{"/data"}, `/etc/passwd of image "%" points to "/data/p"`},
 		"etc is a volume":      {[]tar.Header{{Name: "etc/passwd"}}, []string{"/etc"}, `/etc/passwd of image "%" is on a mount`},
-		"a volume leads there": {[]tar.Header{dir("etc"), link("data", "etc")}, []string{"/data"}, `/etc/passwd of image "%" is on a mount`},
-		"tmp leads there":      {[]tar.Header{dir("etc"), link("tmp", "etc")}, nil, `/etc/passwd of image "%" is on a mount`},
+		"a volume leads there": {[]tar.Header{dir("etc"), link("data", "etc")}, []string{"/data"}, `/etc/passwd of image "%" is on a mount: "/data" leads there`},
+		"tmp leads there":      {[]tar.Header{dir("etc"), link("tmp", "etc")}, nil, `/etc/passwd of image "%" is on a mount: "/tmp" leads there`},
 		"passwd is a volume":   {[]tar.Header{dir("etc/passwd")}, []string{"/etc/passwd"}, `/etc/passwd of image "%" is not a regular file`},
 		"a directory":          {[]tar.Header{dir("etc/group")}, nil, `/etc/group of image "%" is not a regular file`},
 		"a device":             {[]tar.Header{{Typeflag: tar.TypeChar, Name: "etc/passwd", Devmajor: 5}}, nil, `/etc/passwd of image "%" is not a regular file`},
