@@ -28,7 +28,9 @@ type box struct {
 	run      *launched // nil if it was adopted
 	link     *boxlink.Link
 	lister   proc.Lister
-	counter  proc.Counter
+
+	namespace *os.File // see holdNamespace
+	counter   proc.Counter
 
 	gone   chan struct{} // closed when the runtime ended
 	lost   chan struct{} // see Lost
@@ -105,17 +107,27 @@ func (b *box) hello(ctx context.Context) error {
 	if p, err := profileOf(b.record.Root); err == nil && !b.record.ownKernel() {
 		b.engine.filter.take(b.record.Runtime, b.id, p, b.run.private)
 	}
-	if b.group.Instead != "" {
-		if b.group.Instead, err = os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", first.PID)); err != nil {
-			return engineError(err, "looking at the container's init").Hint("see: belljar doctor")
-		}
-		b.record.PIDs = b.group.Instead
+	if err := b.holdNamespace(); err != nil {
+		return engineError(err, "looking at the container's init").Hint("see: belljar doctor")
 	}
+	b.record.PIDs = b.group.Instead
 	if err := b.note(); err != nil {
 		return engineError(err, "making the container").Hint("see: belljar doctor")
 	}
 	b.look()
 	return nil
+}
+
+// holdNamespace keeps the namespace of a container without a control group open, by whose number its processes are found:
+// the kernel gives that to the next one once no one has it.
+func (b *box) holdNamespace() (err error) {
+	if b.group.Instead == "" {
+		return nil
+	}
+	if b.namespace, err = os.Open(fmt.Sprintf("/proc/%d/ns/pid", b.record.First.PID)); err == nil {
+		b.group.Instead, err = os.Readlink(fdPath(b.namespace))
+	}
+	return err
 }
 
 // startError says why a container did not start.
@@ -155,6 +167,9 @@ func (b *box) look() {
 	b.all.Go(func() {
 		<-b.life.Done()
 		stop()
+		if b.namespace != nil {
+			b.namespace.Close()
+		}
 	})
 	b.all.Go(func() {
 		select {

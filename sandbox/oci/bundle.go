@@ -110,7 +110,7 @@ func mounts(spec sandbox.Spec) []specs.Mount {
 		// Its own control group, not the runtime's mount: crun's of v1 is a directory that anyone may write to.
 		{Destination: "/sys/fs/cgroup", Type: "bind", Source: groupsDir, Options: []string{"rbind", "private", "nosuid", "noexec", "nodev", "ro"}},
 		{Destination: "/dev/mqueue", Type: "mqueue", Source: "mqueue", Options: []string{"nosuid", "noexec", "nodev"}},
-		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", fmt.Sprintf("size=%d", spec.Limits.Tmp)}},
+		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"nosuid", "noexec", "nodev", "mode=1777", fmt.Sprintf("size=%d", spec.Limits.Tmp), fmt.Sprintf("nr_inodes=%d", lockdown.Inodes(spec.Limits.Tmp))}},
 	}
 	asked := []specs.Mount{}
 	tmpfs := lockdown.Tmpfs(spec)

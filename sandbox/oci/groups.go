@@ -27,7 +27,7 @@ func (b *box) makeGroup() (dirs []string, err error) {
 		}
 	}
 	if b.record.Limits != "" {
-		b.group = &cgroup.Group{Instead: "not known yet"}
+		b.group = &cgroup.Group{Instead: noNamespace}
 		return nil, nil
 	}
 	if dirs, err = cgroup.Make(b.name); err != nil {
@@ -44,6 +44,9 @@ func (b *box) makeGroup() (dirs []string, err error) {
 	}
 	return dirs, nil
 }
+
+// noNamespace is no number of a namespace.
+const noNamespace = "none"
 
 // groupHint is what to do where no control group can be made.
 func groupHint(err error) string {
@@ -63,9 +66,27 @@ func (b *box) note() error {
 		return fmt.Errorf("encoding the container's record: %w", err)
 	}
 	if u := b.engine.user; u != nil {
-		return ownfile.Overwrite(u.noteOf(b.name), text)
+		return u.note(b.name, text)
 	}
 	return b.group.Note(text)
+}
+
+// note writes a record, of which a killed writer leaves none, the old or the new one.
+func (u *rootless) note(name string, text []byte) error {
+	file := u.noteOf(name)
+	if len(text) <= ownfile.Page {
+		return ownfile.Overwrite(file, text)
+	}
+	fresh := freshOf(file)
+	if err := os.WriteFile(fresh, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(fresh, file)
+}
+
+// freshOf is where a long record is written before it is one: names passes over it.
+func freshOf(file string) string {
+	return filepath.Join(filepath.Dir(file), "new-"+filepath.Base(file))
 }
 
 // removeGroup kills what is in a container's control group, and removes it with its record.
@@ -73,6 +94,7 @@ func (e *Engine) removeGroup(name string) error {
 	if err := cgroup.Remove(name); err != nil || e.user == nil {
 		return err
 	}
+	os.Remove(freshOf(e.user.noteOf(name)))
 	if err := os.Remove(e.user.noteOf(name)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -125,6 +147,9 @@ func (u *rootless) read(f *found) error {
 	f.name, err = path.Join(path.Dir(f.record.Group), f.name), nil
 	if f.record.PIDs != "" {
 		f.group = &cgroup.Group{Instead: f.record.PIDs}
+		if f.record.First.ended() { // all in it have, and the number of the namespace may be another's
+			f.group.Instead = noNamespace
+		}
 	} else if f.record.Limits == "" {
 		f.group, err = cgroup.Own(f.name)
 	}

@@ -190,7 +190,7 @@ func (b *box) sentryStatus() (int, error) {
 	case b.ending.Load(), counts.OOMKills > 0, b.counter.EndedByMemory(): // it does not survive the kill of any of its processes
 		return killed, nil
 	case counts.PidsLimitHits > 0:
-		return 0, engineError(nil, "the container's kernel crashed because it could not start a thread: limits.pids is %d", b.spec.Limits.Pids).
+		return 0, engineError(nil, "the container's kernel crashed because it could not start a thread: as many run as limits.pids allows").
 			As(sandbox.CausePidsLimit).Hint("raise limits.pids, or start fewer processes")
 	case b.status.Load() == killed && !b.record.Root: // who is root there can kill the init
 		return killed, nil

@@ -73,7 +73,7 @@ var facts = map[string]string{
 	"proc":           `ls /proc | grep -v '^[0-9]'`,
 	"writable":       `sort -u /proc/mounts | while read _ d _; do (: > $d/x.$$) 2>/dev/null && rm $d/x.$$ && echo $d; done | sort -u`,
 	"files":          `for f in $(find / -xdev 2>/dev/null | grep -v -e ^/proc -e ^/sys -e ^/dev/belljar-init -e ^/sbin -e ^/bin/ -e ^/dev/core -e ^/dev/console -e ^/.dockerenv -e '^/etc/\(mtab\|resolv.conf\|hostname\)'); do test -w $f && echo w $f; echo $f; done | sort`,
-	"tmpfs":          `grep -E ' /(tmp|work|dev/shm) ' /proc/mounts | cut -d' ' -f2-4 | sort`,
+	"tmpfs":          `grep -E ' /(tmp|work|dev/shm) ' /proc/mounts | cut -d' ' -f2-4 | sed 's|^\(/dev/shm .*\),nr_inodes=[^,]*|\1|' | sort`,
 	"network":        `cat /etc/hosts; sed 1,2d /proc/net/dev | cut -d: -f1; sed 1d /proc/net/route; ip addr show lo | grep -E 'inet|UP' | head -2`,
 	"denied":         `unshare -Ur id; mount -t tmpfs x /tmp; mknod /tmp/disk b 8 0; echo x > /proc/sys/kernel/core_pattern; echo b > /proc/sysrq-trigger; touch /x /bin/x`,
 	"not writable":   `for f in $(find /sys /proc/sys -type f 2>/dev/null | head -3000); do test -w $f && echo $f; done | head -3`,

@@ -52,6 +52,9 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 		b.group.Thaw() // a belljar that was killed may have left it frozen
 		err = b.link.Hello(ctx)
 	}
+	if err == nil {
+		err = b.holdNamespace() // of an init that answered
+	}
 	if err != nil {
 		b.close()
 		if f.record.ended() {

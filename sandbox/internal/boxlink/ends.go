@@ -25,20 +25,19 @@ type ends struct {
 // newEnds takes over the files.
 func newEnds(o *output, s Start, files []*os.File) (*ends, error) {
 	e := &ends{output: o}
-	for _, to := range []struct {
-		end   **os.File
-		there bool
-	}{{&e.stdin, s.Stdin != nil}, {&e.outputs[0], true}, {&e.outputs[1], s.TTY == nil}} {
-		if to.there && len(files) > 0 {
-			*to.end, files = files[0], files[1:]
-		} else if to.there {
-			files = append(files, nil)
-		}
+	wanted := []**os.File{&e.outputs[0]}
+	if s.Stdin != nil {
+		wanted = []**os.File{&e.stdin, &e.outputs[0]}
 	}
-	if len(files) > 0 {
-		e.close()
+	if s.TTY == nil {
+		wanted = append(wanted, &e.outputs[1])
+	}
+	if len(files) != len(wanted) {
 		closeAll(files)
 		return nil, errProtocol
+	}
+	for i, end := range wanted {
+		*end = files[i]
 	}
 	return e, nil
 }

@@ -16,12 +16,19 @@ import (
 // group, which goes as soon as its last process was killed.
 type OOMEvents struct {
 	group *Group
-	file  *os.File
 	log   *kernelLog // nil where this process may not read it
 
+	// With version 1: a file of its own.
+	file    *os.File
 	mu      sync.Mutex
 	fd      int // the file's, -1 once it is closed
 	signals int
+
+	// With version 2: its part of changes.
+	watch   int32
+	changed chan struct{}
+	stopped chan struct{}
+	stop    sync.Once
 }
 
 // OOMEvents begins to watch.
@@ -30,7 +37,12 @@ func (g *Group) OOMEvents() (*OOMEvents, error) {
 		return nil, errors.New("the container has no control group")
 	}
 	if g.V2 != "" {
-		return g.inotify()
+		events := &OOMEvents{group: g, fd: -1, changed: make(chan struct{}, 1), stopped: make(chan struct{})}
+		if err := changes.watch(filepath.Join(g.Memory, "memory.events"), events); err != nil {
+			return nil, err
+		}
+		events.log = openKernelLog()
+		return events, nil
 	}
 	control, err := os.Open(filepath.Join(g.Memory, "memory.oom_control"))
 	if err != nil {
@@ -41,7 +53,7 @@ func (g *Group) OOMEvents() (*OOMEvents, error) {
 	if err != nil {
 		return nil, err
 	}
-	events := newOOMEvents(g, fd, "memory.oom_control")
+	events := &OOMEvents{group: g, file: os.NewFile(uintptr(fd), "memory.oom_control"), log: openKernelLog(), fd: fd}
 	line := fmt.Sprintf("%d %d", fd, control.Fd())
 	if err := os.WriteFile(filepath.Join(g.Memory, "cgroup.event_control"), []byte(line), 0); err != nil {
 		events.Close()
@@ -50,25 +62,24 @@ func (g *Group) OOMEvents() (*OOMEvents, error) {
 	return events, nil
 }
 
-func newOOMEvents(g *Group, fd int, name string) *OOMEvents {
-	return &OOMEvents{group: g, file: os.NewFile(uintptr(fd), name), log: openKernelLog(), fd: fd}
-}
-
-func (g *Group) inotify() (*OOMEvents, error) {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return nil, err
+// tell ends Wait, or the next one.
+func (e *OOMEvents) tell() {
+	select {
+	case e.changed <- struct{}{}:
+	default: // it is told already
 	}
-	events := newOOMEvents(g, fd, "memory.events")
-	if _, err := unix.InotifyAddWatch(fd, filepath.Join(g.Memory, "memory.events"), unix.IN_MODIFY); err != nil {
-		events.Close()
-		return nil, fmt.Errorf("watching control group %s: %w", g.Memory, err)
-	}
-	return events, nil
 }
 
 // Wait waits for the next events, until Stop.
 func (e *OOMEvents) Wait() error {
+	if e.file == nil {
+		select {
+		case <-e.stopped:
+			return os.ErrClosed
+		case <-e.changed:
+			return nil
+		}
+	}
 	conn, err := e.file.SyscallConn()
 	if err != nil {
 		return err
@@ -85,7 +96,7 @@ func (e *OOMEvents) take() (some bool) {
 	}
 	var text [4096]byte
 	n, _ := unix.Read(e.fd, text[:])
-	if n == 8 && e.group.V2 == "" {
+	if n == 8 {
 		e.signals += int(binary.NativeEndian.Uint64(text[:8]))
 	}
 	return n > 0
@@ -105,11 +116,21 @@ func (e *OOMEvents) Signals() int {
 func (e *OOMEvents) Killed(pid int) (killed, known bool) { return e.log.says(pid) }
 
 // Stop ends Wait.
-func (e *OOMEvents) Stop() { e.file.SetReadDeadline(time.Unix(1, 0)) }
+func (e *OOMEvents) Stop() {
+	if e.file == nil {
+		e.stop.Do(func() { close(e.stopped) })
+		return
+	}
+	e.file.SetReadDeadline(time.Unix(1, 0))
+}
 
 // Close ends the watch.
 func (e *OOMEvents) Close() error {
 	e.log.close()
+	if e.file == nil {
+		changes.unwatch(e)
+		return nil
+	}
 	e.mu.Lock()
 	e.fd = -1
 	e.mu.Unlock()

@@ -74,7 +74,7 @@ func Tmpfs(spec sandbox.Spec) map[string]string {
 	options := strings.Join([]string{
 		"rw", "exec", "nosuid", "nodev",
 		"size=" + strconv.FormatInt(spec.Limits.Tmp, 10),
-		"nr_inodes=" + strconv.FormatInt(inodes(spec.Limits.Tmp), 10),
+		"nr_inodes=" + strconv.FormatInt(Inodes(spec.Limits.Tmp), 10),
 		"mode=1777",
 		// mode is the only option that an existing directory of the image overrides.
 		fmt.Sprintf("uid=%d,gid=%d", spec.User.UID, spec.User.GID),
@@ -91,6 +91,6 @@ func Tmpfs(spec sandbox.Spec) map[string]string {
 	return all
 }
 
-// inodes is one for every 4 KiB page, at least enough for a directory tree:
-// an inode costs the kernel about as much as a quarter of a page.
-func inodes(size int64) int64 { return max(size/4096, 1024) }
+// Inodes are how many files there may be in that many bytes of memory: one for every 4 KiB page, at least enough for a
+// directory tree. An inode costs the kernel about as much as a quarter of a page.
+func Inodes(size int64) int64 { return max(size/4096, 1024) }
