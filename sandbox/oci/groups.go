@@ -71,7 +71,7 @@ func (b *box) note() error {
 	return b.group.Note(text)
 }
 
-// note writes a record, of which a killed writer leaves none, the old or the new one.
+// note writes a record, of which a killed writer leaves none, the old or the new one: it only grows.
 func (u *rootless) note(name string, text []byte) error {
 	file := u.noteOf(name)
 	if len(text) <= ownfile.Page {

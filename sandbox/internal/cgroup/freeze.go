@@ -30,8 +30,8 @@ var (
 
 // WhileFreezing calls list repeatedly until it is done, while the group's processes
 // freeze; the last call comes when all are frozen and none can fork. A group that
-// is frozen already, such as a paused container's, stays frozen. A lock keeps out other
-// belljar processes, which may list the same session.
+// is frozen already, such as a paused container's, stays frozen, unless a belljar froze it that was killed. A lock keeps
+// out other belljar processes, which may list the same session.
 func (g *Group) WhileFreezing(ctx context.Context, list func(frozen bool) (done bool)) (err error) {
 	if g.Instead != "" {
 		return fmt.Errorf("%w: it has no control group", ErrNotFrozen)
@@ -46,10 +46,11 @@ func (g *Group) WhileFreezing(ctx context.Context, list func(frozen bool) (done 
 	if err := poll(ctx, func() bool { return unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }); err != nil {
 		return fmt.Errorf("%w: another belljar holds the lock", ErrNotFrozen)
 	}
-	if g.Frozen() {
+	if g.Frozen() && !g.marked() {
 		list(true)
 		return nil
 	}
+	unix.Setxattr(filepath.Dir(g.FreezerFile()), mark, []byte{1}, 0) // who may not write it is as before
 	defer func() {
 		if failed := g.Freeze(file, false); failed != nil {
 			err = fmt.Errorf("%w: %w", ErrStayFrozen, errors.Join(failed, err))
@@ -62,6 +63,15 @@ func (g *Group) WhileFreezing(ctx context.Context, list func(frozen bool) (done 
 		return fmt.Errorf("%w within %v", ErrNotFrozen, freezeTimeout)
 	}
 	return nil
+}
+
+// mark is the attribute of a group's directory while a belljar freezes it, so that it is not taken for paused if that belljar
+// is killed. Only root can write it.
+const mark = "trusted.belljar.freezes"
+
+func (g *Group) marked() bool {
+	_, err := unix.Getxattr(filepath.Dir(g.FreezerFile()), mark, nil)
+	return err == nil
 }
 
 // Thaw resumes a group that a belljar froze which was killed before it could
@@ -95,6 +105,9 @@ func (g *Group) Freeze(file *os.File, on bool) error {
 		word = map[bool]string{false: "0", true: "1"}[on]
 	}
 	_, err := file.WriteString(word)
+	if !on && err == nil {
+		unix.Removexattr(filepath.Dir(g.FreezerFile()), mark)
+	}
 	if errors.Is(err, unix.ENODEV) { // the group is gone, and all in it
 		return nil
 	}
