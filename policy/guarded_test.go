@@ -11,12 +11,13 @@ import (
 // TestGuardedFiles: no glob lets a script write what decides which programs the next
 // command runs, unless it names that.
 func TestGuardedFiles(t *testing.T) {
-	p := compile(t, CommandRules{Writes: []string{"**", "/work/**", "/tmp/**"}, Rules: []CommandRule{rule("r", Allow, "echo|cp|mv|ln|mkdir|touch|tee|install|gunzip|cat|git diff")}})
+	p := compile(t, CommandRules{Writes: []string{"**", "/work/**", "/tmp/**"}, Rules: []CommandRule{rule("r", Allow, "echo|cp|mv|ln|mkdir|touch|tee|install|gzip|gunzip|cat|git diff")}})
 	for script, want := range map[string]Decision{
 		"echo > /tmp/x": Allow, "echo > config": Allow, "echo > .config/app/x": Allow, "mkdir .config": Allow, "cp a .config": Allow, "echo > .npmrc": Allow, "echo > .editorconfig": Allow, "echo > .github/x": Allow, "echo > HEADER": Allow, "mkdir -p components/Head": Allow, "echo > HEAD/x": Allow, "cp -r a b": Allow, "echo > .profile.md": Allow, "echo > local/lib/x": Allow, "echo > a.gitignore": Allow, "echo > .gitignore": Allow, "echo > .gitattributes": Allow, "mv git x": Allow, "ln -s ../a b": Allow, "ln -s /etc/a": Allow,
 		"echo > /tmp/.gitconfig": Deny, "echo > .GitConfig": Deny, "echo > /tmp/.config/git/config": Deny, "mkdir -p /tmp/.config/git": Deny, "echo > ~/.gitconfig": Deny, "cp -r a/.config /tmp": Deny, "cp -a a /tmp/.config": Deny, "mv a /tmp/.config": Deny, "mv a/git /tmp/.config/": Deny, "ln -s a /tmp/.config": Deny, "cp a/.gitconfig /tmp": Deny, "cp -t /tmp a/.gitconfig": Deny, "ln -s a/.gitconfig": Deny, "cd /tmp; ln -s a/.gitconfig": Deny, "tee /tmp/.profile": Deny, "touch .bashrc": Deny, "install x .zshenv": Deny, "install a/.bash_profile /tmp": Deny, "echo > /tmp/.ssh/config": Deny,
 		"echo > src/HEAD": Deny, "mv a src/HEAD": Deny, "cp a/HEAD src": Deny, "ln -s a/HEAD": Deny, "echo > fixture.git/config": Deny, "cd fixture.git; echo > config": Deny, "mkdir a.git": Deny,
 		"cp -r .git/. out": Deny, "cp -r .git/* out": Deny, "cp .git/H* out": Deny, "ln -s ../.git/hooks out/h": Deny, "ln .git/config out/c": Deny, "cp a/x.git/config out": Allow, "ln -s /tmp/.config/git out/g": Deny,
+		"gunzip a.gz": Allow, "gunzip .gitconfig.gz": Deny, "gzip -d src/HEAD_z": Deny, "gunzip -S x .gitconfigx": Deny, "cp -b -S ig a .gitconf": Deny, "mv --suffix=ig -b a .gitconf": Deny, "cp -b a b": Allow,
 		"echo > /tmp/.config/go/env": Deny, "echo > /tmp/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.99.linux-amd64/bin/go": Deny, "echo > /tmp/.local/lib/python3.12/site-packages/x.pth": Deny, "mv a /tmp/.local": Deny, "echo > /tmp/.config/bat/config": Deny, "echo > /tmp/.popt": Deny,
 		"HOME=/work git diff": Deny, "XDG_CONFIG_HOME=/work git diff": Deny,
 	} {

@@ -120,7 +120,7 @@ func TestWhichWordIsTheProgram(t *testing.T) {
 	asks := compile(t, CommandRules{Default: Ask})
 	for _, before := range []string{
 		"env -", "env - A=1", "env -u A -", "sh -c -", "sh -c +e", "sh +e -c", "sudo A=1", "sudo -n A=1 -u x B=2", "sudo A=1 --", "capsh -- -c", "capsh --drop=all -- -ec", "capsh --",
-		"ssh host -p 22", "ssh -- host -v", "nice -", "timeout 5 -", "timeout 5 +x", "xargs -", "exec -", "command -", "env A=1 -i", "sudo -- A=1", "nohup A=1", "genv A=1", "find . -exec -", "runuser root -c", "runuser - root -c", "runuser -l x -c", "script f --", "script -q f", "ssh-agent", "ssh-agent -t 5", "busybox cttyhack",
+		"ssh host -p 22", "ssh -- host -v", "nice -", "timeout 5 -", "timeout 5 +x", "xargs -", "exec -", "command -", "env A=1 -i", "sudo -- A=1", "nohup A=1", "genv A=1", "find . -exec -", "runuser root -c", "runuser - root -c", "runuser -l x -c", "script f --", "script -q f", "ssh-agent", "ssh-agent -t 5", "busybox cttyhack", "su bob -- -c", "su - bob -- -ec", "runuser bob -- -c", "env -S", "env -vS",
 	} {
 		script := before + " 'rm'"
 		if strings.HasPrefix(before, "find") {

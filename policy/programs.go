@@ -45,11 +45,11 @@ var optionRows = []optionRow{
 	{"rmdir", "ignore-fail-on-non-empty p,parents v,verbose help version", 'w'},
 	{"rm", "f,force i I interactive? one-file-system no-preserve-root preserve-root? r,R,recursive d,dir v,verbose help version", 'w'},
 	{"unlink", "help version", 'w'},
-	{"cp", "a,archive attributes-only b backup? copy-contents d f,force i,interactive H l,link L,dereference n,no-clobber P,no-dereference p preserve? no-preserve: parents R,r,recursive reflink? remove-destination sparse: strip-trailing-slashes s,symbolic-link S,suffix: t,target-directory:!w T,no-target-directory u update? v,verbose x,one-file-system Z context? debug help version", 'l'},
-	{"mv", "b backup? f,force i,interactive n,no-clobber strip-trailing-slashes S,suffix: t,target-directory:!w T,no-target-directory u update? v,verbose Z debug help version", 'w'},
-	{"ln", "b backup? d,F,directory f,force i,interactive L,logical n,no-dereference P,physical r,relative s,symbolic S,suffix: t,target-directory:!w T,no-target-directory v,verbose help version", 'l'},
+	{"cp", "a,archive attributes-only b backup? copy-contents d f,force i,interactive H l,link L,dereference n,no-clobber P,no-dereference p preserve? no-preserve: parents R,r,recursive reflink? remove-destination sparse: strip-trailing-slashes s,symbolic-link S,suffix:!W t,target-directory:!w T,no-target-directory u update? v,verbose x,one-file-system Z context? debug help version", 'l'},
+	{"mv", "b backup? f,force i,interactive n,no-clobber strip-trailing-slashes S,suffix:!W t,target-directory:!w T,no-target-directory u update? v,verbose Z debug help version", 'w'},
+	{"ln", "b backup? d,F,directory f,force i,interactive L,logical n,no-dereference P,physical r,relative s,symbolic S,suffix:!W t,target-directory:!w T,no-target-directory v,verbose help version", 'l'},
 	{"link", "help version", 'l'},
-	{"install", "b backup? C,compare c d,directory D g,group: m,mode: o,owner: p,preserve-timestamps s,strip!o strip-program:!x S,suffix: t,target-directory:!w T,no-target-directory v,verbose help version", 'w'},
+	{"install", "b backup? C,compare c d,directory D g,group: m,mode: o,owner: p,preserve-timestamps s,strip!o strip-program:!x S,suffix:!W t,target-directory:!w T,no-target-directory v,verbose help version", 'w'},
 	{"chmod", "c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference: R,recursive r w x help version", 'w'},
 	{"chown", "c,changes f,silent,quiet v,verbose dereference h,no-dereference from: no-preserve-root preserve-root reference: R,recursive H L P help version", 'w'},
 	{"chgrp", "c,changes f,silent,quiet v,verbose dereference h,no-dereference no-preserve-root preserve-root reference: R,recursive H L P help version", 'w'},
@@ -59,8 +59,8 @@ var optionRows = []optionRow{
 	{"mkfifo", "m,mode: Z context? help version", 'w'}, {"mknod", "m,mode: Z context? help version", 'w'},
 	{"split", "a,suffix-length: additional-suffix: b,bytes: C,line-bytes: d numeric-suffixes? x hex-suffixes? e,elide-empty-files filter:!X l,lines: n,number: t,separator: u,unbuffered verbose help version", 'S'},
 	{"patch", "b,backup p,strip: N,forward R,reverse i,input: s,quiet,silent f,force t,batch d,directory:!W o,output:!w r,reject-file:!w E,remove-empty-files dry-run u,unified c,context n,normal l,ignore-whitespace F,fuzz: v,version help e,ed!o", 'P'},
-	{"gzip", "c,stdout,to-stdout d,decompress,uncompress f,force h,help k,keep l,list n,no-name N,name!W q,quiet r,recursive S,suffix: t,test v,verbose V,version @numbers fast best", 'z'},
-	{"gunzip", "c,stdout,to-stdout f,force k,keep l,list n,no-name N,name!W q,quiet r,recursive S,suffix: t,test v,verbose", 'z'},
+	{"gzip", "c,stdout,to-stdout d,decompress,uncompress f,force h,help k,keep l,list n,no-name N,name!W q,quiet r,recursive S,suffix:!W t,test v,verbose V,version @numbers fast best", 'z'},
+	{"gunzip", "c,stdout,to-stdout f,force k,keep l,list n,no-name N,name!W q,quiet r,recursive S,suffix:!W t,test v,verbose", 'z'},
 	{"gofmt", "@single d e l s w!W r: cpuprofile:!w", 0},
 	{"rg", "A,after-context: auto-hybrid-regex B,before-context: b,byte-offset s,case-sensitive color: colors: column C,context: c,count count-matches crlf debug E,encoding: e,regexp: F,fixed-strings f,file: files l,files-with-matches files-without-match L,follow glob-case-insensitive g,glob: H,with-filename heading h help .,hidden iglob: i,ignore-case ignore-file: v,invert-match json n,line-number N,no-line-number x,line-regexp M,max-columns: max-columns-preview m,max-count: d,max-depth: max-filesize: mmap U,multiline multiline-dotall no-config no-filename I no-heading no-ignore no-ignore-vcs no-ignore-parent no-messages no-mmap 0,null null-data one-file-system o,only-matching passthru path-separator: P,pcre2 p,pretty q,quiet r,replace: S,smart-case sort: sortr: stats a,text j,threads: trim t,type: T,type-not: type-add: type-list u,unrestricted V,version vimgrep w,word-regexp pre:!x pre-glob: hostname-bin:!x z,search-zip!o no-hidden no-search-zip no-pre line-buffered block-buffered trace no-unicode engine: context-separator: field-match-separator:", 0},
 	{"yq", "r,raw-output e,exit-status o,output-format: p,input-format: P,prettyPrint n,null-input N,no-doc i,in-place,inplace!W s,split-exp!W C,colors M,no-colors I,indent: V,version h,help", 0},
@@ -138,6 +138,12 @@ func (row optionRow) judge(c *call, g *grammar) {
 		}
 		if p.printed() {
 			return
+		}
+		for _, w := range p.operands { // gunzip writes the name without its suffix
+			if i := strings.LastIndexAny(w.text, ".-_"); w.static && i > 0 && (row.names == "gunzip" || p.has("uncompress")) {
+				w.text, w.inner = w.text[:i], -1
+				c.write(w, 1)
+			}
 		}
 		fallthrough
 	case 'w':

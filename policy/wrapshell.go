@@ -82,6 +82,11 @@ var envOptions = newGrammar("i,ignore-environment 0,null u,unset: C,chdir:!C v,d
 // env sets and removes variables for the command after them.
 func env(c *call) {
 	p := c.parse(c.words[1:], envOptions)
+	for _, o := range p.options {
+		if o.name == "split-string" && c.s.j.policy.rules.Default > Deny {
+			c.runAny([]word{o.value})
+		}
+	}
 	words := p.operands
 	clears := p.has("ignore-environment")
 	if len(words) > 0 && words[0].is("-") {
