@@ -173,7 +173,6 @@ func (b *box) Processes(ctx context.Context) ([]sandbox.Process, error) {
 		return nil, err
 	}
 	defer l.Release()
-	b.count(ctx, l) // a pod's counts go with it
 	return l.Processes(ctx, noKeeper)
 }
 
