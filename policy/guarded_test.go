@@ -96,3 +96,33 @@ func TestWhereFilesAreWritten(t *testing.T) {
 		}
 	}
 }
+
+// TestProgramsWriteThere runs what the tables rely on: each makes a file or runs a program that
+// no operand, read in the usual way, names.
+func TestProgramsWriteThere(t *testing.T) {
+	const plant = "printf '#!/bin/sh\\n: > ran\\n' > x; chmod +x x; echo > f; mkdir d\n"
+	for script, program := range map[string]string{
+		"busybox find . -maxdepth 0 -exec echo {}x + -exec ./x ';'":             "busybox",
+		"printf -- '--- a/ran\\n+++ b/ran\\n@@ -0,0 +1 @@\\n+x\\n' | patch -p1": "patch",
+		"curl -sT f file://$PWD/ran":                                            "curl",
+		"echo > ran; gzip -N ran; mv ran.gz a.gz; gunzip -N a.gz":               "gzip",
+		"echo > d/ran; ln -s d/ran":                                             "ln",
+		"echo > ra; cp -b -S n f ra":                                            "cp",
+		"env - ./x":                                                             "env",
+		"sh -c - ./x":                                                           "sh",
+		"sh -c +e ./x":                                                          "sh",
+		"bash -c 'command -- cd d; : > ../ran'":                                 "bash",
+	} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Logf("NOT TESTED: this host has no %s", program)
+			continue
+		}
+		dir := t.TempDir()
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", plant+script)
+		cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+		out, _ := cmd.CombinedOutput() // some end with an error
+		if _, err := os.Lstat(filepath.Join(dir, "ran")); err != nil {
+			t.Errorf("%q wrote nothing\n%s", script, out)
+		}
+	}
+}
