@@ -36,12 +36,15 @@ func (l *Local) ExpireSessions(ctx context.Context) (int, error) {
 }
 
 func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bool, err error) {
-	r, err := store.Load(ctx)
+	now, cancel := context.WithCancel(ctx)
+	cancel() // a session that is in use is not idle: while its container is made, which may take long, the others' time goes on
+	r, err := store.Load(now)
+	if errors.Is(err, context.Canceled) {
+		return false, ctx.Err()
+	}
 	if err != nil || r.Session == "" || !r.IsIdle(time.Now()) { // or another process has it now, and its container
 		return false, err
 	}
-	now, cancel := context.WithCancel(ctx)
-	cancel() // a session that is in use is not idle
 	turn, err := store.LockTurn(now, true)
 	if err != nil {
 		return false, nil

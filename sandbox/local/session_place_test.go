@@ -223,6 +223,36 @@ func TestContainerWithoutAGateIsRecorded(t *testing.T) {
 	}
 }
 
+// A session whose container is being made, which may take long, holds up the end of no other one.
+func TestSessionsExpireWhileOneIsMade(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *stage) {
+		l := s.runner()
+		succeeds(t, l, in("first"))
+		for _, box := range s.Left() {
+			box.End()
+			box.Remove(context.Background())
+		}
+		succeeds(t, l, in("first", func(c *sandbox.Command) { c.ID, c.Session = "second", "other" }))
+		time.Sleep(time.Hour)
+		s.OnCreate = func(context.Context) error { time.Sleep(50 * time.Second); return nil }
+		x, err := l.Start(t.Context(), in("next"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		if n, err := s.runner().ExpireSessions(t.Context()); n != 1 || err != nil || time.Since(began) > 10*time.Second {
+			t.Errorf("%d sessions ended after %v, error %v", n, time.Since(began), err)
+		}
+		if r, err := x.Wait(); err != nil || r.SessionLost == "" {
+			t.Errorf("%+v, error %v", r, err)
+		}
+		if err := l.RemoveSession(t.Context(), "other"); err != nil { // it is known as lost
+			t.Error(err)
+		}
+	})
+}
+
 func TestSessionGoneAtTheLastMoment(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *stage) {
 		succeeds(t, s.runner(), in("first"))
