@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -26,14 +27,11 @@ the warm containers of a running belljar serve or mcp use theirs.`,
 		Args: needImage,
 		RunE: stoppable(func(cmd *cobra.Command, args []string) error {
 			return withStore(g, cmd, func(store belljar.Images) error {
-				for _, name := range args {
-					removed, err := store.Remove(cmd.Context(), name)
+				return forEach(cmd, args, func(ctx context.Context, name string) error {
+					removed, err := store.Remove(ctx, name)
 					writeRemoved(cmd.OutOrStdout(), removed)
-					if err != nil {
-						return err
-					}
-				}
-				return nil
+					return err
+				})
 			})
 		}),
 	}

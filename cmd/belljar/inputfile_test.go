@@ -110,6 +110,15 @@ func TestEnvLines(t *testing.T) {
 	}
 }
 
+// A line of an env file that is no variable may be a secret: the error only counts it.
+func TestEnvFileErrorKeepsSecrets(t *testing.T) {
+	for _, line := range []string{"API_KEY: sk-live-5ecret", "sk-live-5ecret", "5ecret of mine", "= 5ecret"} {
+		if _, err := envLines("# x\n\nA=b\n" + line + "\n"); err == nil || strings.Contains(err.Error(), "5ecret") || !strings.Contains(err.Error(), "line 4 ") {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
+
 // A name with a line end made a second line, which passed for another message.
 func TestMessagesAreOneLine(t *testing.T) {
 	const forged = "a\nbelljar: forged\r\x1b[2J\u2028\u0085b"

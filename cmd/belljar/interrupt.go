@@ -13,12 +13,13 @@ import (
 
 // interruptible is ctx, cancelled by the first signal that asks belljar to end; the
 // second closes kill. A third ends the program at once, with the default action:
-// the engine then removes the container.
+// the engine then removes the container. SIGQUIT is one of them: its default action, a
+// dump, would leave the container, and a terminal that is raw.
 func interruptible(ctx context.Context) (canceled context.Context, kill <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	killed, done := make(chan struct{}), make(chan struct{})
 	signals := make(chan os.Signal, 3)
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !signal.Ignored(s) { // as nohup does
 			signal.Notify(signals, s)
 		}

@@ -81,7 +81,7 @@ func killAll(cmd *cobra.Command, g *globals, ids []string, end func(context.Cont
 	if err != nil {
 		return err
 	}
-	kill := func(ctx context.Context, given string) error {
+	return forEach(cmd, ids, func(ctx context.Context, given string) error {
 		id, err := wholeID(ctx, logs, given)
 		if err == nil {
 			err = end(ctx, logs, id)
@@ -91,11 +91,18 @@ func killAll(cmd *cobra.Command, g *globals, ids []string, end func(context.Cont
 		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), id)
 		return err
-	}
+	})
+}
+
+// forEach does it for all arguments, also where it fails for some.
+func forEach(cmd *cobra.Command, args []string, do func(ctx context.Context, arg string) error) error {
 	var errs []error
-	for _, given := range ids {
-		if err := kill(cmd.Context(), given); err != nil {
+	for _, arg := range args {
+		if err := do(cmd.Context(), arg); err != nil {
 			errs = append(errs, err)
+		}
+		if cmd.Context().Err() != nil {
+			break
 		}
 	}
 	if len(errs) <= 1 {

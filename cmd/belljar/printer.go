@@ -221,22 +221,21 @@ func (p *printer) exit() error {
 
 // written reports that some output could not be written, unless its reader went
 // away on purpose.
-func (p *printer) written() error {
-	if err := p.file.close(); err != nil {
-		p.say("writing the output file: " + err.Error())
-		return exitError(exitFailed)
-	}
-	if p.saveTo != "" && p.result != nil {
-		if err := saveCollected(p.saveTo, p.result, p.say); err != nil {
-			p.say("writing the collected files: " + err.Error())
-			return exitError(exitFailed)
+func (p *printer) written() (failed error) {
+	told := func(what string, err error) {
+		if err != nil {
+			p.say(what + ": " + err.Error())
+			failed = exitError(exitFailed)
 		}
 	}
-	if p.broken != nil && !errors.Is(p.broken, syscall.EPIPE) {
-		p.say("writing the output: " + p.broken.Error())
-		return exitError(exitFailed)
+	told("writing the output file", p.file.close())
+	if p.saveTo != "" && p.result != nil {
+		told("writing the collected files", saveCollected(p.saveTo, p.result, p.say))
 	}
-	return nil
+	if !errors.Is(p.broken, syscall.EPIPE) {
+		told("writing the output", p.broken)
+	}
+	return failed
 }
 
 // exitStatus is what belljar run exits with.

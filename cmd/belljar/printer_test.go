@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"belljar/sandbox"
@@ -21,6 +24,32 @@ func printed(t *testing.T, change func(p *printer), events ...sandbox.Event) (st
 		}
 	}
 	return out.String(), errs.String(), own.String()
+}
+
+// What cannot be written in one place is written in the others, and all is told.
+func TestPrinterWritesTheRest(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "collected")
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	p := &printer{
+		format: "text", err: &said, saveTo: dir, broken: syscall.ENOSPC,
+		file:   &outputFile{file: full, broken: syscall.EIO, stop: func() bool { return true }},
+		result: &sandbox.Result{Files: []sandbox.CollectedFile{{Path: "f", Content: []byte("text"), Size: 4, Mode: 0o644}}},
+	}
+	if err := p.written(); err == nil {
+		t.Error("no error")
+	}
+	for _, want := range []string{"writing the output file: ", "writing the output: "} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("said %q, not %q", said.String(), want)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "f")); string(text) != "text" {
+		t.Errorf("collected %q, %v", text, err)
+	}
 }
 
 // In text, the output streams on, as bytes; views are shown at the end, if asked for.

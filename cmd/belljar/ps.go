@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -40,6 +41,7 @@ Of the containers:
   RUNS   the commands' processes; "-" means none, "?" means unknown
 
 A container is removed when its command ends, except those of sessions and pools.
+If the engine does not answer, the commands are listed; in JSON, containers is null.
 
 With -H it lists the commands of the sidecar that you may see, and no containers.`
 
@@ -71,20 +73,15 @@ func psCmd(g *globals) *cobra.Command {
 				}
 				fmt.Fprintln(cmd.OutOrStdout())
 			}
-			host, _, err := g.connect(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer host.Close()
-			list, err := listManaged(cmd.Context(), host.Engine)
-			if err != nil {
-				return err
-			}
+			list, err := managed(cmd.Context(), g)
 			if format == "json" {
-				return writeJSON(cmd.OutOrStdout(), struct {
+				return cmp.Or(err, writeJSON(cmd.OutOrStdout(), struct {
 					Commands   []runningCommand    `json:"commands"`
 					Containers []listing.Container `json:"containers"`
-				}{commands, list})
+				}{commands, list}))
+			}
+			if err != nil {
+				return err
 			}
 			return writeManaged(cmd.OutOrStdout(), list, time.Now())
 		},
@@ -114,6 +111,16 @@ type lister interface {
 
 // looks run in parallel: one of many containers may be slow to answer.
 const looks = 8
+
+// managed lists the engine's containers.
+func managed(ctx context.Context, g *globals) ([]listing.Container, error) {
+	host, _, err := g.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer host.Close()
+	return listManaged(ctx, host.Engine)
+}
 
 // listManaged lists the containers with what runs in them, as far as that can be
 // known.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"belljar/sandbox"
@@ -56,18 +57,23 @@ func envLines(text string) ([]string, error) {
 		return nil, errors.New("it is not UTF-8 text, or has NUL bytes")
 	}
 	var list []string
+	number := 0
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		number++
 		line = strings.TrimLeft(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), " \t")
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		if name, _, _ := strings.Cut(line, "="); name == "" || strings.ContainsAny(name, " \t") {
-			return nil, fmt.Errorf("a line begins with %.40q instead of a variable's name", line[:min(len(line), len(name)+1)])
+		name, _, has := strings.Cut(line, "=")
+		if name == "" || strings.ContainsAny(name, " \t") || !has && strings.ContainsFunc(name, notInName) {
+			return nil, fmt.Errorf("line %d is neither NAME=value nor NAME", number) // without its text: that may be a secret
 		}
 		list = append(list, line)
 	}
 	return list, nil
 }
+
+func notInName(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // mounts reads -v and --mount.
 func mounts(volumes, specs []string) ([]sandbox.Mount, error) {

@@ -128,12 +128,7 @@ func sessionRemoveCmd(g *globals) *cobra.Command {
 		Args:        needName,
 		RunE: stoppable(func(cmd *cobra.Command, names []string) error {
 			_, err := withRunner(cmd.Context(), g, func(l runner) (any, error) {
-				for _, name := range names {
-					if err := l.RemoveSession(cmd.Context(), name); err != nil {
-						return nil, err
-					}
-				}
-				return nil, nil
+				return nil, forEach(cmd, names, l.RemoveSession)
 			})
 			return err
 		}),
