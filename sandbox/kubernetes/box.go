@@ -132,7 +132,7 @@ func (b *box) reach(ctx context.Context) (*link, error) {
 	there, err := b.engine.exists(ctx, b.record.Name, b.record.UID) // attaching is by the name, which another pod may have by now
 	if err != nil || !there {
 		l.Release()
-		return nil, cmp.Or(err, endedError())
+		return nil, cmp.Or(err, sessionGone(b.record.Session))
 	}
 	return l, nil
 }

@@ -127,6 +127,9 @@ func over(err error) bool {
 	return kube.CodeOf(err) == http.StatusNotFound || kube.CodeOf(err) == http.StatusConflict
 }
 
+// takeTries is how often it is tried to make a lease or to take it over.
+const takeTries = 5
+
 // take takes the right to be attached to a session's init, which one process at a time has: by a lease, if no other process has it. It is
 // called by who is alone in reaching the session.
 func (s *leases) take(ctx context.Context, uid string) (*lease, error) {
@@ -139,9 +142,9 @@ func (s *leases) take(ctx context.Context, uid string) (*lease, error) {
 	if old != nil {
 		old.release() // it was for a connection that broke
 	}
-	made, err := s.create(ctx, name)
-	if kube.CodeOf(err) == http.StatusConflict {
-		made, err = s.takeOver(ctx, name)
+	made, err := s.takeOnce(ctx, name)
+	for try := 1; over(err) && try < takeTries; try++ { // a sweep removed that of a process that ended, or another process was first
+		made, err = s.takeOnce(ctx, name)
 	}
 	if err != nil {
 		if sandbox.CauseOf(err) == sandbox.CauseBusy {
@@ -157,6 +160,14 @@ func (s *leases) take(ctx context.Context, uid string) (*lease, error) {
 	}
 	s.held[name] = taken
 	return taken, nil
+}
+
+func (s *leases) takeOnce(ctx context.Context, name string) (kube.Lease, error) {
+	made, err := s.create(ctx, name)
+	if kube.CodeOf(err) == http.StatusConflict {
+		return s.takeOver(ctx, name)
+	}
+	return made, err
 }
 
 // takeOver takes a lease that no process has any more, or this one after all: it did not get the answer that it has it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -171,49 +172,45 @@ func (e *Engine) sessionsOf(ctx context.Context, name string) (list []sandbox.Ke
 
 // Adopt implements sandbox.Engine.
 func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Container, error) {
-	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	late, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
-	gone := engineError(nil, "the pod of session %q is gone", kept.Session).As(sandbox.CauseEngineLost).Hint("run the command again")
 	r, ours := e.records.of(e, kept.ID)
 	if !ours {
-		return nil, gone
+		return nil, sessionGone(kept.Session)
 	}
 	b := newBox(e, r)
-	l, err := b.reach(ctx)
+	l, err := b.reach(late)
 	if err != nil {
+		err = b.reachError(ctx, err)
 		b.Close()
-		if sandbox.CauseOf(err) == sandbox.CauseBusy {
-			return nil, err
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-		defer cancel()
-		var pod kube.Pod
-		failed := e.client.Get(ctx, kube.PodPath(e.namespace, r.Name), nil, &pod)
-		switch {
-		case kube.CodeOf(failed) == 404, failed == nil && (pod.Metadata.UID != r.UID || !runs(&pod)):
-			return nil, gone
-		case failed != nil:
-			return nil, callError(failed, "looking for the pod of session %q", kept.Session)
-		}
-		return nil, engineError(err, "reaching the pod of session %q", kept.Session).As(sandbox.CauseEngineLost).
-			Hint(fmt.Sprintf("remove the session: belljar session rm %s", kept.Session))
+		return nil, err
 	}
 	b.use(l)
 	return b, nil
 }
 
-// reachError says why a session's init is not reached.
+func sessionGone(session string) error {
+	return engineError(nil, "the pod of session %q is gone", session).As(sandbox.CauseEngineLost).Hint("run the command again")
+}
+
+// reachError says why a session's init is not reached. Only a session whose pod or init is gone is lost: the API server, or
+// the pod's kubelet, may be back soon.
 func (b *box) reachError(ctx context.Context, err error) error {
-	if sandbox.CauseOf(err) == sandbox.CauseBusy || ctx.Err() != nil || b.engine.endsWithUs(b.spec) {
+	if _, told := errors.AsType[*sandbox.Error](err); told || ctx.Err() != nil || b.engine.endsWithUs(b.spec) {
 		return err
 	}
 	var pod kube.Pod
 	switch failed := b.engine.client.Get(ctx, kube.PodPath(b.engine.namespace, b.record.Name), nil, &pod); {
 	case kube.CodeOf(failed) == 404, failed == nil && pod.Metadata.UID != b.record.UID:
-		return endedError()
-	case failed == nil && !runs(&pod):
+		return sessionGone(b.record.Session)
+	case failed != nil:
+		return callError(failed, "looking for the session's pod")
+	case !runs(&pod):
 		return engineError(nil, "the pod ended before the command started: %s", cmp.Or(fateOf(&pod).reason, "its container does not run")).
 			As(sandbox.CauseEngineLost).Hint("run the command again")
+	case kube.CodeOf(err) != 0:
+		return callError(err, "attaching to the session's pod")
 	}
-	return engineError(err, "reaching the session's pod").As(sandbox.CauseEngineLost).Hint("run the command again; see: belljar doctor")
+	return engineError(err, "reaching the pod of session %q", b.record.Session).As(sandbox.CauseEngineLost).
+		Hint(fmt.Sprintf("remove the session: belljar session rm %s", b.record.Session))
 }

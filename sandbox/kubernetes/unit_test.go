@@ -288,6 +288,55 @@ func TestSweepSparesWhatIsMadeMeanwhile(t *testing.T) {
 	}
 }
 
+// The lease of a process that ended may be swept while another process takes it over: the session is there all the same. What the
+// API server cannot do now is no loss, either.
+func TestSessionIsNotLostByItsLease(t *testing.T) {
+	for name, c := range map[string]struct {
+		create, get []int // status codes, the last one for good
+		want        sandbox.Cause
+	}{
+		"swept meanwhile":           {[]int{409, 409, 201}, []int{404}, sandbox.CauseEngine}, // it then fails to attach
+		"taken and given meanwhile": {[]int{409, 201}, []int{404}, sandbox.CauseEngine},
+		"an error":                  {[]int{500}, []int{200}, sandbox.CauseEngine},
+		"another one has it":        {[]int{409}, []int{200}, sandbox.CauseBusy},
+	} {
+		attached := 0
+		next := func(codes *[]int) int {
+			code := (*codes)[0]
+			*codes = (*codes)[min(1, len(*codes)-1):]
+			return code
+		}
+		e := behind(t, func(w http.ResponseWriter, r *http.Request) {
+			lease := kube.Lease{Metadata: kube.Meta{Name: "l", UID: "l"}, Spec: kube.LeaseSpec{HolderIdentity: "elsewhere 1@1 x", LeaseDurationSeconds: 40, RenewTime: kube.MicroTime(time.Now())}}
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/attach"):
+				attached++
+				w.WriteHeader(502) // its kubelet restarts
+				io.WriteString(w, `{"message":"kubelet","reason":"BadGateway"}`)
+			case strings.Contains(r.URL.Path, "/pods/"):
+				json.NewEncoder(w).Encode(kube.Pod{Metadata: kube.Meta{Name: "p", UID: "u"}, Status: &kube.PodStatus{Phase: "Running", ContainerStatuses: []kube.ContainerStatus{{Name: mainContainer, State: kube.ContainerState{Running: &struct{}{}}}}}})
+			case r.Method == http.MethodDelete:
+				io.WriteString(w, "{}")
+			case r.Method == http.MethodPost:
+				w.WriteHeader(next(&c.create))
+				json.NewEncoder(w).Encode(lease)
+			default:
+				w.WriteHeader(next(&c.get))
+				json.NewEncoder(w).Encode(lease)
+			}
+		})
+		kept := record{UID: "u", Name: "p", Session: "s", Server: e.Host(), Namespace: "ns"}
+		if err := e.records.add(e, kept); err != nil {
+			t.Fatal(err)
+		}
+		reaches := c.create[len(c.create)-1] == 201
+		_, err := e.Adopt(t.Context(), kept.kept())
+		if sandbox.CauseOf(err) != c.want || (attached > 0) != reaches {
+			t.Errorf("%s: %d times attached, error %v", name, attached, err)
+		}
+	}
+}
+
 func TestPinned(t *testing.T) {
 	for imageID, want := range map[string][2]string{
 		"docker.io/library/app@sha256:1": {"docker.io/library/app@sha256:1", "sha256:1"},
