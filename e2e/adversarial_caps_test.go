@@ -24,6 +24,13 @@ const capsOf = ` cat /proc/self/status 2>/dev/null | grep -E '^Cap(Prm|Eff|Amb)'
 // root set them; nor does one that root in a container gives them.
 func fileCapabilities(t *testing.T) {
 	needRoot(t, "file capabilities")
+	x := shellTree(t)
+	x.add(tar.Header{Name: "bin/busybox-capable", Mode: 0o755, PAXRecords: map[string]string{"SCHILY.xattr.security.capability": string(capable)}}, busybox(t))
+	ask(t, "--image", imageOf(t, x, v1.Config{}), "/bin/busybox-capable"+capsOf+"echo ran").says(t, "ran\n")
+	if onPods() {
+		return // the rest mounts directories of this host
+	}
+
 	dir := open(t)
 	program := filepath.Join(dir, "busybox-capable")
 	if err := os.WriteFile(program, busybox(t), 0o755); err != nil {
@@ -40,10 +47,6 @@ func fileCapabilities(t *testing.T) {
 	config := configured(t, "mounts: {allow: [{source: "+dir+", mode: rw}]}")
 	ask(t, "--config", config, "-v", dir+":/work", "/work/busybox-capable"+capsOf+"echo ran").says(t, "ran\n")
 	ask(t, "--config", config, "-v", dir+":/work:ro", "--user", "1000:1000", "/work/busybox-capable"+capsOf+"echo ran").says(t, "ran\n")
-
-	x := shellTree(t)
-	x.add(tar.Header{Name: "bin/busybox-capable", Mode: 0o755, PAXRecords: map[string]string{"SCHILY.xattr.security.capability": string(capable)}}, busybox(t))
-	ask(t, "--image", imageOf(t, x, v1.Config{}), "/bin/busybox-capable"+capsOf+"echo ran").says(t, "ran\n")
 
 	// Root in a container has the capability to give some, within its own user namespace.
 	from, err := buildProbe()

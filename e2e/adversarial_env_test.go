@@ -22,6 +22,11 @@ func within(env ...string) func(*exec.Cmd) {
 		if onOCI() { // it needs a state directory
 			c.Env = append(c.Env, "BELLJAR_ENGINE_KIND=oci", "BELLJAR_ENGINE_INIT="+binary, "XDG_STATE_HOME="+os.Getenv("XDG_STATE_HOME"))
 		}
+		if onPods() { // XDG_STATE_HOME is for the images that it knows
+			for _, name := range append(podVariables, "XDG_STATE_HOME") {
+				c.Env = append(c.Env, name+"="+os.Getenv(name))
+			}
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func engineSocketIsNotMounted(t *testing.T) {
 	_, elsewhere := shared(t, "rw")
 	refused(t, 126, "protected path", "--config", elsewhere, "-v", dir+"/parent:/work/x")
 
-	if onOCI() {
+	if !onDocker() {
 		return
 	}
 	// An engine may listen elsewhere, in an allowed directory.
@@ -87,13 +87,16 @@ func nothingShared(t *testing.T) {
 		if os.Getuid() != 0 {
 			break // who may not look
 		}
+		if kind == "cgroup" && onPods() {
+			continue // runtimes give a pod one only where control groups are of version 2
+		}
 		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", first(id), kind))
 		ours, alsoErr := os.Readlink("/proc/self/ns/" + kind)
 		if err != nil || alsoErr != nil || theirs == ours {
 			t.Errorf("its namespace is %s and ours %s, %v, %v", theirs, ours, err, alsoErr)
 		}
 	}
-	if !onOCI() {
+	if onDocker() {
 		const asked = `{{len .HostConfig.Binds}}{{len .HostConfig.VolumesFrom}}{{len .HostConfig.Devices}} {{.HostConfig.IpcMode}} {{.HostConfig.PidMode}}{{.HostConfig.UTSMode}} {{.HostConfig.CgroupnsMode}}`
 		if got := tool(t, "docker", "inspect", "--format", asked, id); got != "000 private  private" {
 			t.Errorf("asked for %s", got)
@@ -127,7 +130,7 @@ func noLeakedDescriptor(t *testing.T) {
 
 // E13: system calls that a sandbox does not need.
 func probeRefused(t *testing.T) {
-	a := ask(t, append(probe(t), "/probe/probe")...)
+	a := probed(t, "")
 	a.ended(t, 0, "")
 	lines := strings.Split(strings.TrimSpace(a.Stdout), "\n")
 	if len(lines) < 20 {
@@ -136,6 +139,11 @@ func probeRefused(t *testing.T) {
 	for _, line := range lines {
 		switch _, errno, _ := strings.Cut(line, " "); errno {
 		case "EPERM", "ENOSYS", "EACCES":
+		case "EAFNOSUPPORT", "DONE":
+			// The init's filter says the former. It is the commands' user there, and no signal of theirs stops it.
+			if !onPods() || errno == "DONE" && line != "kill_init DONE" {
+				t.Error(line)
+			}
 		default:
 			t.Error(line)
 		}
@@ -170,7 +178,7 @@ func nothingReached(t *testing.T) {
 		}
 	}
 	a := ask(t, "for a in "+strings.Join(addresses, " ")+`; do nc -w 5 $a 80 </dev/null && echo REACHED; nc -u -w 1 $a 53 </dev/null && echo REACHED; done; cat /proc/net/route /proc/net/arp | grep -v -e Iface -e HW; ls /sys/class/net`)
-	if strings.Contains(a.Stdout, "REACHED") || a.Stdout != "lo\n" {
+	if strings.Contains(a.Stdout, "REACHED") || a.Stdout != "lo\n" && !onPods() { // its interface is the cluster's, but no socket is to be had
 		t.Errorf("stdout %q, stderr %q", a.Stdout, a.Stderr)
 	}
 }

@@ -50,7 +50,7 @@ func withSecrets(t *testing.T, more ...string) (flags []string, use func(*exec.C
 // stdins of commands.
 func recordedEngine(t *testing.T) (use func(*exec.Cmd), said func() string) {
 	t.Helper()
-	if onOCI() { // it is a library; what it keeps is all that it is told
+	if !onDocker() { // a library, or an API server by TLS; what it keeps is all that it is told
 		return func(*exec.Cmd) {}, func() string { return "" }
 	}
 	dir, err := os.MkdirTemp("", "belljar-heard-*") // a socket's path must be short
@@ -204,7 +204,7 @@ sh -c 'echo rea""dy; sleep 100; :' "$API_KEY" & wait`
 					t.Errorf("the command did not have the secret with sum %s", sum)
 				}
 			}
-			if !strings.Contains(shown, `"masked":`) || !strings.Contains(shown, `sh -c echo rea\"\"dy; sleep 100; : ***`) || !onOCI() && !strings.Contains(said(), "POST") {
+			if !strings.Contains(shown, `"masked":`) || !strings.Contains(shown, `sh -c echo rea\"\"dy; sleep 100; : ***`) || onDocker() && !strings.Contains(said(), "POST") {
 				t.Errorf("told %s", shown)
 			}
 			leaks(t, "ndjson", shown)

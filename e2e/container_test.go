@@ -16,7 +16,7 @@ import (
 // What follows asks the engine in use about one container, or does something to it behind
 // belljar's back.
 
-// inEngine is a container of an engine without a daemon. It is empty once that is gone.
+// inEngine is a container of an engine without a daemon, or a pod. It is empty once that is gone.
 func inEngine(id string) ofEngine {
 	for _, c := range enginesContainers() {
 		if c.id == id {
@@ -28,8 +28,11 @@ func inEngine(id string) ofEngine {
 
 // first is this host's PID of a container's first process, 0 once it is gone.
 func first(id string) int {
-	if onOCI() {
+	switch {
+	case onOCI():
 		return inEngine(id).First.PID
+	case onPods():
+		return podsInit(id)
 	}
 	out, _ := exec.Command("docker", "inspect", "--format", "{{.State.Pid}}", id).Output()
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(out)))
@@ -46,7 +49,7 @@ func runs(pid int) bool {
 // kill kills a container, and returns once its first process has ended. One that is gone is no
 // error.
 func kill(id string) {
-	if !onOCI() {
+	if onDocker() {
 		exec.Command("docker", "kill", id).Run()
 		return
 	}
@@ -65,8 +68,12 @@ func kill(id string) {
 // pause pauses a container.
 func pause(t *testing.T, id string) {
 	t.Helper()
-	if !onOCI() {
+	switch {
+	case onDocker():
 		tool(t, "docker", "pause", id)
+		return
+	case onPods():
+		pausePod(t, id)
 		return
 	}
 	files, _ := filepath.Glob("/sys/fs/cgroup/freezer/belljar-*-" + id + "/freezer.state")
@@ -86,7 +93,7 @@ func pause(t *testing.T, id string) {
 // inside runs a script in a container's workspace, as the user of its commands, beside belljar.
 func inside(id, script string) (string, error) {
 	cmd := exec.Command("docker", "exec", "-u", "65534:65534", "-w", "/work", id, "sh", "-c", script)
-	if onOCI() {
+	if !onDocker() {
 		cmd = exec.Command("nsenter", "-t", strconv.Itoa(first(id)), "-a", "-r", "-w", "-S", "65534", "-G", "65534", "sh", "-c", "cd /work; "+script)
 		cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	}
@@ -96,7 +103,11 @@ func inside(id, script string) (string, error) {
 
 // top are the arguments of all that runs in a container, also of what belljar does not list.
 func top(id string) (list []string) {
+	space, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", first(id)))
 	for _, pid := range hostProcesses(id) {
+		if its, _ := os.Readlink("/proc/" + pid + "/ns/pid"); onPods() && its != space {
+			continue // it keeps the pod's network
+		}
 		if args, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && len(args) > 0 {
 			list = append(list, strings.TrimSpace(strings.ReplaceAll(string(args), "\x00", " ")))
 		}
@@ -108,7 +119,10 @@ func top(id string) (list []string) {
 // engine's could show it.
 func known(t *testing.T, id string) (text string) {
 	t.Helper()
-	if !onOCI() {
+	if onPods() {
+		return inEngine(id).note + podsEvents(t) + environ(t, first(id))
+	}
+	if onDocker() {
 		text = tool(t, "docker", "inspect", id) + tool(t, "docker", "events", "--since", "60s", "--until", "0s", "--filter", "container="+id)
 		return text + execsOf(t, id) + environ(t, first(id))
 	}
@@ -145,7 +159,7 @@ func environ(t *testing.T, pid int) string {
 // madeFrom is the ID of a container's image.
 func madeFrom(t *testing.T, id string) string {
 	t.Helper()
-	if onOCI() {
+	if !onDocker() {
 		return inEngine(id).Image.ID
 	}
 	return tool(t, "docker", "inspect", "--format", "{{.Config.Image}}", id)
@@ -155,7 +169,7 @@ func madeFrom(t *testing.T, id string) string {
 // for its read-only root and belljar's init.
 func fromHost(t *testing.T, id string) (list []string) {
 	t.Helper()
-	if !onOCI() {
+	if onDocker() {
 		for line := range strings.Lines(tool(t, "docker", "inspect", "--format", `{{range .Mounts}}{{.Destination}} {{.RW}} {{println .Type}}{{end}}`, id)) {
 			if line = strings.TrimSpace(line); line != "" && line != "/etc/hosts false bind" && line != "/dev/belljar-init false bind" {
 				list = append(list, line)
@@ -173,6 +187,9 @@ func fromHost(t *testing.T, id string) (list []string) {
 		at, options, kind := strings.Fields(before)[4], strings.Fields(before)[5], strings.Fields(after)[0]
 		root := at == "/" && kind == "overlay" || at == "/dev/belljar-init"
 		masked := strings.Fields(before)[3] == "/null" && kind == "devtmpfs" // what may not be read
+		if onPods() && slices.Contains(ofKubelet, at) {
+			continue
+		}
 		if !masked && !slices.Contains(own, kind) && (!root || !strings.HasPrefix(options, "ro,")) {
 			list = append(list, strings.TrimSpace(line))
 		}

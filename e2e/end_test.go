@@ -195,7 +195,7 @@ func TestRemovedFromOutside(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
 	cmd, stderr := begin(t, "rm -f")
-	if id := container(t, cmd.Process.Pid); onOCI() {
+	if id := container(t, cmd.Process.Pid); !onDocker() {
 		kill(id)
 	} else if err := exec.Command("docker", "rm", "-f", id).Run(); err != nil {
 		t.Fatal(err)

@@ -17,17 +17,29 @@ var dockerAnswers = sync.OnceValue(func() bool {
 	return exec.Command("docker", "version", "--format", "{{.Server.Version}}").Run() == nil
 })
 
-// onOCI reports whether the belljars under test use an OCI runtime without a daemon: as
-// BELLJAR_ENGINE_KIND says, or else where no Docker engine answers.
-var onOCI = sync.OnceValue(func() bool {
-	if kind := os.Getenv("BELLJAR_ENGINE_KIND"); kind == "oci" || kind == "docker" {
-		return kind == "oci"
+// engineKind is the engine that the belljars under test use: as BELLJAR_ENGINE_KIND says, or else
+// Docker's, or, where none answers, an OCI runtime without a daemon.
+var engineKind = sync.OnceValue(func() string {
+	switch kind := os.Getenv("BELLJAR_ENGINE_KIND"); {
+	case kind == "oci", kind == "docker", kind == "kubernetes":
+		return kind
+	case dockerAnswers():
+		return "docker"
 	}
-	return !dockerAnswers()
+	return "oci"
 })
 
+func onOCI() bool    { return engineKind() == "oci" }
+func onDocker() bool { return engineKind() == "docker" }
+
+// onPods is for the cluster of make test-kubernetes.
+func onPods() bool { return engineKind() == "kubernetes" }
+
 func engineAnswers() bool {
-	if !onOCI() {
+	switch {
+	case onPods():
+		return os.Getenv("CLUSTER") != ""
+	case onDocker():
 		return dockerAnswers()
 	}
 	return hasRuntime()
@@ -75,6 +87,7 @@ func needPlain(t *testing.T) {
 // skipped test is a failed one.
 func needEachEngine(t *testing.T) {
 	t.Helper()
+	wantPods(t)
 	if engineAnswers() {
 		return
 	}
@@ -88,7 +101,8 @@ func needEachEngine(t *testing.T) {
 // belljars under test use another engine, they are skipped also in CI, which runs both.
 func needDocker(t *testing.T) {
 	t.Helper()
-	if onOCI() {
+	wantPods(t)
+	if !onDocker() {
 		t.Skip("this is about Docker's engine")
 	}
 	needEachEngine(t)
@@ -101,8 +115,11 @@ var imageStore string
 // same for all tests: each would take as long to make them as for all that it tests.
 func stateIn(t *testing.T, dir string) string {
 	t.Helper()
-	if onOCI() {
+	switch {
+	case onOCI():
 		shareImages(t, filepath.Join(dir, "belljar", "images"))
+	case onPods():
+		recallImages(t, filepath.Join(dir, "belljar", "kubernetes"))
 	}
 	return "XDG_STATE_HOME=" + dir
 }
@@ -134,10 +151,10 @@ func shareImages(t *testing.T, dir string) {
 
 // withoutEngine has a belljar find none.
 func withoutEngine(c *exec.Cmd) {
-	c.Env = append(c.Environ(), "DOCKER_HOST=unix:///nowhere", "BELLJAR_ENGINE_RUNTIME=/nowhere")
+	c.Env = append(c.Environ(), "DOCKER_HOST=unix:///nowhere", "BELLJAR_ENGINE_RUNTIME=/nowhere", "KUBECONFIG=/nowhere")
 }
 
-// ofEngine is a container of an engine without a daemon.
+// ofEngine is a container of an engine without a daemon, or a pod.
 type ofEngine struct {
 	Session       string
 	Own           bool // its session ends with who made it
@@ -149,8 +166,11 @@ type ofEngine struct {
 }
 
 // enginesContainers are those of an engine without a daemon, whatever their state directory is: the
-// control groups that carry belljar's name, and the notes on them.
+// control groups that carry belljar's name, and the notes on them. Or they are the pods.
 func enginesContainers() (list []ofEngine) {
+	if onPods() {
+		return pods()
+	}
 	groups, _ := filepath.Glob("/sys/fs/cgroup/pids/belljar-*")
 	unified, _ := filepath.Glob("/sys/fs/cgroup/belljar-*") // of version 2
 	space, _ := os.Readlink("/proc/self/ns/pid")
@@ -179,7 +199,7 @@ func (c ofEngine) lineOf() string {
 
 // containers are belljar's, of all that the filters want.
 func containers(filters ...string) string {
-	if onOCI() {
+	if !onDocker() {
 		var lines []string
 		for _, c := range enginesContainers() {
 			wanted := true
@@ -204,9 +224,9 @@ func containers(filters ...string) string {
 // is. Other packages' tests may run beside these. Sessions outlive their belljar.
 func orphans() string {
 	var left []string
-	if onOCI() {
+	if !onDocker() {
 		for _, c := range enginesContainers() {
-			kept := c.Session != "" && !c.Own && runs(c.First.PID)
+			kept := c.Session != "" && !c.Own && (onPods() || runs(c.First.PID))
 			if !kept && !lives(c.maker) {
 				left = append(left, c.lineOf())
 			}
@@ -229,18 +249,18 @@ func orphans() string {
 func removeSession(name string) {
 	ids := containersOf(name)
 	for _, id := range ids {
-		if onOCI() {
+		if !onDocker() {
 			kill(id)
 		}
 	}
-	if len(ids) > 0 && !onOCI() {
+	if len(ids) > 0 && onDocker() {
 		exec.Command("docker", append([]string{"rm", "-f"}, ids...)...).Run()
 	}
 }
 
 // containersOf are the IDs of a session's containers.
 func containersOf(session string) (ids []string) {
-	if onOCI() {
+	if !onDocker() {
 		for _, c := range enginesContainers() {
 			if c.Session == session {
 				ids = append(ids, c.id)

@@ -64,7 +64,15 @@ func runAll(m *testing.M) int {
 	if !given {
 		flag.Set("test.parallel", sideBySide)
 	}
-	if engineAnswers() {
+	switch {
+	case onPods() && engineAnswers():
+		end, err := usePods(dir)
+		defer end()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "preparing the cluster: %v\n", err)
+			return 1
+		}
+	case engineAnswers():
 		// The base image, which every test needs, is built once.
 		if out, err := exec.Command(binary, "images", "build", "base").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "building the base image: %v\n%s", err, out)
@@ -72,6 +80,9 @@ func runAll(m *testing.M) int {
 		}
 	}
 	code := m.Run()
+	if onPods() { // what a killed belljar leaves, the next one removes
+		exec.Command(binary, "session", "ls").Run()
+	}
 	left := orphans()
 	for range 600 { // other packages' tests kill belljars, too, whose guards are at work then
 		if left == "" {
@@ -131,11 +142,15 @@ func eventually(t *testing.T, what string, is func() bool) {
 func TestScripts(t *testing.T) {
 	needEachEngine(t)
 	t.Parallel()
-	testscript.Run(t, scripts())
+	params := scripts()
+	if onPods() {
+		params.Dir, params.Files = "", scriptsOverPods(t)
+	}
+	testscript.Run(t, params)
 }
 
-// scripts are those of testdata. The condition sidecar is true where they run at one, and
-// oci where the engine is no daemon.
+// scripts are those of testdata. The condition sidecar is true where they run at one; docker, oci and
+// kubernetes say what the engine is.
 func scripts() testscript.Params {
 	return testscript.Params{
 		Dir:                 "testdata",
@@ -144,15 +159,17 @@ func scripts() testscript.Params {
 			switch name {
 			case "sidecar":
 				return false, nil
-			case "oci":
-				return onOCI(), nil
+			case "docker", "oci", "kubernetes":
+				return engineKind() == name, nil
 			}
 			return false, fmt.Errorf("unknown condition %q", name)
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(binary)+":"+env.Getenv("PATH"))
-			for _, name := range []string{"DOCKER_HOST", "CI", "XDG_STATE_HOME", "GORACE", "BELLJAR_ENGINE_KIND", "BELLJAR_ENGINE_INIT"} {
-				env.Setenv(name, os.Getenv(name))
+			for _, name := range append(podVariables, "DOCKER_HOST", "CI", "XDG_STATE_HOME", "GORACE", "BELLJAR_ENGINE_INIT") {
+				if value, is := os.LookupEnv(name); is {
+					env.Setenv(name, value)
+				}
 			}
 			// Others use the engine, too. A script that fails does not remove it.
 			session := fmt.Sprintf("e2e-%d", time.Now().UnixNano())

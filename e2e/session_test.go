@@ -144,6 +144,9 @@ func TestSessionTurns(t *testing.T) {
 	if made != 1 {
 		t.Errorf("%d containers made", made)
 	}
+	if onPods() {
+		return // which one belljar at a time attaches to
+	}
 	// Each waits for the other.
 	for _, a := range meet("mkdir /work/first || mkdir /work/second; until [ -e /work/second ]; do sleep 0.1; done", "--parallel") {
 		a.ended(t, 0, "")

@@ -75,7 +75,7 @@ func TestScriptsAtSidecar(t *testing.T) {
 		params.Files = append(params.Files, filepath.Join("testdata", name+".txtar"))
 	}
 	local := params.Setup
-	params.Condition = func(name string) (bool, error) { return name == "sidecar" || name == "oci" && onOCI(), nil }
+	params.Condition = func(name string) (bool, error) { return name == "sidecar" || name == engineKind(), nil }
 	params.Setup = func(env *testscript.Env) error {
 		env.Setenv("BELLJAR_HOST", host)
 		return local(env)

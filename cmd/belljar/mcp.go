@@ -151,7 +151,7 @@ func serveStdio(ctx context.Context, p project, stdin io.ReadCloser, stdout io.W
 	}
 	defer host.Close()
 	if at, far := host.Remote(); far {
-		return sandbox.Invalid("use an engine on this host: unset DOCKER_HOST, or set engine.host", "the engine at %s is on another host, and cannot mount the directory", at)
+		return sandbox.Invalid("use an engine on this host: set engine.kind to docker or oci, and unset DOCKER_HOST, or set engine.host", "the engine at %s is on another host, and cannot mount the directory", at)
 	}
 	s := &stdioServer{log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if err := s.open(host, p, dir.path); err != nil {

@@ -311,7 +311,7 @@ func TestSessionIsNotLostByItsLease(t *testing.T) {
 			switch {
 			case strings.HasSuffix(r.URL.Path, "/attach"):
 				attached++
-				w.WriteHeader(502) // its kubelet restarts
+				w.WriteHeader(http.StatusBadGateway) // its kubelet restarts
 				io.WriteString(w, `{"message":"kubelet","reason":"BadGateway"}`)
 			case strings.Contains(r.URL.Path, "/pods/"):
 				json.NewEncoder(w).Encode(kube.Pod{Metadata: kube.Meta{Name: "p", UID: "u"}, Status: &kube.PodStatus{Phase: "Running", ContainerStatuses: []kube.ContainerStatus{{Name: mainContainer, State: kube.ContainerState{Running: &struct{}{}}}}}})
