@@ -53,7 +53,9 @@ Docker's side is always the whole docker command, as scripts use it. A ratio is
 belljar's figure divided by docker's: less is better for milliseconds, more is better
 for commands or bytes per second.
 
-With --engine docker,oci bench compares first one engine with docker, then the other.
+With --engine docker,oci bench compares first one engine with docker, then the other. With
+--engine kubernetes it has the rows warm, session, session_burst and create, whose peer is kubectl exec
+in a pod that runs: that needs the kubectl command.
 It uses the default profile of the configuration: its image, user, limits, network
 and runtime. Run nothing else on the host at the same time. Ctrl-C stops after the
 current measurement and leaves nothing behind.`
@@ -98,6 +100,9 @@ var benchTests = []benchTest{
 // benchGroups are several rows each, of different numbers of callers.
 var benchGroups = []string{"throughput", "sustained", "eval"}
 
+// benchEngines are those that --engine takes.
+var benchEngines = []string{config.EngineDocker, config.EngineOCI, config.EngineKubernetes}
+
 // benchFlags are bench's flags.
 type benchFlags struct {
 	count   int
@@ -134,8 +139,8 @@ func benchCmd(g *globals) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&f.count, "count", "n", 20, "measure each side this `NUMBER` of times")
-	cmd.Flags().StringSliceVar(&f.engines, "engine", nil, "`KIND` of engine: docker, oci or both, separated by a comma (default: as configured)")
-	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions([]string{config.EngineDocker, config.EngineOCI}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringSliceVar(&f.engines, "engine", nil, "`KIND` of engine: docker, oci or kubernetes, or several, separated by commas (default: as configured)")
+	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(benchEngines, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().StringVar(&f.runtime, "runtime", "", "`NAME` of the OCI runtime of both sides, such as runsc")
 	formatFlag(cmd, &f.format)
 	return cmd
@@ -176,8 +181,8 @@ func (f *benchFlags) check() error {
 		return usagef("-n %d is less than 1", f.count)
 	}
 	for i, kind := range f.engines {
-		if kind != config.EngineDocker && kind != config.EngineOCI || slices.Contains(f.engines[:i], kind) {
-			return usagef("--engine %q: use docker, oci, or docker,oci", strings.Join(f.engines, ","))
+		if !slices.Contains(benchEngines, kind) || slices.Contains(f.engines[:i], kind) {
+			return usagef("--engine %q: use docker, oci, kubernetes, or several, such as docker,oci", strings.Join(f.engines, ","))
 		}
 	}
 	if len(f.engines) > 1 && f.runtime != "" {
@@ -208,6 +213,11 @@ func (report *benchReport) measure(ctx context.Context, g *globals, f *benchFlag
 		return err
 	}
 	defer func() { err = end(err) }()
+	if b.kubectl != nil {
+		if tests = overPods(tests); len(tests) == 0 {
+			return usagef("with engine.kind kubernetes, bench has the rows %s", strings.Join(kubectlRows, ", "))
+		}
+	}
 	if report.Host, err = b.about(ctx); err != nil {
 		return err
 	}

@@ -26,10 +26,12 @@ func benchCreate(ctx context.Context, b *bench) (benchRow, error) {
 		})
 		return start, err
 	})
-	theirs := used[1].around(wholeProcess(b.peer.run(trivial)))
-	a, t, err := alternate(ctx, b.count, ours, theirs)
-	row := newBenchRow("docker run", a, t)
-	row.CPU, row.PeerCPU = used[0].each(), used[1].each()
+	name, beside := b.beside()
+	a, t, err := alternate(ctx, b.count, ours, used[1].around(beside))
+	row := newBenchRow(name, a, t)
+	if b.kubectl == nil { // of a cluster's hosts it is not known
+		row.CPU, row.PeerCPU = used[0].each(), used[1].each()
+	}
 	return row, err
 }
 

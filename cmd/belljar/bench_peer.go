@@ -44,9 +44,12 @@ func newPeer(host string, p sandbox.Profile, image sandbox.Image, count int) (*p
 	return &peer{
 		docker: []string{path, "--host", host}, lockdown: args, seccomp: file,
 		id:   fmt.Sprintf("%d-%s", os.Getpid(), rand.Text()[:8]),
-		life: 10*time.Minute + time.Duration(count)*2*time.Second,
+		life: peerLife(count),
 	}, nil
 }
+
+// peerLife is how long a container of the peer's stays, at most.
+func peerLife(count int) time.Duration { return 10*time.Minute + time.Duration(count)*2*time.Second }
 
 func seccompFile() (string, error) {
 	profile, err := docker.SeccompProfile()

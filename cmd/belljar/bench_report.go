@@ -41,6 +41,7 @@ type benchHost struct {
 	Storage     string `json:"storage_driver"`
 	Cgroup      string `json:"cgroup_version"`
 	Image       string `json:"image"`
+	Cluster     string `json:"cluster,omitempty"` // over pods; then Engine is the API server's version, and most of the rest is empty
 }
 
 // benchRow compares two sides. PerSecond counts commands, of "output" and "stream" bytes; a
@@ -118,7 +119,23 @@ func (b benchReport) finish(w io.Writer, format string, err error) error {
 }
 
 func (b benchReport) table(w io.Writer) error {
+	b.about(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\tengine\tn\tp50 ms\tp95 ms\tp99 ms\tper s\tpeer\tp50 ms\tp95 ms\tper s\tratio p50\tp95\tper s\tcpu ms\tpeer\t")
+	for _, r := range b.Rows {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.1f\t%s\t%s\t%.1f\t%.1f\t%s\t%.3f\t%.3f\t%.3f\t%s\t%s\t\n", r.Name, r.Engine, r.N, r.P50, r.P95, r.P99, r.rate(r.PerSecond),
+			r.Peer, r.PeerP50, r.PeerP95, r.rate(r.PeerPerSecond), r.RatioP50, r.RatioP95, r.PerSecond/r.PeerPerSecond, cpu(r.CPU), cpu(r.PeerCPU))
+	}
+	return t.Flush()
+}
+
+// about prints what the figures depend on.
+func (b benchReport) about(w io.Writer) {
 	h := b.Host
+	if h.Cluster != "" {
+		fmt.Fprintf(w, "cluster %s, Kubernetes %s\nimage %s\n\n", view.SafeLine(h.Cluster), view.SafeLine(h.Engine), view.SafeLine(h.Image))
+		return
+	}
 	model := ""
 	if h.CPUModel != "" {
 		model = " (" + view.SafeLine(h.CPUModel) + ")"
@@ -130,13 +147,6 @@ func (b benchReport) table(w io.Writer) error {
 		fmt.Fprintf(w, "belljar's engine %s, runtime %s, way %s\n", e.Kind, view.SafeLine(e.Runtime), e.Way)
 	}
 	fmt.Fprintf(w, "image %s\n\n", view.SafeLine(h.Image))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\tengine\tn\tp50 ms\tp95 ms\tp99 ms\tper s\tpeer\tp50 ms\tp95 ms\tper s\tratio p50\tp95\tper s\tcpu ms\tpeer\t")
-	for _, r := range b.Rows {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.1f\t%s\t%s\t%.1f\t%.1f\t%s\t%.3f\t%.3f\t%.3f\t%s\t%s\t\n", r.Name, r.Engine, r.N, r.P50, r.P95, r.P99, r.rate(r.PerSecond),
-			r.Peer, r.PeerP50, r.PeerP95, r.rate(r.PeerPerSecond), r.RatioP50, r.RatioP95, r.PerSecond/r.PeerPerSecond, cpu(r.CPU), cpu(r.PeerCPU))
-	}
-	return t.Flush()
 }
 
 // cpu is processor time for people.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ func benchWarm(ctx context.Context, b *bench) (benchRow, error) {
 	l := b.local(b.pool())
 	defer l.Close()
 	l.Warm()
+	name, beside := b.beside()
 	var last string
 	ours := func(ctx context.Context) (time.Duration, error) {
 		if err := b.rest(ctx, l, last); err != nil {
@@ -37,10 +39,10 @@ func benchWarm(ctx context.Context, b *bench) (benchRow, error) {
 		if err := b.rest(ctx, l, last); err != nil {
 			return 0, err
 		}
-		return wholeProcess(b.peer.run(trivial))(ctx)
+		return beside(ctx)
 	}
 	a, t, err := alternate(ctx, b.count, ours, theirs)
-	return newBenchRow("docker run", a, t), err
+	return newBenchRow(name, a, t), err
 }
 
 const (
@@ -116,14 +118,13 @@ func (b *bench) inContainer(ctx context.Context, measure func(ours, theirs side)
 	l := b.local(sandbox.PoolSize{})
 	defer l.Close()
 	l.Warm() // otherwise no gate is opened in advance
-	c := sandbox.Command{Script: trivial, Session: "bench-" + b.peer.id}
-	defer func() { err = errors.Join(err, removeSession(ctx, l, c.Session), b.peer.clear(ctx)) }()
-	if _, err := timedRun(ctx, l, c, nil); err != nil {
+	c := sandbox.Command{Script: trivial, Session: fmt.Sprintf("bench-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	name, theirs, clear, err := b.besideSession(ctx)
+	defer func() { err = errors.Join(err, removeSession(ctx, l, c.Session), clear(ctx)) }()
+	if err != nil {
 		return row, err
 	}
-	name := b.peer.name("exec")
-	stay := fmt.Sprintf("exec sleep %d", int(b.peer.life.Seconds()))
-	if _, err := wholeProcess(b.peer.run(stay, "-d", "--name", name))(ctx); err != nil {
+	if _, err := timedRun(ctx, l, c, nil); err != nil {
 		return row, err
 	}
 	ours := func(ctx context.Context) (time.Duration, error) {
@@ -134,9 +135,8 @@ func (b *bench) inContainer(ctx context.Context, measure func(ours, theirs side)
 			return nil
 		})
 	}
-	theirs := wholeProcess(b.peer.command("exec", name, "sh", "-c", trivial))
 	a, t, err := measure(ours, theirs)
-	return newBenchRow("docker exec", a, t), err
+	return newBenchRow(name, a, t), err
 }
 
 func removeSession(ctx context.Context, l sandbox.Sessions, name string) error {

@@ -15,6 +15,7 @@ import (
 	"belljar/config"
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
+	"belljar/sandbox/kubernetes"
 	"belljar/sandbox/local"
 )
 
@@ -23,15 +24,16 @@ const trivial = "true"
 
 // bench is what all tests have in common.
 type bench struct {
-	host   *belljar.Host
-	engine benchEngine
-	docker *belljar.Host // the peer's
-	config *config.Config
-	image  sandbox.Image
-	peer   *peer
-	own    []string // belljar run, up to its flags
-	state  string   // the user's state directory
-	count  int
+	host    *belljar.Host
+	engine  benchEngine
+	docker  *belljar.Host // the peer's
+	config  *config.Config
+	image   sandbox.Image
+	peer    *peer
+	kubectl *kubectl // the peer over pods, instead of docker and peer
+	own     []string // belljar run, up to its flags
+	state   string   // the user's state directory
+	count   int
 }
 
 // newBench gets both sides ready. The function it returns cleans up: it joins
@@ -71,7 +73,7 @@ func newBench(ctx context.Context, g *globals, f *benchFlags, kind string) (b *b
 	}
 	b = &bench{host: host, docker: host, config: c, own: own, state: users.StateDir, count: f.count}
 	closing := host.Close
-	if host.Kind != config.EngineDocker {
+	if host.Kind == config.EngineOCI {
 		engine, err := docker.Connect(ctx, c.Engine.Host)
 		if err != nil {
 			return nil, nil, errors.Join(err, host.Close())
@@ -84,7 +86,7 @@ func newBench(ctx context.Context, g *globals, f *benchFlags, kind string) (b *b
 		return nil, nil, err
 	}
 	return b, func(err error) error {
-		err = errors.Join(err, b.peer.close(ctx))
+		err = errors.Join(err, b.closePeer(ctx))
 		closing()
 		return errors.Join(err, forget())
 	}, nil
@@ -142,6 +144,10 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if b.host.Kind == config.EngineKubernetes {
+		b.kubectl, err = newKubectl(ctx, b.config.Engine.Kubernetes, b.host.Engine.(*kubernetes.Engine), b.image, p.User, peerLife(b.count))
+		return err
+	}
 	image := b.image
 	if b.docker != b.host {
 		p.Runtime = "" // the names of the other's are not docker's
@@ -167,11 +173,22 @@ func (b *bench) local(pool sandbox.PoolSize) *local.Local {
 	return l
 }
 
+func (b *bench) closePeer(ctx context.Context) error {
+	if b.kubectl != nil {
+		return b.kubectl.close(ctx)
+	}
+	return b.peer.close(ctx)
+}
+
 // dockerEngine is that of the peer.
 func (b *bench) dockerEngine() *docker.Engine { return b.docker.Engine.(*docker.Engine) }
 
 // about describes what the figures depend on.
 func (b *bench) about(ctx context.Context) (benchHost, error) {
+	if pods, is := b.host.Engine.(*kubernetes.Engine); is {
+		version, err := pods.Version(ctx)
+		return benchHost{Arch: runtime.GOARCH, Cluster: pods.Host(), Engine: version, Image: b.image.ID}, err
+	}
 	about, err := b.dockerEngine().About(ctx)
 	if err != nil {
 		return benchHost{}, err

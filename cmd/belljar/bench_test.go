@@ -77,8 +77,8 @@ func TestBenchUsage(t *testing.T) {
 		"-n 0":              "-n 0 is less than 1",
 		"cold -n -1":        "-n -1 is less than 1",
 		"--format xml":      `--format "xml" is unknown`,
-		"--engine podman":   `--engine "podman": use docker, oci, or docker,oci`,
-		"--engine oci,oci":  `--engine "oci,oci": use docker, oci, or docker,oci`,
+		"--engine podman":   `--engine "podman": use docker, oci, kubernetes, or several`,
+		"--engine oci,oci":  `--engine "oci,oci": use docker, oci, kubernetes, or several`,
 
 		"--engine docker,oci --runtime runc": "--runtime is for one engine",
 	} {
