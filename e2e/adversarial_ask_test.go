@@ -198,18 +198,25 @@ func container(t *testing.T, pid int) string {
 	return id
 }
 
-// probed runs testdata/probe, which is mounted, or, in a pod, copied.
-func probed(t *testing.T, args string) answer {
+// probe builds testdata/probe, and returns the flags that mount it or, over pods, copy it, and where it is then.
+func probe(t *testing.T) (flags []string, program string) {
 	t.Helper()
 	dir, err := buildProbe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if onPods() {
-		return ask(t, "--file", dir+"/probe:/tmp/probe", "/tmp/probe"+args)
+		return []string{"--file", dir + "/probe:/tmp/probe"}, "/tmp/probe"
 	}
 	config := configured(t, "mounts:", "  allow:", `    - {source: "`+dir+`"}`)
-	return ask(t, "--config", config, "-v", dir+":/probe:ro", "/probe/probe"+args)
+	return []string{"--config", config, "-v", dir + ":/probe:ro"}, "/probe/probe"
+}
+
+// probed runs it.
+func probed(t *testing.T, args string) answer {
+	t.Helper()
+	flags, program := probe(t)
+	return ask(t, append(flags, program+args)...)
 }
 
 var buildProbe = sync.OnceValues(func() (string, error) {

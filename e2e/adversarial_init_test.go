@@ -186,13 +186,13 @@ func initKeepsItsTime(t *testing.T) {
 	if !onOCI() {
 		t.Skip("only an engine without a daemon has a root inside")
 	}
-	flags := probe(t)
+	flags, program := probe(t)
 	text, err := os.ReadFile(flags[1])
 	if err != nil {
 		t.Fatal(err)
 	}
 	flags[1] = configured(t, strings.TrimPrefix(string(text), "version: 1\n"), "profiles: {r: {user: root}}")
-	a := ask(t, append(flags, "--profile", "r", "/probe/probe starve")...)
+	a := ask(t, append(flags, "--profile", "r", program+" starve")...)
 	a.ended(t, 0, "")
 	a.says(t, "done\n")
 }

@@ -154,10 +154,11 @@ func allTerminals(t *testing.T) {
 	if !onOCI() {
 		t.Skip("Docker bounds no terminals of a container: see docs/lockdown.md")
 	}
-	ask(t, append(probe(t), "/probe/probe terminals")...).says(t, `67 ENOSPC\n`)
+	probed(t, " terminals").says(t, `67 ENOSPC\n`)
 	name, use := newSession(t)
-	flags := append(probe(t), "--session", name)
-	asks(t, use, append(flags, "/probe/probe terminals kept >said & until grep ENOSPC said; do sleep 0.1; done")...).says(t, `67 ENOSPC\n`)
+	flags, program := probe(t)
+	flags = append(flags, "--session", name)
+	asks(t, use, append(flags, program+" terminals kept >said & until grep ENOSPC said; do sleep 0.1; done")...).says(t, `67 ENOSPC\n`)
 	a := asks(t, use, append(flags, "-t", "true")...)
 	a.ended(t, 125, "engine_error")
 	if !strings.Contains(string(a.json), "as many terminals as there may be") {
