@@ -193,6 +193,6 @@ func (t *transfer) open(ctx context.Context) error {
 		return sandbox.Invalid("start a new one: belljar run --session "+name+" COMMAND", "session %q was lost: %s", name, r.LostReason(time.Now()))
 	}
 	t.kept = kept[max(0, slices.IndexFunc(kept, func(k sandbox.Kept) bool { return k.ID == r.Container }))]
-	t.box, err = l.Engine.Adopt(ctx, t.kept)
+	t.box, err = l.adopt(ctx, t.kept)
 	return err
 }

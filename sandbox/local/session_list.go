@@ -138,5 +138,26 @@ func (l *Local) opened(ctx context.Context, s *session, k sandbox.Kept) (sandbox
 	if s.box != nil && len(s.active) == 0 && s.box.Info().ID == k.ID && !isClosed(s.box.Lost()) {
 		return s.box, nil
 	}
-	return l.Engine.Adopt(ctx, k)
+	return l.adopt(ctx, k)
+}
+
+// A session's container may take only one belljar process at a time, and one that lists sessions looks at it for a moment.
+const (
+	adoptTimeout = 3 * time.Second
+	adoptPause   = 200 * time.Millisecond
+)
+
+// adopt opens a session's container, and waits a little where another process has it.
+func (l *Local) adopt(ctx context.Context, k sandbox.Kept) (sandbox.Container, error) {
+	for end := time.Now().Add(adoptTimeout); ; {
+		box, err := l.Engine.Adopt(ctx, k)
+		if sandbox.CauseOf(err) != sandbox.CauseBusy || !time.Now().Before(end) {
+			return box, err
+		}
+		select {
+		case <-time.After(adoptPause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }

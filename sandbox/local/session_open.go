@@ -165,7 +165,7 @@ func (t *sessionTurn) find(ctx context.Context, r *record.Record) error {
 		return err
 	}
 	for _, k := range kept {
-		box, err := t.local.Engine.Adopt(ctx, k)
+		box, err := t.local.adopt(ctx, k)
 		if sandbox.CauseOf(err) == sandbox.CauseEngineLost {
 			continue // it was just removed
 		}

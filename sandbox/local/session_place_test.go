@@ -270,6 +270,33 @@ func TestSessionGoneAtTheLastMoment(t *testing.T) {
 	})
 }
 
+// Over pods, one process at a time can have a session's container: who lists sessions has it for a moment.
+func TestSessionThatAnotherProcessLooksAt(t *testing.T) {
+	bubble(t, nil, func(t *testing.T, s *stage) {
+		succeeds(t, s.runner(), in("first"))
+		until := time.Now().Add(time.Second)
+		s.OnAdopt = func(context.Context) error {
+			if time.Now().Before(until) {
+				return &sandbox.Error{Cause: sandbox.CauseBusy, Message: "another process has it"}
+			}
+			return nil
+		}
+		if r := succeeds(t, s.runner(), in("next")); !r.Container.Reused || r.SessionLost != "" {
+			t.Errorf("lost %q, %+v", r.SessionLost, r.Container)
+		}
+		until = time.Now().Add(time.Hour)
+		began := time.Now()
+		ran(t, s.runner(), sandbox.StatusFatal, sandbox.CauseBusy, in("later"))
+		if err := s.runner().RemoveSession(t.Context(), "dev"); sandbox.CauseOf(err) != sandbox.CauseBusy {
+			t.Errorf("error %v", err)
+		}
+		if took := time.Since(began); took < 2*time.Second || took > 20*time.Second {
+			t.Errorf("it was refused after %v", took)
+		}
+		s.OnAdopt = nil
+	})
+}
+
 func TestCorruptRecord(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *stage) {
 		l := s.runner()
