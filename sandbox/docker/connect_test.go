@@ -128,6 +128,7 @@ func TestCreateErrors(t *testing.T) {
 		{400, sandbox.CauseInvalid, "the engine rejects the container", false},
 		{409, sandbox.CauseInvalid, `a command with the ID "one" is already running`, false},
 		{500, sandbox.CauseEngine, "creating the container", true},
+		{507, sandbox.CauseEngine, "creating the container", false},
 	} {
 		var mu sync.Mutex
 		var asked []string
@@ -144,6 +145,10 @@ func TestCreateErrors(t *testing.T) {
 				http.NewResponseController(w).Flush()
 				<-r.Context().Done()
 			case "containers/belljar-one/json": // as it was asked for
+				if !test.removed {
+					w.WriteHeader(http.StatusNotFound)
+					return
+				}
 				json.NewEncoder(w).Encode(map[string]any{"Id": "made", "Config": config})
 			case "containers/create":
 				json.NewDecoder(r.Body).Decode(&config)
@@ -159,6 +164,9 @@ func TestCreateErrors(t *testing.T) {
 		_, err = engine.Create(t.Context(), sandbox.Spec{Command: "one", User: sandbox.User{UID: 1, GID: 1}, Image: sandbox.Image{Reference: "belljar/base"}})
 		if sandbox.CauseOf(err) != test.cause || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%d: error %v, want %s: %s", test.status, err, test.cause, test.want)
+		}
+		if n := docker.Guarded(engine); n > 0 {
+			t.Errorf("%d: %d are still guarded", test.status, n)
 		}
 		if err := engine.Close(); err != nil {
 			t.Error(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/client"
 )
 
 const (
@@ -143,8 +144,8 @@ func (e *Engine) createContainer(ctx, patient context.Context, spec sandbox.Spec
 		// An engine that refused or was not reached made nothing, and the name may
 		// be another container's; if it did not answer, it may have made one.
 		removed, failed := e.removeUnanswered(ctx, name, labels[labelSeal])
-		if removed {
-			unguard()
+		if removed || failed == nil && !client.IsErrConnectionFailed(err) && patient.Err() == nil {
+			unguard() // there is none, or the engine said that it failed
 		}
 		if patient.Err() != nil && failed == nil {
 			return "", nil, ctx.Err()

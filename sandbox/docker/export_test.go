@@ -150,5 +150,12 @@ func CheckTargets(ctx context.Context, c sandbox.Container, targets ...string) e
 // TrustUsers has an image's user files not looked at.
 func TrustUsers(e *Engine, image sandbox.Image) { e.soundImages.Store(image.ID, true) }
 
+// Guarded is how many containers the guard of an engine looks after.
+func Guarded(e *Engine) int {
+	e.guard.mu.Lock()
+	defer e.guard.mu.Unlock()
+	return len(e.guard.making)
+}
+
 // KillInGroup is killInGroup.
 var KillInGroup = killInGroup

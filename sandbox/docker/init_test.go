@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -171,6 +172,46 @@ func TestInitAmongForkBombs(t *testing.T) {
 	if status, err := p.Wait(t.Context()); status != 137 && sandbox.CauseOf(err) != sandbox.CauseEngineLost {
 		t.Errorf("status %d, error %v", status, err)
 	}
+}
+
+// The engine starts no command in place of a session's init that does not answer: it would
+// show what it is given.
+func TestSilentInitIsAnError(t *testing.T) {
+	t.Parallel()
+	one, other := connectBy(t, sandbox.WayInit), connectBy(t, sandbox.WayInit)
+	other.Dir = one.Dir
+	box, spec := sessionOf(t, one, time.Hour)
+	id := box.Info().ID
+	box.Close()
+	about, err := other.Client().ContainerInspect(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(about.State.Pid, syscall.SIGSTOP); err != nil {
+		t.Skipf("NOT TESTED: %v", err)
+	}
+	defer syscall.Kill(about.State.Pid, syscall.SIGCONT)
+	list, err := other.Sessions(t.Context(), spec.Session)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, error %v", list, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	again, err := other.Adopt(ctx, list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if again.Info().Way != sandbox.WayInit {
+		t.Errorf("it is adopted by way %s", again.Info().Way)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := again.Exec(ctx, sandbox.Exec{Script: "echo", Dir: "/", User: spec.User, Stdout: io.Discard, Stderr: io.Discard}); err == nil {
+		t.Error("a command began")
+	}
+	syscall.Kill(about.State.Pid, syscall.SIGCONT)
+	(&inside{other, again, spec}).wants(t, check{"echo back", "back"})
 }
 
 // One process at a time is attached to a session's init. Others have the engine start

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -68,16 +69,17 @@ func (b *box) startInit(ctx context.Context) error {
 }
 
 // adoptInit attaches to the init of a session's container. While another process is, this
-// handle starts commands by the engine.
+// handle starts commands by the engine. One that does not answer is asked again for each.
 func (b *box) adoptInit(ctx context.Context, about container.InspectResponse) {
 	b.init = &ownInit{}
 	b.init.know(about)
 	l, err := b.attached(ctx)
-	if err != nil {
+	switch {
+	case err == nil:
+		l.Release()
+	case errors.Is(err, errAttached):
 		b.init = nil
-		return
 	}
-	l.Release()
 }
 
 // attached is the link to the container's init, for one more user. It is nil where there
