@@ -1,17 +1,19 @@
 // Package approvals is where commands that need a person's approval wait for it, so that
 // several front ends of one server can ask and answer.
 //
-// The one rule: a question is answered once, by the first who does.
+// Two rules: a question is answered once, by the first who does; and an answer is to the question that was
+// read. An execution's ID does not name that where callers choose it: the same one may be asked about again.
 //
 //	var waiting approvals.Approvals // the Runner's Approver
 //	for _, q := range waiting.Waiting() {
 //		…
 //	}
-//	answered := waiting.Answer(q.ID, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "ann"})
+//	answered := waiting.AnswerTo(q.ID, q.Name, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "ann"})
 package approvals
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"sync"
@@ -28,7 +30,7 @@ type Approvals struct {
 }
 
 type waiting struct {
-	sandbox.Question
+	Asked
 	answer chan answer // has room for the one
 	gone   chan struct{}
 }
@@ -42,6 +44,7 @@ type answer struct {
 // Asked is a question that waits.
 type Asked struct {
 	sandbox.Question
+	Name string          // of this question; no other has it
 	Gone <-chan struct{} // closed once it is answered, or its time is over
 }
 
@@ -55,7 +58,7 @@ func (a *Approvals) Approve(ctx context.Context, q sandbox.Question) (sandbox.Ap
 	case given := <-w.answer:
 		return given.Approval, given.err
 	case <-ctx.Done():
-		a.take(q.ID)
+		a.take(q.ID, w.Name)
 		return sandbox.Approval{}, ctx.Err()
 	}
 }
@@ -69,38 +72,46 @@ func (a *Approvals) ask(q sandbox.Question) (*waiting, error) {
 	if a.waiting == nil {
 		a.waiting = map[string]*waiting{}
 	}
-	w := &waiting{q, make(chan answer, 1), make(chan struct{})}
+	gone := make(chan struct{})
+	w := &waiting{Asked{q, rand.Text(), gone}, make(chan answer, 1), gone}
 	a.waiting[q.ID] = w
 	if watcher := a.watching[q.ID]; watcher != nil {
-		watcher <- Asked{q, w.gone}
+		watcher <- w.Asked
 		delete(a.watching, q.ID)
 	}
 	return w, nil
 }
 
-// take removes a question: it is answered once.
-func (a *Approvals) take(id string) *waiting {
+// take removes a question, which is answered once. Without a name it is any about that execution.
+func (a *Approvals) take(id, name string) *waiting {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	w := a.waiting[id]
-	if w != nil {
-		close(w.gone)
+	if w == nil || name != "" && name != w.Name {
+		return nil
 	}
+	close(w.gone)
 	delete(a.waiting, id)
 	return w
 }
 
-// Answer answers a question. It is false if none with that ID waits: it was answered, or its
-// time is over.
+// Answer answers the question about an execution whose ID its front end chose, so that there is only one. It is
+// false if none waits: it was answered, or its time is over.
 func (a *Approvals) Answer(id string, given sandbox.Approval) bool {
-	return a.end(id, answer{Approval: given})
+	return a.end(id, "", answer{Approval: given})
+}
+
+// AnswerTo answers the question of that name. It is false if that does not wait, also if another one about the same
+// execution does.
+func (a *Approvals) AnswerTo(id, name string, given sandbox.Approval) bool {
+	return name != "" && a.end(id, name, answer{Approval: given})
 }
 
 // Decline denies what a question is about, because no one can be asked: err says why.
-func (a *Approvals) Decline(id string, err error) bool { return a.end(id, answer{err: err}) }
+func (a *Approvals) Decline(id string, err error) bool { return a.end(id, "", answer{err: err}) }
 
-func (a *Approvals) end(id string, given answer) bool {
-	w := a.take(id)
+func (a *Approvals) end(id, name string, given answer) bool {
+	w := a.take(id, name)
 	if w != nil {
 		w.answer <- given
 	}
@@ -108,13 +119,13 @@ func (a *Approvals) end(id string, given answer) bool {
 }
 
 // Waiting are the questions, the oldest deadline first.
-func (a *Approvals) Waiting() (list []sandbox.Question) {
+func (a *Approvals) Waiting() (list []Asked) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, w := range a.waiting {
-		list = append(list, w.Question)
+		list = append(list, w.Asked)
 	}
-	slices.SortFunc(list, func(a, b sandbox.Question) int { return a.Deadline.Compare(b.Deadline) })
+	slices.SortFunc(list, func(a, b Asked) int { return a.Deadline.Compare(b.Deadline) })
 	return list
 }
 

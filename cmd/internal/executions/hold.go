@@ -1,6 +1,7 @@
 package executions
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -110,7 +111,7 @@ func (b *Book) tryReserve(h *Held) (old *Held, err error) {
 	switch {
 	case b.draining:
 		return nil, errDraining
-	case old != nil && !old.taken && h.key != "" && old.key == h.key && old.Owner == h.Owner:
+	case old != nil && !old.taken && h.key != "" && old.key == h.key && old.Owner == h.Owner && bytes.Equal(old.request.Body, h.request.Body):
 		return old, nil
 	case old != nil || b.has(h.ID):
 		return nil, conflict(Record{ID: h.ID})

@@ -131,8 +131,9 @@ func TestProblems(t *testing.T) {
 		{"GET", "/v1/none", nil, 404, "not_found", ""},
 		{"PATCH", "/v1/executions", nil, 405, "not_allowed", ""},
 		{"GET", "/v1/sessions/none", nil, 404, "not_found", ""},
-		{"POST", "/v1/approvals/none", fields{"answer": "once"}, 404, "not_found", ""},
-		{"POST", "/v1/approvals/none", fields{"answer": "maybe"}, 422, "invalid_command", "answer"},
+		{"POST", "/v1/approvals/none", fields{"answer": "once", "question": "one"}, 404, "not_found", ""},
+		{"POST", "/v1/approvals/none", fields{"answer": "once"}, 422, "invalid_command", "question"},
+		{"POST", "/v1/approvals/none", fields{"answer": "maybe", "question": "one"}, 422, "invalid_command", "answer"},
 	} {
 		response := s.do(t, "", c.method, c.path, c.body)
 		text, _ := io.ReadAll(response.Body)
@@ -361,7 +362,7 @@ func TestApprovals(t *testing.T) {
 			answered <- response.StatusCode
 		}()
 		var list struct {
-			Approvals []struct{ ID, Command, Description string }
+			Approvals []struct{ ID, Question, Command, Description string }
 		}
 		for len(list.Approvals) == 0 {
 			s.get(t, "judge", "GET", "/v1/approvals", nil, 200, &list)
@@ -370,9 +371,9 @@ func TestApprovals(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 		of := "/v1/approvals/" + list.Approvals[0].ID
-		s.get(t, "ann", "POST", of, fields{"answer": answer}, 403, nil)
-		s.get(t, "judge", "POST", of, fields{"answer": answer}, 204, nil)
-		s.get(t, "judge", "POST", of, fields{"answer": answer}, 404, nil)
+		s.get(t, "ann", "POST", of, fields{"answer": answer, "question": list.Approvals[0].Question}, 403, nil)
+		s.get(t, "judge", "POST", of, fields{"answer": answer, "question": list.Approvals[0].Question}, 204, nil)
+		s.get(t, "judge", "POST", of, fields{"answer": answer, "question": list.Approvals[0].Question}, 404, nil)
 		if status, want := <-answered, map[string]int{"once": 200, "deny": 403}[answer]; status != want {
 			t.Errorf("%s: %d", answer, status)
 		}

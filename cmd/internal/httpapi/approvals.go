@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/approvals"
 	"belljar/cmd/internal/problem"
 	"belljar/sandbox"
 
@@ -16,6 +17,7 @@ import (
 // question is what a person reads before the answer. All of it may be hostile.
 type question struct {
 	ID          string          `json:"id" doc:"The execution's."`
+	Question    string          `json:"question" doc:"Names this question: its answer has it."`
 	Command     string          `json:"command"`
 	Shell       string          `json:"shell"`
 	Dir         string          `json:"dir"`
@@ -36,12 +38,12 @@ type question struct {
 	Deadline    time.Time       `json:"deadline"`
 }
 
-func asked(q sandbox.Question) question {
+func asked(q approvals.Asked) question {
 	mounts := []mount{}
 	for _, m := range q.Mounts {
 		mounts = append(mounts, mount{m.Source, m.Target, m.Writable})
 	}
-	return question{ID: q.ID, Command: q.Script, Shell: q.Shell, Dir: q.Dir, Env: q.Env, Stdin: q.Stdin, Files: q.Files, Description: q.Description, Image: q.Image, User: q.User.String(),
+	return question{ID: q.ID, Question: q.Name, Command: q.Script, Shell: q.Shell, Dir: q.Dir, Env: q.Env, Stdin: q.Stdin, Files: q.Files, Description: q.Description, Image: q.Image, User: q.User.String(),
 		Network: q.Network, Mounts: mounts, Tmpfs: q.Tmpfs, Runtime: q.Runtime, Profile: q.Profile, Session: q.Session, Verdict: q.Verdict, Always: q.Always, Deadline: q.Deadline}
 }
 
@@ -72,7 +74,8 @@ func (s *Server) listApprovals(ctx context.Context, _ *struct{}) (*approvalsOutp
 type answerInput struct {
 	OfExecution
 	Body struct {
-		Answer sandbox.Answer `json:"answer" enum:"once,always,deny"`
+		Answer   sandbox.Answer `json:"answer" enum:"once,always,deny"`
+		Question string         `json:"question" minLength:"1" maxLength:"64" doc:"The question that was read, from GET /v1/approvals. By now another command may have the same ID: that is another question."`
 	}
 }
 
@@ -81,7 +84,7 @@ func (s *Server) answer(ctx context.Context, in *answerInput) (*struct{}, error)
 	if err != nil {
 		return nil, err
 	}
-	if !s.Approvals.Answer(in.ID, sandbox.Approval{Answer: in.Body.Answer, By: who.Name}) {
+	if !s.Approvals.AnswerTo(in.ID, in.Body.Question, sandbox.Approval{Answer: in.Body.Answer, By: who.Name}) {
 		return nil, problem.New(problem.NotFound, fmt.Sprintf("no question %.80q waits for an answer", in.ID), "it was answered, or its time is over: GET /v1/approvals")
 	}
 	return nil, nil

@@ -64,7 +64,7 @@ func TestAnswersAreForOneCommand(t *testing.T) {
 	if len(list.Approvals) != 1 || list.Approvals[0].Command != "echo asked" {
 		t.Errorf("%+v", list)
 	}
-	s.get(t, "judge", "POST", "/v1/approvals/q", fields{"answer": "deny"}, 204, nil)
+	s.answers(t, "q", "deny")
 	if status := <-answered; status != 403 {
 		t.Errorf("%d", status)
 	}

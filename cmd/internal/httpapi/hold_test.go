@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -44,18 +45,76 @@ func TestHoldAgain(t *testing.T) {
 	}
 	for range 2 {
 		asked()
-		s.get(t, "judge", "POST", "/v1/approvals/q", fields{"answer": "once"}, 204, nil)
+		s.answers(t, "q", "once")
 		if status := <-answered; status != http.StatusOK {
 			t.Errorf("%d", status)
 		}
 		go hold()
 	}
 	asked()
-	s.get(t, "judge", "POST", "/v1/approvals/q", fields{"answer": "deny"}, 204, nil)
+	s.answers(t, "q", "deny")
 	if status := <-answered; status != http.StatusForbidden {
 		t.Errorf("denied: %d", status)
 	}
 	s.get(t, "ann", "POST", "/v1/executions/q/start", nil, 404, nil)
+}
+
+// An answer is to the question that was read. Once a bug: a caller could put another command in its place.
+func TestAnswerIsToItsQuestion(t *testing.T) {
+	for _, key := range [][]string{nil, {"Idempotency-Key", "k"}} {
+		s := newSidecar(t, hello)
+		hold := func(ctx context.Context, command string) int {
+			h, _ := s.api.Handler()
+			r := httptest.NewRequestWithContext(access.With(ctx, callers["ann"]), http.MethodPost, "/v1/executions?hold=1", strings.NewReader(`{"id": "q", "command": "`+command+`"}`))
+			r.Header.Set("Content-Type", "application/json")
+			if key != nil {
+				r.Header.Set(key[0], key[1])
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		first, second := make(chan int, 1), make(chan int, 1)
+		go func() { first <- hold(ctx, "echo asked") }()
+		read := s.question(t, "q", "")
+		if key != nil { // while the first still waits
+			if status := hold(t.Context(), "echo asked; echo evil"); status != http.StatusConflict {
+				t.Errorf("another command by the same key: %d", status)
+			}
+		}
+		leave()
+		<-first
+		go func() { second <- hold(t.Context(), "echo asked; echo evil") }()
+		other := s.question(t, "q", read)
+		s.get(t, "judge", "POST", "/v1/approvals/q", fields{"answer": "once", "question": read}, 404, nil)
+		s.get(t, "judge", "POST", "/v1/approvals/q", fields{"answer": "deny", "question": other}, 204, nil)
+		if status := <-second; status != http.StatusForbidden {
+			t.Errorf("%d", status)
+		}
+	}
+}
+
+// question waits for one about an execution, other than that.
+func (s *sidecar) question(t *testing.T, id, other string) string {
+	t.Helper()
+	for {
+		var list struct {
+			Approvals []struct{ ID, Question string }
+		}
+		s.get(t, "judge", "GET", "/v1/approvals", nil, 200, &list)
+		for _, q := range list.Approvals {
+			if q.ID == id && q.Question != other {
+				return q.Question
+			}
+		}
+	}
+}
+
+// answers the question about an execution, which waits.
+func (s *sidecar) answers(t *testing.T, id, answer string) {
+	t.Helper()
+	s.get(t, "judge", "POST", "/v1/approvals/"+id, fields{"answer": answer, "question": s.question(t, id, "")}, 204, nil)
 }
 
 func (s *sidecar) wantCanceled(t *testing.T, id string) {

@@ -51,7 +51,7 @@ func TestWaitingIsKnown(t *testing.T) {
 		}
 		events := s.do(t, "ann", "GET", "/v1/executions/"+id+"/events", nil)
 		follows := s.do(t, "ann", "GET", "/v1/executions/"+id+"/output?follow=1&stream=merged", nil, "Accept", "application/x-ndjson")
-		s.get(t, "judge", "POST", "/v1/approvals/"+id, fields{"answer": "once"}, 204, nil)
+		s.answers(t, id, "once")
 		if status, want := <-answered, map[string]int{"?wait=0": 202}[query]; status != max(want, 200) {
 			t.Errorf("%s: %d", query, status)
 		}
@@ -75,7 +75,7 @@ func TestWaitingIsRefused(t *testing.T) {
 	s.get(t, "ann", "POST", "/v1/executions?wait=0", run, 202, nil, "Idempotency-Key", "k")
 	s.waits(t, "x")
 	events := s.do(t, "ann", "GET", "/v1/executions/x/events", nil)
-	s.get(t, "judge", "POST", "/v1/approvals/x", fields{"answer": "deny"}, 204, nil)
+	s.answers(t, "x", "deny")
 	last, err := bufio.NewReader(events.Body).ReadString('\n')
 	if err != nil || !strings.Contains(last, `"status":"denied"`) {
 		t.Errorf("%v: %s", err, last)

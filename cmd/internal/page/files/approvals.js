@@ -16,14 +16,14 @@ const list = new List(section.list, section.title, card)
 export async function refresh(who) {
   if (!who.can('approve')) {
     section.closed('Hidden: this token may not see or answer approvals. A token with the scope approve or admin may.')
-    list.show([], q => q.id)
+    list.show([], q => q.question)
     return 0
   }
   const { approvals } = await get('approvals')
   // Those that are shown stay where they are: what is about to be clicked does not move.
   const shown = [...list.shown.keys()]
-  const place = q => list.shown.has(q.id) ? shown.indexOf(q.id) : shown.length
-  const added = list.show(approvals.sort((a, b) => place(a) - place(b)), q => q.id)
+  const place = q => list.shown.has(q.question) ? shown.indexOf(q.question) : shown.length
+  const added = list.show(approvals.sort((a, b) => place(a) - place(b)), q => q.question)
   if (added.length > 0 || list.shown.size !== shown.length) moved = performance.now()
   if (approvals.length === 0) say(news, '')
   if (added.length > 0) say(news, (added.length === 1 ? 'A command waits for your answer: ' : added.length + ' commands wait for your answer. The first: ') + first(added[0].command))
@@ -58,7 +58,7 @@ function card(q) {
     if (node.dataset.sent) return
     node.dataset.sent = answer
     try {
-      await post('approvals/' + encodeURIComponent(q.id), { answer })
+      await post('approvals/' + encodeURIComponent(q.id), { answer, question: q.question })
       say(failed, '')
       document.dispatchEvent(new Event('answered'))
     } catch (problem) {
