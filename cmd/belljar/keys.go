@@ -129,10 +129,22 @@ func (k *keys) flush() {
 	}
 }
 
-// ask writes the last line of the question and reads a line. Keys typed
-// before that answer something else.
-func (k *keys) ask(ctx context.Context, q sandbox.Question, always bool) (string, error) {
+// underway is how long keys that were typed before a question may still come: the kernel carries them to where they can
+// be dropped in a thread of its own, which a busy host lets wait. No one reads a question in that time.
+const underway = 200 * time.Millisecond
+
+// drop drops the keys that were typed so far: they answer something else.
+func (k *keys) drop(ctx context.Context) {
+	select {
+	case <-time.After(underway):
+	case <-ctx.Done():
+	}
 	k.flush()
+}
+
+// ask writes the last line of the question and reads a line.
+func (k *keys) ask(ctx context.Context, q sandbox.Question, always bool) (string, error) {
+	k.drop(ctx)
 	choice := "[y]es, once; [N]o"
 	if always {
 		choice = "[y]es, once; [a]lways in this session; [N]o"
