@@ -97,8 +97,12 @@ func (o *Owners) Claim(session, owner string) (string, error) {
 	if has := o.names[session]; has != "" {
 		return has, nil
 	}
+	before := maps.Clone(o.names)
 	o.names[session] = owner
-	return owner, o.save()
+	if err := o.save(before); err != nil {
+		return "", err
+	}
+	return owner, nil
 }
 
 // InUse reports whether a request is about the session now.
@@ -123,11 +127,7 @@ func (o *Owners) Set(session, owner string) error {
 		delete(o.names, session)
 		delete(o.used, session)
 	}
-	err := o.save()
-	if err != nil {
-		o.names = before
-	}
-	return err
+	return o.save(before)
 }
 
 // Count is how many sessions have one.
@@ -156,21 +156,22 @@ func (o *Owners) Idle(uses func(session string) bool) (map[string]int, error) {
 func (o *Owners) Forget(idle map[string]int, exists func(session string) bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	before := len(o.names)
+	before := maps.Clone(o.names)
 	for session, used := range idle {
 		if o.using[session] == 0 && o.used[session] == used && !exists(session) {
 			delete(o.names, session)
 			delete(o.used, session)
 		}
 	}
-	if len(o.names) == before {
+	if len(o.names) == len(before) {
 		return nil
 	}
-	return o.save()
+	return o.save(before)
 }
 
-// save replaces the file: a crash leaves the old one or the new one. mu is held.
-func (o *Owners) save() error {
+// save replaces the file: a crash leaves the old one or the new one. Where that fails, it is as
+// before here too: what no file has would be another's after a restart. mu is held.
+func (o *Owners) save(before map[string]string) error {
 	text, err := json.Marshal(o.names)
 	if err == nil {
 		err = os.WriteFile(o.file()+".new", text, 0o600)
@@ -179,6 +180,7 @@ func (o *Owners) save() error {
 		err = os.Rename(o.file()+".new", o.file())
 	}
 	if err != nil {
+		o.names = before
 		return fmt.Errorf("recording the owners of sessions: %w", err)
 	}
 	return nil

@@ -1,6 +1,9 @@
 package executions
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // A session's owner is forgotten once the session is gone, but not while a request is about
 // it, or if one was since someone looked.
@@ -64,5 +67,34 @@ func TestOwnerIsSet(t *testing.T) {
 	}
 	if o.Set("../x", "ann") == nil {
 		t.Error("a name that no session has")
+	}
+}
+
+// Once a bug: an owner that could not be recorded was one until the restart, and none after it.
+func TestOwnersAreAsRecorded(t *testing.T) {
+	o := &Owners{Dir: t.TempDir()}
+	if _, err := o.Claim("old", "ann"); err != nil {
+		t.Fatal(err)
+	}
+	idle, err := o.Idle(func(string) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(o.file()+".new", 0o700); err != nil { // as a full disk, also for root
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func() error{
+		"claim":  func() error { _, err := o.Claim("dev", "ann"); return err },
+		"set":    func() error { return o.Set("old", "ben") },
+		"forget": func() error { return o.Forget(idle, func(string) bool { return false }) },
+	} {
+		if change() == nil {
+			t.Errorf("%s: it is recorded", name)
+		}
+		for _, of := range []*Owners{o, {Dir: o.Dir}} {
+			if all, err := of.All(); len(all) != 1 || all["old"] != "ann" || err != nil {
+				t.Errorf("%s: %v, %v", name, all, err)
+			}
+		}
 	}
 }
