@@ -20,8 +20,12 @@ import (
 // session exists: a person reads no longer list.
 const maxAlways = 16
 
-// maxQuestions is how many may wait for a person at a time.
-const maxQuestions = 64
+// How many questions may wait for a person at a time, and how many of them may be one caller's:
+// no one shuts out all others.
+const (
+	maxQuestions = 64
+	maxOfOne     = maxQuestions * 3 / 4
+)
 
 var nobody = sandbox.Approval{Answer: sandbox.AnswerDeny, By: "nobody"}
 
@@ -83,12 +87,11 @@ func (l *Local) ask(ctx context.Context, prepared *prepared, v sandbox.Verdict, 
 		Image: c.Image, User: c.User, Network: c.Network, Mounts: c.Mounts, Tmpfs: c.Tmpfs, Runtime: c.Runtime, Profile: c.Profile, Session: c.Session,
 		Verdict: v, Always: always, Deadline: time.Now().Add(wait),
 	}
-	if l.approvals.questions.Add(1) > maxQuestions {
-		l.approvals.questions.Add(-1)
-		return nobody, &sandbox.Error{Cause: sandbox.CauseBusy, Message: fmt.Sprintf("busy: %d commands already wait for approval", maxQuestions),
+	if waiting := l.approvals.take(c.Caller.Token); waiting != "" {
+		return nobody, &sandbox.Error{Cause: sandbox.CauseBusy, Message: "busy: " + waiting + " already wait for approval",
 			Hint: "answer them, or retry after 1m", RetryAfter: time.Minute}
 	}
-	defer l.approvals.questions.Add(-1)
+	defer l.approvals.give(c.Caller.Token)
 	waiting, cancel := context.WithDeadline(ctx, q.Deadline)
 	defer cancel()
 	a, err := l.Approver.Approve(waiting, q)

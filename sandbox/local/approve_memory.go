@@ -1,9 +1,9 @@
 package local
 
 import (
+	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/record"
@@ -20,7 +20,42 @@ type approvals struct {
 	given map[sandbox.Caller][]record.Approved
 	count int
 
-	questions atomic.Int32 // how many wait for an answer
+	questions int            // how many wait for an answer
+	askedBy   map[string]int // how many of them are each token's, by any front end
+}
+
+// take counts a question, until give. Where there is no room for it, what takes that is returned.
+func (a *approvals) take(token string) (waiting string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.questions >= maxQuestions:
+		return fmt.Sprintf("%d commands", maxQuestions)
+	case a.askedBy[token] >= maxOfOne:
+		return fmt.Sprintf("%d commands of this caller", maxOfOne)
+	}
+	if a.askedBy == nil {
+		a.askedBy = map[string]int{}
+	}
+	a.questions++
+	a.askedBy[token]++
+	return ""
+}
+
+func (a *approvals) give(token string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.questions--
+	if a.askedBy[token]--; a.askedBy[token] == 0 {
+		delete(a.askedBy, token) // tokens come and go
+	}
+}
+
+// asking is how many wait for an answer.
+func (a *approvals) asking() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.questions
 }
 
 func (a *approvals) of(who sandbox.Caller) []record.Approved {

@@ -421,31 +421,42 @@ func TestQuestion(t *testing.T) {
 	})
 }
 
-// Questions that wait took the places of commands that would run.
+// Questions that wait took the places of commands that would run, and one caller's those of all others.
 func TestQuestionsTakeNoPlace(t *testing.T) {
-	const most = 64
+	const most, ofOne = 64, 48
 	bubble(t, nil, func(t *testing.T, s *stage) {
 		l := s.runner()
 		l.Admission = sandbox.Admission{MaxRunning: 1, MaxQueued: 1}
 		asks(l, patient{})
 		l.Profiles["free"] = profile()
 		var all sync.WaitGroup
-		for range most {
-			all.Go(func() {
-				if _, err := l.Prepare(t.Context(), sandbox.Command{Script: "git"}); sandbox.CauseOf(err) != sandbox.CauseDenied {
-					t.Errorf("asked: %v", err)
-				}
-			})
+		ask := func(n int, by sandbox.Caller) {
+			for range n {
+				all.Go(func() {
+					if _, err := l.Prepare(t.Context(), sandbox.Command{Script: "git", Caller: by}); sandbox.CauseOf(err) != sandbox.CauseDenied {
+						t.Errorf("asked: %v", err)
+					}
+				})
+			}
+			synctest.Wait()
 		}
-		synctest.Wait()
+		busy := func(by sandbox.Caller, why string) {
+			t.Helper()
+			_, err := l.Prepare(t.Context(), sandbox.Command{Script: "git", Caller: by})
+			if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Cause != sandbox.CauseBusy || e.RetryAfter != time.Minute || e.Message != why {
+				t.Errorf("one more: %v", err)
+			}
+		}
+		ann := sandbox.Caller{FrontEnd: "http", Token: "ann"}
+		ask(ofOne, ann)
+		ann.FrontEnd = "mcp"
+		busy(ann, "busy: 48 commands of this caller already wait for approval")
+		ask(most-ofOne, sandbox.Caller{FrontEnd: "http", Token: "ben"})
 		succeeds(t, l, sandbox.Command{Script: "ls", Profile: "free"})
-		_, err := l.Prepare(t.Context(), sandbox.Command{Script: "git"})
-		if e, ok := errors.AsType[*sandbox.Error](err); !ok || e.Cause != sandbox.CauseBusy || e.RetryAfter != time.Minute || e.Message != "busy: 64 commands already wait for approval" {
-			t.Errorf("one more: %v", err)
-		}
+		busy(sandbox.Caller{FrontEnd: "http", Token: "cat"}, "busy: 64 commands already wait for approval")
 		all.Wait()
 		l.Approver = &approver{answer: sandbox.AnswerOnce}
-		succeeds(t, l, sandbox.Command{Script: "git"})
+		succeeds(t, l, sandbox.Command{Script: "git", Caller: ann})
 	})
 }
 

@@ -5,5 +5,5 @@ func (l *Local) Load() (running, waiting, asking int) {
 	a := &l.admission
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.running, a.admitted - a.running, int(l.approvals.questions.Load())
+	return a.running, a.admitted - a.running, l.approvals.asking()
 }
