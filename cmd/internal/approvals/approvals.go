@@ -25,8 +25,8 @@ import (
 // server. The zero Approvals is ready.
 type Approvals struct {
 	mu       sync.Mutex
-	waiting  map[string]*waiting   // by the question's ID, which is the execution's
-	watching map[string]chan Asked // by the ID of a question that may come
+	waiting  map[string]*waiting     // by the question's ID, which is the execution's
+	watching map[string][]chan Asked // by the ID of a question that may come
 }
 
 type waiting struct {
@@ -75,10 +75,10 @@ func (a *Approvals) ask(q sandbox.Question) (*waiting, error) {
 	gone := make(chan struct{})
 	w := &waiting{Asked{q, rand.Text(), gone}, make(chan answer, 1), gone}
 	a.waiting[q.ID] = w
-	if watcher := a.watching[q.ID]; watcher != nil {
+	for _, watcher := range a.watching[q.ID] {
 		watcher <- w.Asked
-		delete(a.watching, q.ID)
 	}
+	delete(a.watching, q.ID)
 	return w, nil
 }
 
@@ -129,21 +129,24 @@ func (a *Approvals) Waiting() (list []Asked) {
 	return list
 }
 
-// Watch sends the question about the execution with that ID, if there comes one before stop.
-// It is for the front end that chose the ID and is about to start the execution. One watches
-// at a time.
+// Watch sends the question about the execution with that ID, if one waits, or comes before stop.
 func (a *Approvals) Watch(id string) (question <-chan Asked, stop func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.watching == nil {
-		a.watching = map[string]chan Asked{}
-	}
 	watcher := make(chan Asked, 1)
-	a.watching[id] = watcher
+	if w := a.waiting[id]; w != nil {
+		watcher <- w.Asked
+		return watcher, func() {}
+	}
+	if a.watching == nil {
+		a.watching = map[string][]chan Asked{}
+	}
+	a.watching[id] = append(a.watching[id], watcher)
 	return watcher, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.watching[id] == watcher {
+		left := slices.DeleteFunc(a.watching[id], func(w chan Asked) bool { return w == watcher })
+		if a.watching[id] = left; len(left) == 0 {
 			delete(a.watching, id)
 		}
 	}

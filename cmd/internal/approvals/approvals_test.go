@@ -104,3 +104,29 @@ func TestWatch(t *testing.T) {
 		}
 	})
 }
+
+// Whoever watches gets the question: one that waits already, too, and several do.
+func TestWatchers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a Approvals
+		first, stopFirst := a.Watch("one")
+		second, _ := a.Watch("one")
+		left, stopLeft := a.Watch("one")
+		stopLeft()
+		stopLeft()
+		go a.Approve(t.Context(), sandbox.Question{ID: "one"})
+		synctest.Wait()
+		late, stopLate := a.Watch("one")
+		for _, watched := range []<-chan Asked{first, second, late} {
+			if q := <-watched; q.ID != "one" || q.Gone == nil {
+				t.Errorf("%+v", q)
+			}
+		}
+		stopFirst()
+		stopLate()
+		if len(left)+len(a.watching) != 0 {
+			t.Errorf("%d questions for who left, %v", len(left), a.watching)
+		}
+		a.Answer("one", sandbox.Approval{Answer: sandbox.AnswerOnce})
+	})
+}

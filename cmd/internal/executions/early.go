@@ -58,6 +58,14 @@ func (e *early) begins(run sandbox.Execution) {
 	close(e.begun)
 }
 
+// Begun is closed once its command runs, or never will.
+func (x *Execution) Begun() <-chan struct{} {
+	if x.early == nil {
+		return closed
+	}
+	return x.begun
+}
+
 func (e *early) kill() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -68,9 +76,11 @@ func (e *early) kill() {
 }
 
 // waited reports whether it waits for an approval, or has.
-func (e *early) waited() bool {
+func (e *early) waited() bool { return isClosed(e.waits) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-e.waits:
+	case <-c:
 		return true
 	default:
 		return false
@@ -102,8 +112,8 @@ func (a approver) Approve(ctx context.Context, q sandbox.Question) (sandbox.Appr
 func (x *Execution) refuse(c sandbox.Command, why error) {
 	c.ID = x.ID
 	result := sandbox.Refused(c, why)
-	close(x.begun)
 	x.finish(sandbox.Event{Type: sandbox.EventResult, Time: time.Now(), Result: &result}, true)
+	close(x.begun) // who waited must see that it has ended
 }
 
 // Refusal is the result of one that never began. nil if it did, or may.
@@ -198,7 +208,9 @@ func (r *lateReader) Next(ctx context.Context) (sandbox.Chunk, error) {
 	select {
 	case <-r.x.begun:
 	case <-ctx.Done():
-		return sandbox.Chunk{}, ctx.Err()
+		if !isClosed(r.x.begun) { // else its end may be there already
+			return sandbox.Chunk{}, ctx.Err()
+		}
 	}
 	of, err := r.open(ctx)
 	if err != nil {

@@ -3,6 +3,7 @@ package mcpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"belljar/cmd/internal/access"
@@ -35,25 +36,53 @@ func (c call) canAnswer() bool {
 	return c.who.Can(access.Approve) && can != nil && can.Elicitation != nil && (can.Elicitation.Form != nil || can.Elicitation.URL == nil)
 }
 
+// question is what this call has a person asked about the execution, if that comes in time.
+func (c call) question(waiting context.Context, x *executions.Execution, asked <-chan approvals.Asked) (q approvals.Asked, ok bool) {
+	if !c.alone && !c.canAnswer() {
+		return q, false
+	}
+	select {
+	case q = <-asked:
+		return q, true
+	case <-x.Begun():
+	case <-waiting.Done():
+	}
+	select { // one that is there is asked, however short the time
+	case q = <-asked:
+		return q, true
+	default:
+		return q, false
+	}
+}
+
 // ask has the person at the client decide. By the newest protocol the call ends with the
 // question, and comes again with the answer; by the others the client is asked meanwhile. Either
 // way someone else may answer first, at /v1/approvals. Where no one can be asked it is denied.
-func (s *Server) ask(ctx context.Context, c call, x *executions.Execution, command sandbox.Command, in runInput, q approvals.Asked) (answer[Ran], error) {
+func (s *Server) ask(ctx context.Context, c call, sum string, x *executions.Execution, q approvals.Asked) *mcp.CallToolResult {
 	form := formOf(q.Question)
 	switch {
 	case len(form.Message) > maxQuestion || !c.canAnswer():
-		if c.alone {
-			s.Approvals.Decline(q.ID, errNobody)
+		if !c.alone {
+			return nil
 		}
+		s.Approvals.Decline(q.ID, errNobody)
 	case c.ProtocolVersion() >= sessionless:
-		state := s.seal(promise{ID: x.ID, Expires: q.Deadline.Unix(), Who: c.who.Name, Call: callSum(c.Params.Name, in)})
-		return answer[Ran]{ask: &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{answerKey: form}, RequestState: state}}, nil
+		state := s.seal(promise{ID: x.ID, Question: q.Name, Expires: q.Deadline.Unix(), Who: c.who.Name, Call: sum})
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{answerKey: form}, RequestState: state}
 	default:
 		s.elicit(ctx, c, q, form)
 	}
-	waiting, cancel := context.WithTimeout(ctx, seconds(in.Yield, defaultYield)) // the person's time does not count
-	defer cancel()
-	return s.follow(ctx, waiting, c, x, command)
+	settle(ctx, x)
+	return nil
+}
+
+// settle waits for what comes of an answer: the call must not tell that the command waits for it.
+func settle(ctx context.Context, x *executions.Execution) {
+	select {
+	case <-x.Begun():
+	case <-time.After(decisionTime):
+	case <-ctx.Done():
+	}
 }
 
 // elicit asks the client, until there is an answer from there or from elsewhere.
@@ -65,7 +94,7 @@ func (s *Server) elicit(ctx context.Context, c call, q approvals.Asked, form *mc
 		defer close(done)
 		r, err := c.Session.Elicit(ctx, form)
 		if err == nil || ctx.Err() == nil {
-			s.Approvals.Answer(q.ID, c.approval(r))
+			s.Approvals.AnswerTo(q.ID, q.Name, c.approval(r))
 		}
 	}()
 	select {
@@ -107,15 +136,18 @@ func formOf(q sandbox.Question) *mcp.ElicitParams {
 	}}
 }
 
+// isAnswer reports whether the call is repeated with an answer.
+func (c call) isAnswer() bool { return c.Params.RequestState != "" || c.Params.InputResponses != nil }
+
 // answered is the execution that a repeated call is about, once its answer is given. A call that
 // is repeated again gives no second answer, and waits for the same execution.
-func (s *Server) answered(c call, in runInput) (*executions.Execution, error) {
+func (s *Server) answered(ctx context.Context, c call, sum string) (*executions.Execution, error) {
 	p, err := s.unseal(c.Params.RequestState, time.Now())
-	if err == nil && (p.Who != c.who.Name || p.Call != callSum(c.Params.Name, in)) {
+	if err == nil && (p.Who != c.who.Name || p.Call != sum) {
 		err = errors.New("it belongs to another call")
 	}
 	if err != nil {
-		return nil, sandbox.Invalid("call shell_run again without requestState, and answer what that asks", "requestState: %v", err)
+		return nil, sandbox.Invalid(fmt.Sprintf("call %s again without requestState, and answer what that asks", c.Params.Name), "requestState: %v", err)
 	}
 	x, err := s.Book.Find(p.ID)
 	if err != nil {
@@ -123,7 +155,8 @@ func (s *Server) answered(c call, in runInput) (*executions.Execution, error) {
 	}
 	if c.who.Can(access.Approve) {
 		r, _ := c.Params.InputResponses[answerKey].(*mcp.ElicitResult)
-		s.Approvals.Answer(x.ID, c.approval(r))
+		s.Approvals.AnswerTo(x.ID, p.Question, c.approval(r))
+		settle(ctx, x)
 	}
 	return x, nil
 }

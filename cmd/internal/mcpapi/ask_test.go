@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/executions"
 	"belljar/cmd/internal/mcpapi"
 	"belljar/sandbox"
 
@@ -203,5 +205,84 @@ func TestRequestState(t *testing.T) {
 	}
 	if none.Load() != 0 {
 		t.Error("the client was asked another way")
+	}
+}
+
+// Once a bug: a call that waits for less than the policy takes to decide asked no one.
+func TestAskedWithoutWaiting(t *testing.T) {
+	s := serve(t)
+	s.listen(t)
+	for _, version := range versions {
+		for over, open := range map[string]func(*mcp.ClientOptions) client{
+			"stdio": func(o *mcp.ClientOptions) client { return s.overPipes(t, version, o) },
+			"http":  func(o *mcp.ClientOptions) client { return s.overHTTP(t, "judge", version, o) },
+		} {
+			t.Run(over+" "+version, func(t *testing.T) {
+				var asked atomic.Int64
+				var r mcpapi.Ran
+				c := open(answering(&asked, accept("once")))
+				c.call("shell_run", fields{"command": "touch x; sleep 1; echo done", "yield_seconds": 0}, &r)
+				if r.State == "waiting" {
+					t.Errorf("its answer is given: %+v", r)
+				}
+				for id := r.ID; r.State != "ended"; {
+					c.call("shell_output", fields{"id": id, "wait_seconds": 10}, &r)
+				}
+				if r.Output != "done\n" || asked.Load() != 1 {
+					t.Errorf("asked %d times: %+v", asked.Load(), r)
+				}
+			})
+		}
+	}
+	c := s.overPipes(t, "", nil)
+	if got := c.refused("shell_run", fields{"command": "touch x", "yield_seconds": 0}); !strings.Contains(got, "no one is available to ask") {
+		t.Error(got)
+	}
+}
+
+// A question that came after shell_run's answer is asked by shell_output.
+func TestOutputAsks(t *testing.T) {
+	s := serve(t)
+	s.listen(t)
+	late := func(owner string) string {
+		t.Helper()
+		x, err := s.Book.Start(t.Context(), sandbox.Command{Script: "touch x; echo done"}, executions.Request{Owner: owner, Detached: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it waits", func() bool { return len(s.asked.Waiting()) == 1 })
+		return x.ID
+	}
+	for _, version := range versions {
+		for over, open := range map[string]func(*mcp.ClientOptions) client{
+			access.Local.Name: func(o *mcp.ClientOptions) client { return s.overPipes(t, version, o) },
+			"judge":           func(o *mcp.ClientOptions) client { return s.overHTTP(t, "judge", version, o) },
+		} {
+			t.Run(over+" "+version, func(t *testing.T) {
+				var asked atomic.Int64
+				var r mcpapi.Ran
+				for _, wait := range []float64{0, 60} {
+					id := late(over)
+					c := open(answering(&asked, accept("once")))
+					for c.call("shell_output", fields{"id": id, "wait_seconds": wait}, &r); r.State != "ended"; {
+						c.call("shell_output", fields{"id": id, "wait_seconds": 10}, &r)
+					}
+					if r.Output != "done\n" {
+						t.Errorf("%+v", r)
+					}
+				}
+				if asked.Load() != 2 {
+					t.Errorf("asked %d times", asked.Load())
+				}
+				no := open(answering(&asked, accept("deny")))
+				if got := no.refused("shell_output", fields{"id": late(over)}); !strings.Contains(got, "not approved") {
+					t.Error(got)
+				}
+			})
+		}
+	}
+	c := s.overPipes(t, "", nil)
+	if got := c.refused("shell_output", fields{"id": late(access.Local.Name)}); !strings.Contains(got, "no one is available to ask") {
+		t.Error(got)
 	}
 }

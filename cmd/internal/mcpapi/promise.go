@@ -13,13 +13,14 @@ import (
 )
 
 // promise is what a client brings back with the answer to a question: a requestState. It says
-// which execution the question is about. The client can read it but not make one: it is
+// which execution the question is about, and which question: an execution's ID may name several. The client can read it but not make one: it is
 // authenticated with a key of this process.
 type promise struct {
-	ID      string `json:"id"`
-	Expires int64  `json:"expires"` // in Unix seconds
-	Who     string `json:"who"`
-	Call    string `json:"call"` // see callSum
+	ID       string `json:"id"`
+	Question string `json:"question"`
+	Expires  int64  `json:"expires"` // in Unix seconds
+	Who      string `json:"who"`
+	Call     string `json:"call"` // see callSum
 }
 
 func newKey() []byte {

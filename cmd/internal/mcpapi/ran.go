@@ -134,7 +134,7 @@ func unfinished(x *executions.Execution, r sandbox.Result, text sandbox.Text, ne
 // why is what a command waits for that has not begun.
 var why = map[executions.State]string{
 	executions.Queued:  "the command has not begun: it waits for its turn",
-	executions.Waiting: "the command has not begun: it waits until someone with the scope approve answers at /v1/approvals",
+	executions.Waiting: "the command has not begun: it waits until someone with the scope approve answers at /v1/approvals, or at a client that shell_output can ask",
 }
 
 func isOver(x *executions.Execution) bool {

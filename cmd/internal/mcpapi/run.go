@@ -2,6 +2,7 @@ package mcpapi
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -26,6 +27,10 @@ const (
 	defaultYield = 45.0
 	maxYield     = 3600.0
 )
+
+// decisionTime is how long a call waits for what the policy decides, and for what comes of a
+// person's answer, also where its own time is shorter: it asks that person.
+const decisionTime = 5 * time.Second
 
 // runInput is shell_run's.
 type runInput struct {
@@ -56,29 +61,30 @@ func (s *Server) run(ctx context.Context, c call, in runInput) (answer[Ran], err
 	if _, err := access.Need(ctx, access.Run); err != nil {
 		return answer[Ran]{}, err
 	}
-	command := s.command(c, in)
-	waiting, cancel := context.WithTimeout(ctx, seconds(in.Yield, defaultYield))
+	command, yield, sum := s.command(c, in), seconds(in.Yield, defaultYield), callSum(c.Params.Name, in)
+	waiting, cancel := context.WithTimeout(ctx, yield)
 	defer cancel()
-	if c.Params.RequestState != "" || c.Params.InputResponses != nil {
-		x, err := s.answered(c, in)
+	if c.isAnswer() {
+		x, err := s.answered(ctx, c, sum)
 		if err != nil {
 			return answer[Ran]{}, err
 		}
 		return s.follow(ctx, waiting, c, x, command)
 	}
+	deciding, cancel := context.WithTimeout(ctx, max(yield, decisionTime))
+	defer cancel()
 	asked, stop := s.Approvals.Watch(command.ID)
 	defer stop()
-	x, err := s.start(ctx, waiting, c.who, command, in.StdinOpen)
+	x, err := s.start(ctx, deciding, c.who, command, in.StdinOpen)
 	if err != nil {
 		return answer[Ran]{}, err
 	}
-	if x.State() == executions.Waiting && (c.canAnswer() || c.alone) {
-		select {
-		case q := <-asked:
-			return s.ask(ctx, c, x, command, in, q)
-		case <-x.Done():
-		case <-waiting.Done():
+	if q, ok := c.question(deciding, x, asked); ok {
+		if r := s.ask(ctx, c, sum, x, q); r != nil {
+			return answer[Ran]{ask: r}, nil
 		}
+		waiting, cancel = context.WithTimeout(ctx, yield) // the person's time does not count
+		defer cancel()
 	}
 	return s.follow(ctx, waiting, c, x, command)
 }
@@ -123,7 +129,7 @@ func (s *Server) start(ctx, waiting context.Context, who access.Identity, comman
 		}
 	}
 	x, err := s.Book.Start(waiting, command, request)
-	if err != nil && waiting.Err() != nil {
+	if waiting.Err() != nil && errors.Is(err, waiting.Err()) {
 		x, err = s.Book.Find(command.ID) // it goes on
 	}
 	switch {

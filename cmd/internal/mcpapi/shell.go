@@ -42,15 +42,30 @@ type outputInput struct {
 	Wait   *float64 `json:"wait_seconds,omitempty" jsonschema:"Wait so long for the command's end, or until the answer is full; default 0, and below 60 for most clients."`
 }
 
-func (s *Server) output(ctx context.Context, _ call, in outputInput) (answer[Ran], error) {
+func (s *Server) output(ctx context.Context, c call, in outputInput) (answer[Ran], error) {
 	if _, err := access.Need(ctx, access.Read); err != nil {
+		return answer[Ran]{}, err
+	}
+	x, err := s.own().Execution(ctx, access.Read, in.ID)
+	if err != nil {
 		return answer[Ran]{}, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, seconds(in.Wait, 0))
 	defer cancel()
-	x, err := s.own().Execution(ctx, access.Read, in.ID)
-	if err != nil {
-		return answer[Ran]{}, err
+	sum := callSum(c.Params.Name, in)
+	if c.isAnswer() {
+		if _, err := s.answered(ctx, c, sum); err != nil {
+			return answer[Ran]{}, err
+		}
+	}
+	asked, stop := s.Approvals.Watch(x.ID) // what shell_run answered too early to ask
+	defer stop()
+	if q, ok := c.question(waiting, x, asked); ok {
+		if r := s.ask(ctx, c, sum, x, q); r != nil {
+			return answer[Ran]{ask: r}, nil
+		}
+		waiting, cancel = context.WithTimeout(ctx, seconds(in.Wait, 0)) // the person's time does not count
+		defer cancel()
 	}
 	p, whole, err := s.part(ctx, waiting, x, in.Offset)
 	switch {
