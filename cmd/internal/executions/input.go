@@ -50,14 +50,6 @@ func (i *Input) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Fail has the end that is written be that of an input that its client could not read,
-// unless why is "".
-func (i *Input) Fail(why string) {
-	if why != "" {
-		i.failed.Store(&why)
-	}
-}
-
 // SetReadDeadline lets a Runner give up a Read.
 func (i *Input) SetReadDeadline(t time.Time) error { return i.read.SetReadDeadline(t) }
 
@@ -65,6 +57,16 @@ func (i *Input) SetReadDeadline(t time.Time) error { return i.read.SetReadDeadli
 // It waits while the command does not read. Cancelling ctx ends that: what was typed by
 // then counts.
 func (i *Input) Write(ctx context.Context, offset int64, part io.Reader, end bool) (received int64, err error) {
+	return i.from(ctx, offset, part, end, "")
+}
+
+// Fail is Write for the last part that the client has: why it has no more, and no end. The
+// part may be one that was received in whole, or be empty.
+func (i *Input) Fail(ctx context.Context, offset int64, part io.Reader, why string) (received int64, err error) {
+	return i.from(ctx, offset, part, true, why)
+}
+
+func (i *Input) from(ctx context.Context, offset int64, part io.Reader, end bool, why string) (received int64, err error) {
 	if err := i.take(ctx); err != nil {
 		return 0, err
 	}
@@ -72,15 +74,15 @@ func (i *Input) Write(ctx context.Context, offset int64, part io.Reader, end boo
 	if offset > i.received {
 		return i.received, problem.New(problem.Conflict, fmt.Sprintf("stdin at offset %d: only %d bytes were received so far", offset, i.received), "send the bytes from there on first")
 	}
-	if n, err := io.CopyN(io.Discard, part, i.received-offset); errors.Is(err, io.EOF) {
+	if n, err := io.CopyN(io.Discard, part, i.received-offset); errors.Is(err, io.EOF) && why == "" {
 		if end && !i.ended {
 			return i.received, problem.New(problem.Conflict, fmt.Sprintf("stdin cannot end at offset %d: %d bytes were received", offset+n, i.received), "send eof with the last part")
 		}
 		return i.received, nil // all of it was received before
-	} else if err != nil {
+	} else if err != nil && !errors.Is(err, io.EOF) {
 		return i.received, err
 	}
-	err = i.add(ctx, part, end)
+	err = i.add(ctx, part, end, why)
 	return i.received, err
 }
 
@@ -90,7 +92,7 @@ func (i *Input) Append(ctx context.Context, part io.Reader, end bool) error {
 		return err
 	}
 	defer i.leave()
-	return i.add(ctx, part, end)
+	return i.add(ctx, part, end, "")
 }
 
 // take waits for the turn to write.
@@ -105,7 +107,7 @@ func (i *Input) take(ctx context.Context) error {
 
 func (i *Input) leave() { <-i.turn }
 
-func (i *Input) add(ctx context.Context, part io.Reader, end bool) error {
+func (i *Input) add(ctx context.Context, part io.Reader, end bool, why string) error {
 	if i.ended {
 		return i.afterEnd(part)
 	}
@@ -121,6 +123,9 @@ func (i *Input) add(ctx context.Context, part io.Reader, end bool) error {
 	}
 	i.received += n
 	if err == nil && end {
+		if why != "" {
+			i.failed.Store(&why)
+		}
 		i.ended = true
 		err = i.write.Close()
 	}

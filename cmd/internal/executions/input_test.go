@@ -77,6 +77,45 @@ func TestInputEndsTooEarly(t *testing.T) {
 	}
 }
 
+// Once a bug: an input was taken for one that its client could not read to its end, although the part
+// that said so was refused, and the rest came.
+func TestInputFails(t *testing.T) {
+	const why = "the disk is gone"
+	for name, test := range map[string]struct {
+		offset       int64
+		part         string
+		ends, failed bool
+		want         string
+	}{
+		"after what came":    {5, " you", true, true, "hello you"},
+		"with what came":     {1, "ello", true, true, "hello"},
+		"the end in between": {1, "el", true, true, "hello"},
+		"nothing":            {0, "", true, true, "hello"},
+		"with a gap":         {7, "x", false, false, "hello there"},
+	} {
+		i, err := NewInput(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.Write(t.Context(), 0, strings.NewReader("hello"), false); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.Fail(t.Context(), test.offset, strings.NewReader(test.part), why); (problem.Of(err) == nil) != test.ends {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := i.Write(t.Context(), 5, strings.NewReader(" there"), true); (err == nil) == test.ends {
+			t.Errorf("%s, then the rest: %v", name, err)
+		}
+		if _, err := i.Fail(t.Context(), 0, strings.NewReader(""), why); err != nil {
+			t.Errorf("%s, after the end: %v", name, err)
+		}
+		if all, err := io.ReadAll(i); string(all) != test.want || (err != nil) != test.failed || test.failed && err.Error() != why {
+			t.Errorf("%s: %q, %v", name, all, err)
+		}
+		i.Close()
+	}
+}
+
 func TestInputRefuses(t *testing.T) {
 	i, err := NewInput(nil)
 	if err != nil {

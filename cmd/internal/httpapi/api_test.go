@@ -340,11 +340,21 @@ func TestStdin(t *testing.T) {
 	send("", "bcd", 200)
 	send("offset=2", "def", 200)
 	send("offset=9", "x", 409)
+	send("offset=9&eof=1&failed=oh", "x", 409)
+	send("offset=5&failed=oh", "", 200) // it needs eof
 	send("offset=5&eof=1", "g", 200)
 	var x struct{ Result sandbox.Result }
 	s.get(t, "ann", "GET", of+"?wait=60", nil, 200, &x)
-	if string(x.Result.Stdout.Bytes()) != "abcdefg" {
-		t.Errorf("%q", x.Result.Stdout.Bytes())
+	if r := x.Result; string(r.Stdout.Bytes()) != "abcdefg" || r.Cause != sandbox.CauseExited {
+		t.Errorf("%q, %s", r.Stdout.Bytes(), r.Message)
+	}
+	s.get(t, "ann", "POST", "/v1/executions?wait=0", fields{"command": "cat", "stdin_open": true}, 202, &accepted)
+	of = "/v1/executions/" + accepted.ID
+	send("", "abc", 200)
+	send("eof=1&failed=oh", "", 200)
+	s.get(t, "ann", "GET", of+"?wait=60", nil, 200, &x)
+	if r := x.Result; string(r.Stdout.Bytes()) != "abc" || r.Cause != sandbox.CauseInvalid || !strings.Contains(r.Message, "oh") {
+		t.Errorf("%q, %s", r.Stdout.Bytes(), r.Message)
 	}
 	var r sandbox.Result
 	s.get(t, "ann", "POST", "/v1/executions", fields{"command": "cat", "stdin": "YQBi", "stdin_encoding": "base64"}, 200, &r)

@@ -31,7 +31,7 @@ type stdinInput struct {
 	Offset int64 `query:"offset" minimum:"0" doc:"Of the part's first byte."`
 	EOF    bool  `query:"eof" doc:"Nothing follows."`
 
-	Failed string `query:"failed" maxLength:"2000" doc:"With eof: why stdin has no end, as reading it failed. The command is ended, and its result says so."`
+	Failed string `query:"failed" maxLength:"2000" doc:"With eof: why stdin has no end, as reading it failed. The part can be empty. The command is ended, and its result says so."`
 }
 
 type received struct {
@@ -49,10 +49,12 @@ func (s *Server) stdin(ctx context.Context, in *stdinInput) (*huma.StreamRespons
 	}
 	return &huma.StreamResponse{Body: func(h huma.Context) {
 		r, w := humago.Unwrap(h)
-		if in.EOF {
-			input.Fail(in.Failed)
+		var n int64
+		if in.EOF && in.Failed != "" {
+			n, err = input.Fail(r.Context(), in.Offset, r.Body, in.Failed)
+		} else {
+			n, err = input.Write(r.Context(), in.Offset, r.Body, in.EOF)
 		}
-		n, err := input.Write(r.Context(), in.Offset, r.Body, in.EOF)
 		if err != nil {
 			problem.Of(err).Write(w)
 			return
