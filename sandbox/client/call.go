@@ -28,7 +28,8 @@ type request struct {
 // unreachable is that no whole answer came.
 type unreachable struct {
 	error
-	unsent bool // nothing reached the sidecar
+	unsent   bool // nothing reached the sidecar
+	answered bool // the sidecar had: it was in reach until now
 }
 
 func (u unreachable) Unwrap() error { return u.error }
@@ -62,8 +63,11 @@ func (c *Client) do(ctx context.Context, r request) (*http.Response, error) {
 		if of, ok := errors.AsType[*url.Error](err); ok {
 			err = of.Err
 		}
+		if errors.Is(err, io.EOF) { // no end of anything, as it is where a body is read
+			err = io.ErrUnexpectedEOF
+		}
 		of, ok := errors.AsType[*net.OpError](err)
-		return nil, unreachable{err, ok && of.Op == "dial"}
+		return nil, unreachable{error: err, unsent: ok && of.Op == "dial"}
 	}
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		defer answer.Body.Close()
@@ -138,26 +142,40 @@ func sleep(ctx context.Context, pause *time.Duration) bool {
 	}
 }
 
-// persist calls try until it succeeds or is refused, or the sidecar was out of reach for
-// too long, or ctx is done.
-func (c *Client) persist(ctx context.Context, try func() error) error {
-	began, pause := time.Now(), time.Duration(0)
-	for {
-		err := try()
-		if !passes(err) || time.Since(began) > c.lostAfter || !sleep(ctx, &pause) {
-			return err
-		}
-	}
+// outage is since when the sidecar is out of reach, and how long the next try waits. What
+// came before the first failure does not count, however long it took.
+type outage struct {
+	since time.Time // zero while the sidecar is in reach
+	pause time.Duration
 }
 
-// passes reports whether an error may be gone the next time: the connection failed, or
-// the sidecar is starting or ending.
+// wait waits after a failure until the next try. It is false where that would be in vain:
+// the sidecar refused, or was out of reach for longer than limit, or ctx is done.
+func (o *outage) wait(ctx context.Context, err error, limit time.Duration) bool {
+	broken, _ := errors.AsType[unreachable](err)
+	if o.since.IsZero() || broken.answered {
+		o.since = time.Now()
+	}
+	return passes(err) && time.Since(o.since) <= limit && sleep(ctx, &o.pause)
+}
+
+// passes reports whether an error may be gone the next time: the connection failed, or was
+// too slow, or the sidecar is starting or ending, as it or a proxy before it says.
 func passes(err error) bool {
 	if _, ok := errors.AsType[unreachable](err); ok {
 		return true
 	}
 	of, ok := errors.AsType[*refused](err)
-	return ok && of.status == http.StatusServiceUnavailable
+	if !ok {
+		return false
+	}
+	switch of.status {
+	case http.StatusServiceUnavailable, http.StatusRequestTimeout:
+		return true
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		return of.foreign // the sidecar's own is of its engine
+	}
+	return false
 }
 
 // told is err as a *sandbox.Error for people, or ctx's own.

@@ -25,6 +25,8 @@ type running struct {
 	mu      sync.Mutex
 	over    bool // nothing more is asked
 	asking  sync.WaitGroup
+	giveUp  context.CancelCauseFunc // what is asked, and the events
+	unsaid  error                   // why stdin has no end, where the sidecar does not know
 	killed  sync.Once
 	touches atomic.Bool // one is under way
 }
@@ -32,8 +34,7 @@ type running struct {
 // newExecution follows a command's events in goroutines that end with them.
 func newExecution(ctx context.Context, c *Client, command sandbox.Command, s *stream) *running {
 	x := &running{client: c, command: command, id: s.id, events: make(chan sandbox.Event)}
-	live, end := context.WithCancel(context.WithoutCancel(ctx))
-	x.live = live
+	x.live, x.giveUp = context.WithCancelCause(context.WithoutCancel(ctx))
 	canceled := context.AfterFunc(ctx, x.cancel)
 	stdin := x.sendStdin()
 	x.sendSizes()
@@ -44,9 +45,12 @@ func newExecution(ctx context.Context, c *Client, command sandbox.Command, s *st
 		x.mu.Lock()
 		x.over = true
 		x.mu.Unlock()
-		end()
+		x.giveUp(nil)
 		x.asking.Wait()
 		stdin.stop()
+		if x.unsaid != nil && last.Result.Cause == sandbox.CauseCanceled {
+			last.Result.Message = x.unsaid.Error()
+		}
 		x.result = *last.Result
 		if x.result.Error != nil {
 			x.err = x.result.Error
@@ -59,6 +63,7 @@ func newExecution(ctx context.Context, c *Client, command sandbox.Command, s *st
 // follow passes events on, and returns the last, which has the result.
 func (x *running) follow(s *stream) sandbox.Event {
 	defer s.close()
+	defer context.AfterFunc(x.live, s.end)()
 	for {
 		e, err := s.next(x.live)
 		if err == nil && e.Type == sandbox.EventResult && e.Result == nil {
@@ -103,9 +108,16 @@ func (x *running) ask(do func(ctx context.Context)) {
 	}
 }
 
-// send asks for a change that is the same where it is made twice.
+// send asks for a change that is the same where it is made twice. How long the sidecar may be
+// out of reach, the events say: a change may wait for the command, and its connection break
+// each time.
 func (x *running) send(ctx context.Context, r request) error {
-	return x.client.persist(ctx, func() error { return x.client.call(ctx, r, nil) })
+	for pause := time.Duration(0); ; {
+		err := x.client.call(ctx, r, nil)
+		if !passes(err) || !sleep(ctx, &pause) {
+			return err
+		}
+	}
 }
 
 func (x *running) cancel() {

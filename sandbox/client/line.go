@@ -30,6 +30,7 @@ type lines struct {
 	long   []byte // a line that is longer than in's buffer
 
 	location string // the header's
+	opened   time.Time
 }
 
 // lines sends a request whose answer is lines. Cancelling ctx ends them.
@@ -43,7 +44,7 @@ func (c *Client) lines(ctx context.Context, r request) (*lines, error) {
 		cancel()
 		return nil, err
 	}
-	l := &lines{body: answer.Body, cancel: cancel, quiet: time.AfterFunc(silence, cancel), location: answer.Header.Get("Location")}
+	l := &lines{body: answer.Body, cancel: cancel, quiet: time.AfterFunc(silence, cancel), location: answer.Header.Get("Location"), opened: time.Now()}
 	l.quiet.Stop()
 	l.in = bufio.NewReaderSize(l, 8<<10)
 	return l, nil
@@ -82,6 +83,12 @@ func (l *lines) next() ([]byte, error) {
 			return whole[:len(whole)-1], nil
 		}
 	}
+}
+
+// broken is an error of reading. An answer that lasted shows that the sidecar was in reach,
+// also if nothing came: the command is quiet. One that is cut at once, each time, does not.
+func (l *lines) broken(err error) error {
+	return unreachable{error: err, answered: !errors.Is(err, errLong) && time.Since(l.opened) > lastPause}
 }
 
 func (l *lines) close() {

@@ -14,8 +14,9 @@ import (
 
 // refused is an answer that says no.
 type refused struct {
-	err    *sandbox.Error
-	status int
+	err     *sandbox.Error
+	status  int
+	foreign bool // not a sidecar's: a proxy answered
 }
 
 func (r *refused) Error() string { return r.err.Error() }
@@ -68,7 +69,7 @@ func (c *Client) refusal(answer *http.Response) error {
 	if e.Hint == "" || p.Code == "not_found" { // its hint is for those who write HTTP
 		e.Hint = hintFor(answer.StatusCode)
 	}
-	return &refused{e, answer.StatusCode}
+	return &refused{e, answer.StatusCode, p.Code == ""}
 }
 
 // hintFor is the next step where the sidecar gives none.

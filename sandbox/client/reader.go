@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"belljar/sandbox"
 )
@@ -23,7 +22,6 @@ type reader struct {
 	offset int64 // of the next byte
 	in     *lines
 	cancel context.CancelFunc // of in
-	since  time.Time          // of in
 	follow bool               // in goes on until the command ends
 	ended  bool
 	data   []byte // of the last chunk
@@ -62,7 +60,7 @@ func (r *reader) connect(ctx context.Context, follow bool) error {
 		cancel()
 		return err
 	}
-	r.in, r.cancel, r.follow, r.since = in, cancel, follow, time.Now()
+	r.in, r.cancel, r.follow = in, cancel, follow
 	return nil
 }
 
@@ -124,17 +122,12 @@ func (r *reader) retried(ctx context.Context, read func() (sandbox.Chunk, error)
 	if ctx.Err() != nil {
 		return c, ctx.Err()
 	}
-	cut, pause := time.Now(), time.Duration(0)
-	for {
+	for gone := (outage{}); ; {
 		c, err = read()
 		if err == nil || errors.Is(err, io.EOF) {
 			return c, err
 		}
-		if r.disconnect(); !r.since.IsZero() && time.Since(r.since) > r.client.lostAfter {
-			cut, pause = time.Now(), 0 // it lasted: the command was only quiet
-		}
-		r.since = time.Time{}
-		if !passes(err) || time.Since(cut) > r.client.lostAfter || !sleep(ctx, &pause) {
+		if r.disconnect(); !gone.wait(ctx, err, r.client.lostAfter) {
 			return c, r.client.told(ctx, err)
 		}
 	}
@@ -157,7 +150,7 @@ func (r *reader) chunk(ctx context.Context) (c sandbox.Chunk, err error) {
 	case errors.Is(err, io.EOF):
 		return c, io.EOF
 	case err != nil:
-		return c, unreachable{error: err}
+		return c, r.in.broken(err)
 	}
 	var line chunkLine
 	if err = json.Unmarshal(text, &line); err == nil {

@@ -28,8 +28,9 @@ type record struct {
 	Result  *sandbox.Result `json:"result"`
 }
 
-// waitPart is how long one request waits for an end.
-const waitPart = time.Minute
+// waitPart is how long one request waits for an end: less than the minute after which a
+// proxy answers in the sidecar's place.
+const waitPart = 30 * time.Second
 
 func checkID(id string) error {
 	if id == "" || names.CheckID(id) != nil {

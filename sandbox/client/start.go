@@ -137,11 +137,14 @@ func (c *Client) submission(ctx context.Context, command sandbox.Command, query 
 // accepted calls try until the sidecar accepts or refuses. If there is no sidecar at all,
 // that is the answer.
 func (c *Client) accepted(ctx context.Context, try func() error) error {
-	first := try()
-	if !passes(first) || isUnsent(first) {
-		return first
+	err := try()
+	if of, ok := errors.AsType[*refused](err); ok && of.status != http.StatusServiceUnavailable || isUnsent(err) {
+		return err
 	}
-	return c.persist(ctx, try)
+	for gone := (outage{}); err != nil && gone.wait(ctx, err, c.lostAfter); {
+		err = try()
+	}
+	return err
 }
 
 // abandonTime is how long the caller who canceled waits for the sidecar.

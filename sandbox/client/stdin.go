@@ -2,6 +2,8 @@ package client
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -35,9 +37,15 @@ func (x *running) sendStdin() *stdin {
 		for offset := int64(0); ; {
 			n, err := s.from.Read(part)
 			offset += int64(n)
-			if x.live.Err() != nil || x.typed(part[:n], offset-int64(n), err) != nil || err != nil {
-				return // a command that ended reads no more
+			if x.live.Err() != nil {
+				return
 			}
+			if failed := x.typed(part[:n], offset-int64(n), err); failed != nil && !x.readsNoMore(failed) {
+				x.ask(func(ctx context.Context) { x.endWithoutStdin(ctx, failed) })
+			} else if failed == nil && err == nil {
+				continue
+			}
+			return
 		}
 	}()
 	return s
@@ -59,6 +67,25 @@ func (x *running) typed(part []byte, offset int64, end error) error {
 		method: http.MethodPost, path: execution(x.id) + "/stdin", query: query,
 		header: http.Header{"Content-Type": {"application/octet-stream"}}, body: bytes.Clone(part),
 	})
+}
+
+// readsNoMore reports whether an error of what is asked is that the command ended, or at
+// least needs no more of its stdin.
+func (x *running) readsNoMore(err error) bool {
+	of, ok := errors.AsType[*refused](err)
+	return x.live.Err() != nil || ok && (of.status == http.StatusNotFound || of.status == http.StatusConflict)
+}
+
+// endWithoutStdin ends a command whose stdin cannot be sent: it would wait for the rest, or
+// take what it has for all. What cannot be ended either is given up, as no one holds it.
+func (x *running) endWithoutStdin(ctx context.Context, failed error) {
+	x.unsaid = fmt.Errorf("sending the command's stdin: %w", failed)
+	if err := x.typed(nil, 0, fmt.Errorf("the client could not send it: %w", failed)); err == nil || x.readsNoMore(err) {
+		return
+	}
+	if err := x.send(ctx, request{method: http.MethodDelete, path: execution(x.id)}); err != nil && !x.readsNoMore(err) {
+		x.giveUp(x.unsaid)
+	}
 }
 
 // stop ends it after the command's end. A blocked Read can be ended only if it supports

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"belljar/sandbox"
 )
@@ -19,34 +18,31 @@ import (
 type stream struct {
 	client *Client
 	id     string
-	last   uint64    // the number of the last event that came
-	in     *lines    // nil where the connection is cut
-	end    func()    // of the first connection
-	cut    time.Time // since when nothing came; zero while something does
-	why    error     // the last failure
-	pause  time.Duration
+	last   uint64 // the number of the last event that came
+	in     *lines // nil where the connection is cut
+	end    func() // of the first connection
+	gone   outage
 }
 
 // next waits for the next event. An error means that the command's fate is unknown.
 func (s *stream) next(ctx context.Context) (sandbox.Event, error) {
 	for {
-		if s.in == nil {
-			if err := s.open(ctx); err != nil {
-				return sandbox.Event{}, err
-			}
-		}
-		e, err := s.read()
+		e, err := s.read(ctx)
 		switch {
 		case err == nil && e.Seq <= s.last: // sent twice
+			continue
 		case err == nil && e.Seq == s.last+1:
-			s.last, s.cut = e.Seq, time.Time{}
+			s.last, s.gone = e.Seq, outage{}
 			return e, nil
 		case err == nil:
-			err = fmt.Errorf("event %d follows event %d", e.Seq, s.last)
-			fallthrough
-		default:
-			s.close()
-			s.failed(err)
+			err = unreachable{error: fmt.Errorf("event %d follows event %d", e.Seq, s.last)}
+		}
+		s.close()
+		if !s.gone.wait(ctx, err, s.client.lostAfter) {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			return sandbox.Event{}, s.lost(err)
 		}
 	}
 }
@@ -55,54 +51,51 @@ func (s *stream) next(ctx context.Context) (sandbox.Event, error) {
 // handle several times faster than data in JSON.
 const acceptEvents = "application/vnd.belljar.events, application/x-ndjson;q=0.5"
 
-func (s *stream) read() (e sandbox.Event, err error) {
+// read reads an event, after the last one where nothing is open.
+func (s *stream) read(ctx context.Context) (e sandbox.Event, err error) {
+	if s.in == nil {
+		if err = s.open(ctx); err != nil {
+			return e, err
+		}
+	}
 	line, err := s.in.next()
 	if err != nil {
-		return e, err
+		return e, s.in.broken(err)
 	}
+	size, err := parse(line, &e)
+	if err != nil {
+		return e, unreachable{error: err}
+	}
+	if size > 0 {
+		e.Data = make([]byte, size)
+		if _, err = io.ReadFull(s.in.in, e.Data); err != nil {
+			err = s.in.broken(err)
+		}
+	}
+	return e, err
+}
+
+// parse reads an event's line, and how many bytes of data follow it.
+func parse(line []byte, e *sandbox.Event) (uint64, error) {
 	number, rest, framed := bytes.Cut(line, []byte(" "))
 	size, notNumber := strconv.ParseUint(string(number), 10, 32)
 	if !framed || notNumber != nil {
-		return e, e.UnmarshalJSON(line)
+		return 0, e.UnmarshalJSON(line)
 	}
 	if size > maxData {
-		return e, errLong
+		return 0, errLong
 	}
-	if err = e.UnmarshalJSON(rest); err == nil && size > 0 {
-		e.Data = make([]byte, size)
-		_, err = io.ReadFull(s.in.in, e.Data)
-	}
-	return e, err
+	return size, e.UnmarshalJSON(rest)
 }
 
 // maxData is more than one event has: a view, or the output that waited for its reader.
 const maxData = 16 << 20
 
-// failed remembers since when nothing comes.
-func (s *stream) failed(err error) {
-	if s.why = err; s.cut.IsZero() {
-		s.cut, s.pause = time.Now(), 0
-	}
-}
-
 // open continues after the last event.
 func (s *stream) open(ctx context.Context) (err error) {
-	for ; s.in == nil; s.failed(err) {
-		if time.Since(s.cut) > s.client.lostAfter {
-			return s.lost(s.why)
-		}
-		if !sleep(ctx, &s.pause) {
-			return s.lost(ctx.Err())
-		}
-		query := url.Values{"after": {strconv.FormatUint(s.last, 10)}}
-		if s.in, err = s.client.lines(ctx, request{method: http.MethodGet, path: execution(s.id) + "/events", query: query, header: http.Header{"Accept": {acceptEvents}}}); err == nil {
-			return nil
-		}
-		if !passes(err) {
-			return s.lost(err)
-		}
-	}
-	return nil
+	query := url.Values{"after": {strconv.FormatUint(s.last, 10)}}
+	s.in, err = s.client.lines(ctx, request{method: http.MethodGet, path: execution(s.id) + "/events", query: query, header: http.Header{"Accept": {acceptEvents}}})
+	return err
 }
 
 func (s *stream) lost(err error) error {
