@@ -14,10 +14,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"belljar/cmd/internal/access"
 	"belljar/cmd/internal/executions"
+	"belljar/cmd/internal/problem"
 	"belljar/sandbox"
 
 	"github.com/google/go-cmp/cmp"
@@ -253,6 +255,22 @@ func TestUploadsAreBounded(t *testing.T) {
 	} {
 		if answer := raw(request); !strings.Contains(answer, want) {
 			t.Errorf("%q: %s, want %s", request, answer, want)
+		}
+	}
+}
+
+// Once a bug: an upload that came too slowly was told that its body ended early.
+func TestSlowUpload(t *testing.T) {
+	server := filesServer(t, &fakeFiles{})
+	plain := server.Config.Handler
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = io.NopCloser(io.MultiReader(strings.NewReader("a few"), iotest.ErrReader(fmt.Errorf("reading: %w", problem.New(problem.Timeout, "it is slow", "send it faster")))))
+		plain.ServeHTTP(w, r)
+	})
+	for _, path := range []string{"s/files/f", "s/files/d?tar=1"} {
+		status, text, _, err := ask(t, server, "ann", "run", "PUT", path, strings.NewReader("more than a few"))
+		if err != nil || status != http.StatusRequestTimeout || !strings.Contains(text, "it is slow") {
+			t.Errorf("%s: %d, %v: %s", path, status, err, text)
 		}
 	}
 }

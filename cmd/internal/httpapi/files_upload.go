@@ -72,21 +72,23 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, at sandbox.Sess
 	return s.Files.WriteFile(r.Context(), at, mode, r.ContentLength, body)
 }
 
-// uploadProblem is why an upload changed nothing. A body that is cut is the caller's doing.
+// uploadProblem is why an upload changed nothing. A body that is cut is the caller's doing, as is one that
+// comes too slowly, which its own error says.
 func (s *Server) uploadProblem(ctx context.Context, name string, body *upload, err error) *problem.Problem {
 	large, isLarge := errors.AsType[*http.MaxBytesError](errors.Join(body.failed, err))
+	said, isSaid := errors.AsType[*problem.Problem](body.failed)
 	switch {
 	case isLarge:
 		return problem.Of(large)
-	case errors.Is(body.failed, os.ErrDeadlineExceeded):
-		return problem.New(problem.Timeout, "the body did not arrive in time: nothing came for "+sandbox.FormatDuration(stallTime), "send it again")
+	case isSaid:
+		return said
 	case body.failed != nil:
 		return problem.Of(sandboxInvalid("send it again", "the body ended early"))
 	}
 	return s.own().FileProblem(ctx, name, err)
 }
 
-// upload is a body of which each read has stallTime.
+// upload is a body that a Runner can give up. How long each read has is the listener's to say.
 type upload struct {
 	from   io.Reader
 	rc     *http.ResponseController
@@ -96,7 +98,7 @@ type upload struct {
 }
 
 func (u *upload) Read(p []byte) (int, error) {
-	if !u.patient() {
+	if u.isEnded() {
 		return 0, os.ErrDeadlineExceeded
 	}
 	n, err := u.from.Read(p)
@@ -110,14 +112,10 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// patient sets the deadline of a read, unless it is too late for one.
-func (u *upload) patient() bool {
+func (u *upload) isEnded() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.ended {
-		u.rc.SetReadDeadline(time.Now().Add(stallTime))
-	}
-	return !u.ended
+	return u.ended
 }
 
 // SetReadDeadline ends the Read that no one waits for.
