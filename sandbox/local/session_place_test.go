@@ -507,6 +507,14 @@ func TestSessionThatNeverBegan(t *testing.T) {
 // Once a bug: a parallel command that did not start closed the container that the others used.
 func TestParallelCommandThatDoesNotStart(t *testing.T) {
 	bubble(t, script{"long": func(p *sandboxtest.Proc) int { p.Sleep(time.Hour); return 0 }}, func(t *testing.T, s *stage) {
+		var leave atomic.Pointer[context.CancelFunc] // of the caller of what is to be started
+		s.OnExec = func(ctx context.Context) error {
+			if leave := leave.Load(); leave != nil {
+				(*leave)()
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
 		l := s.runner()
 		succeeds(t, l, in("first"))
 		x, err := l.Start(t.Context(), in("long", parallel, endCommand, short))
@@ -515,12 +523,11 @@ func TestParallelCommandThatDoesNotStart(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
-		fault := s.OnExec
-		s.OnExec = func(ctx context.Context) error { cancel(); <-ctx.Done(); return ctx.Err() }
+		leave.Store(&cancel)
 		if r, _ := sandbox.Run(ctx, l, in("other", parallel)); r.Status != sandbox.StatusCanceled {
 			t.Errorf("%s (%s)", r.Status, r.Message)
 		}
-		s.OnExec = fault
+		leave.Store(nil)
 		r, err := x.Wait()
 		if err != nil || r.Cause != sandbox.CauseWallTimeout || r.SessionLost != "" {
 			t.Errorf("%s (%s), lost %q, %v", r.Cause, r.Message, r.SessionLost, err)

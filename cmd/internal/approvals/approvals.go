@@ -8,7 +8,7 @@
 //	for _, q := range waiting.Waiting() {
 //		…
 //	}
-//	answered := waiting.AnswerTo(q.ID, q.Name, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "ann"})
+//	answered := waiting.Answer(q.ID, q.Name, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "ann"})
 package approvals
 
 import (
@@ -95,15 +95,9 @@ func (a *Approvals) take(id, name string) *waiting {
 	return w
 }
 
-// Answer answers the question about an execution whose ID its front end chose, so that there is only one. It is
-// false if none waits: it was answered, or its time is over.
-func (a *Approvals) Answer(id string, given sandbox.Approval) bool {
-	return a.end(id, "", answer{Approval: given})
-}
-
-// AnswerTo answers the question of that name. It is false if that does not wait, also if another one about the same
+// Answer answers the question of that name. It is false if that does not wait, also if another one about the same
 // execution does.
-func (a *Approvals) AnswerTo(id, name string, given sandbox.Approval) bool {
+func (a *Approvals) Answer(id, name string, given sandbox.Approval) bool {
 	return name != "" && a.end(id, name, answer{Approval: given})
 }
 

@@ -27,11 +27,15 @@ func TestAnsweredOnce(t *testing.T) {
 		if _, err := a.Approve(t.Context(), sandbox.Question{ID: "one"}); err == nil {
 			t.Error("a second question with the ID of the first")
 		}
+		name := a.Waiting()[0].Name
+		if a.Answer("one", "", sandbox.Approval{}) || a.Answer("one", "another", sandbox.Approval{}) {
+			t.Error("an answer to another question")
+		}
 		var answered atomic.Int64
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				if a.Answer("one", sandbox.Approval{Answer: sandbox.AnswerOnce, By: "ann"}) {
+				if a.Answer("one", name, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "ann"}) {
 					answered.Add(1)
 				}
 			})
@@ -49,7 +53,8 @@ func TestDecline(t *testing.T) {
 		why := errors.New("no one is there")
 		go func() {
 			synctest.Wait()
-			if !a.Decline("one", why) || a.Answer("one", sandbox.Approval{Answer: sandbox.AnswerOnce}) {
+			name := a.Waiting()[0].Name
+			if !a.Decline("one", why) || a.Answer("one", name, sandbox.Approval{Answer: sandbox.AnswerOnce}) {
 				t.Error("it is not declined once")
 			}
 		}()
@@ -66,7 +71,7 @@ func TestGivenUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := a.Approve(ctx, sandbox.Question{ID: "one"})
-		if !errors.Is(err, context.DeadlineExceeded) || a.Answer("one", sandbox.Approval{Answer: sandbox.AnswerOnce}) {
+		if !errors.Is(err, context.DeadlineExceeded) || a.Decline("one", nil) {
 			t.Errorf("%v, or an answer after that", err)
 		}
 	})
@@ -93,7 +98,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%d for who stopped, %d wait, %d watch", len(never), len(a.Waiting()), len(a.watching))
 		}
 		stop()
-		if q.Script != "one" || !a.Answer("one", sandbox.Approval{}) {
+		if q.Script != "one" || !a.Answer("one", q.Name, sandbox.Approval{}) {
 			t.Errorf("%+v", q)
 		}
 		<-q.Gone
@@ -127,6 +132,6 @@ func TestWatchers(t *testing.T) {
 		if len(left)+len(a.watching) != 0 {
 			t.Errorf("%d questions for who left, %v", len(left), a.watching)
 		}
-		a.Answer("one", sandbox.Approval{Answer: sandbox.AnswerOnce})
+		a.Answer("one", a.Waiting()[0].Name, sandbox.Approval{Answer: sandbox.AnswerOnce})
 	})
 }

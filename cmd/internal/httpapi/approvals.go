@@ -84,7 +84,7 @@ func (s *Server) answer(ctx context.Context, in *answerInput) (*struct{}, error)
 	if err != nil {
 		return nil, err
 	}
-	if !s.Approvals.AnswerTo(in.ID, in.Body.Question, sandbox.Approval{Answer: in.Body.Answer, By: who.Name}) {
+	if !s.Approvals.Answer(in.ID, in.Body.Question, sandbox.Approval{Answer: in.Body.Answer, By: who.Name}) {
 		return nil, problem.New(problem.NotFound, fmt.Sprintf("no question %.80q waits for an answer", in.ID), "it was answered, or its time is over: GET /v1/approvals")
 	}
 	return nil, nil

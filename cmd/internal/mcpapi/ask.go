@@ -94,7 +94,7 @@ func (s *Server) elicit(ctx context.Context, c call, q approvals.Asked, form *mc
 		defer close(done)
 		r, err := c.Session.Elicit(ctx, form)
 		if err == nil || ctx.Err() == nil {
-			s.Approvals.AnswerTo(q.ID, q.Name, c.approval(r))
+			s.Approvals.Answer(q.ID, q.Name, c.approval(r))
 		}
 	}()
 	select {
@@ -155,7 +155,7 @@ func (s *Server) answered(ctx context.Context, c call, sum string) (*executions.
 	}
 	if c.who.Can(access.Approve) {
 		r, _ := c.Params.InputResponses[answerKey].(*mcp.ElicitResult)
-		s.Approvals.AnswerTo(x.ID, p.Question, c.approval(r))
+		s.Approvals.Answer(x.ID, p.Question, c.approval(r))
 		settle(ctx, x)
 	}
 	return x, nil

@@ -90,7 +90,7 @@ func TestQuestionWaits(t *testing.T) {
 		if r.State != "waiting" || !strings.Contains(got, "/v1/approvals") {
 			t.Fatalf("%s: %+v: %s", name, r, got)
 		}
-		if !s.asked.Answer(r.ID, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "someone"}) {
+		if !s.asked.Answer(r.ID, s.asked.Waiting()[0].Name, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "someone"}) {
 			t.Fatal("it is answered already")
 		}
 		c.call("shell_output", fields{"id": r.ID, "wait_seconds": 60}, &r)
@@ -99,7 +99,7 @@ func TestQuestionWaits(t *testing.T) {
 		}
 		c.call("shell_run", fields{"command": "touch x", "yield_seconds": 0.1}, &r)
 		eventually(t, "it waits", func() bool { return len(s.asked.Waiting()) == 1 })
-		s.asked.Answer(r.ID, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "someone"})
+		s.asked.Answer(r.ID, s.asked.Waiting()[0].Name, sandbox.Approval{Answer: sandbox.AnswerDeny, By: "someone"})
 		if got := c.refused("shell_output", fields{"id": r.ID, "wait_seconds": 60}); !strings.Contains(got, "not approved") {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -133,7 +133,7 @@ func TestAnsweredElsewhere(t *testing.T) {
 	s := serve(t)
 	c := s.overPipes(t, "2025-06-18", &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		for _, q := range s.asked.Waiting() {
-			s.asked.Answer(q.ID, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "someone"})
+			s.asked.Answer(q.ID, q.Name, sandbox.Approval{Answer: sandbox.AnswerOnce, By: "someone"})
 		}
 		<-ctx.Done()
 		return nil, ctx.Err()
