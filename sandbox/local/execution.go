@@ -269,6 +269,7 @@ func (x *execution) runInPlace(ctx, patient context.Context, place place) error 
 	runCtx, run := step(ctx, spanRun)
 	p, err := place.Start(runCtx, waitCtx, streamWriter{x.output, spool.Stdout}, streamWriter{x.output, spool.Stderr})
 	if err != nil {
+		err = x.explainLoss(patient, place, err)
 		endStep(run, err)
 		return err
 	}

@@ -2,6 +2,8 @@ package local
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"belljar/sandbox"
@@ -109,14 +111,30 @@ func (x *execution) exited(ctx, patient context.Context, place place, p process,
 // this command did not ask for it.
 func (x *execution) explainKill(ctx context.Context, place place) {
 	r := &x.result
-	if r.Evidence.KilledBy != "outside" || r.ExitCode != statusKilled {
+	if by := r.Evidence.KilledBy; by != "" && by != "outside" || r.ExitCode != statusKilled { // "": the container is just ending
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout) // who ends it holds the record until it is gone
 	defer cancel()
 	if why := place.EndedBy(ctx); why != "" {
 		r.Evidence.KilledBy, r.Message = "belljar", "killed with its container: "+why
 	}
+}
+
+// explainLoss says so where memory ran out as the command started, with which the container ended.
+func (x *execution) explainLoss(ctx context.Context, place place, err error) error {
+	e, is := errors.AsType[*sandbox.Error](err)
+	if !is || e.Cause != sandbox.CauseEngineLost {
+		return err
+	}
+	x.readCounters(ctx, place)
+	if x.result.Evidence.OOMKills == 0 {
+		return err
+	}
+	lost := *e
+	lost.Message += fmt.Sprintf(": out of memory (limits.memory is %s)", sandbox.FormatSize(x.command.Limits.Memory))
+	lost.Hint = "raise limits.memory: files in memory, as in /tmp, count"
+	return &lost
 }
 
 // keepReading has the process's streams read on after its end until done is called, where the engine would stop

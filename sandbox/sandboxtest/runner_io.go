@@ -37,8 +37,12 @@ var runnerInputTests = map[string]func(*testing.T, *opener){
 		wantOutput(t, "stdout", x.wait(t).Stdout, "one\ntwo\n")
 	},
 	"a stdin that fails has no end": func(t *testing.T, o *opener) {
-		in := io.MultiReader(strings.NewReader("some"), failing{})
-		r := o.runner(t).run(t, scriptCat, stdinFrom(in))
+		in, typed := io.Pipe()
+		x := o.runner(t).start(t, scriptCat, stdinFrom(in))
+		io.WriteString(typed, "some")
+		x.await(t, "some")
+		typed.CloseWithError(errors.New("no more"))
+		r := x.wait(t)
 		wantFate(t, r, sandbox.StatusFatal, sandbox.CauseInvalid, sandbox.ExitEnded)
 		wantOutput(t, "stdout", r.Stdout, "some")
 		if !strings.Contains(r.Message, "reading the command's stdin: no more") {
@@ -108,10 +112,6 @@ var runnerInputTests = map[string]func(*testing.T, *opener){
 func onTerminal(columns, rows int) func(*sandbox.Command) {
 	return func(c *sandbox.Command) { c.TTY = &sandbox.TerminalSize{Columns: columns, Rows: rows} }
 }
-
-type failing struct{}
-
-func (failing) Read([]byte) (int, error) { return 0, errors.New("no more") }
 
 type endless struct{}
 
