@@ -86,7 +86,7 @@ var dependencies = map[string][]string{
 	"internal/sniff":             nil,
 	"internal/target":            {"sandbox"},
 	"policy":                     {"internal/lazyregexp", "sandbox", "internal/limits", "internal/target"},
-	"images":                     {"internal/lazyregexp", "internal/ownfile", "sandbox"},
+	"images":                     {"internal/lazyregexp", "internal/ownfile", "internal/sniff", "sandbox", "view"},
 	"audit":                      {"sandbox", "internal/ownfile"},
 	"view":                       {"sandbox", "internal/sniff"},
 	"eval/receipt":               {"eval/run", "internal/ownfile", "sandbox"},

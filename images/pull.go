@@ -50,7 +50,7 @@ func (s *Store) display(stream io.ReadCloser) error {
 	defer stream.Close()
 	out := shown(s.Progress)
 	fd, terminal := term.GetFdInfo(out)
-	err := jsonmessage.DisplayJSONMessagesStream(plainMessages(stream), out, fd, terminal, nil)
+	err := jsonmessage.DisplayJSONMessagesStream(safeMessages(stream), out, fd, terminal, nil)
 	if _, ok := errors.AsType[*jsonmessage.JSONError](err); ok || err == nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"belljar/view"
 )
 
 const (
@@ -25,8 +27,9 @@ const (
 // if that is nil, is treated as messages. Its failure is an *errTool.
 func (m maker) runStep(ctx context.Context, work *workdir, stdout io.Writer, args []string) error {
 	var last tail
+	said := view.NewSafeWriter(m.progress)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Stdout, cmd.Stderr = stdout, io.MultiWriter(&last, &plainWriter{to: m.progress})
+	cmd.Stdout, cmd.Stderr = stdout, io.MultiWriter(&last, said)
 	if stdout == nil {
 		cmd.Stdout = cmd.Stderr
 	}
@@ -44,6 +47,7 @@ func (m maker) runStep(ctx context.Context, work *workdir, stdout io.Writer, arg
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = stepGrace
 	err := cmd.Run()
+	_ = said.Flush() // what cannot be shown fails no build
 	switch {
 	case err == nil:
 		return nil

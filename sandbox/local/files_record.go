@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -45,12 +46,7 @@ func (x *filesExec) keepUsed(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			}
-			x.change(ctx, func(r *record.Record) error {
-				if r.Container == x.box.Info().ID {
-					r.LastUsed = time.Now()
-				}
-				return nil
-			})
+			x.note(ctx, func(*record.Record) {})
 		}
 	})
 	return func() { cancel(); all.Wait() }
@@ -60,14 +56,19 @@ func (x *filesExec) keepUsed(ctx context.Context) (stop func()) {
 func (x *filesExec) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout)
 	defer cancel()
+	x.note(ctx, func(r *record.Record) { r.Started.RemoveHelper(x.sid) })
+}
+
+// note records that the session was used now, and what more says, unless it has another container.
+func (x *filesExec) note(ctx context.Context, more func(r *record.Record)) {
 	err := x.change(ctx, func(r *record.Record) error {
 		if r.Container == x.box.Info().ID {
 			r.LastUsed = time.Now()
-			r.Started.RemoveHelper(x.sid)
+			more(r)
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, context.Canceled) {
 		x.local.upkeep.log.Warn("writing a session's record failed", "session", x.kept.Session, "error", err)
 	}
 }
