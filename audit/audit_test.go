@@ -224,12 +224,16 @@ func TestEachFieldTooLong(t *testing.T) {
 			t.Errorf("%s: a line of %d bytes, with %v cut, want %v", name, len(line), got.Cut, want)
 		}
 	}
-	for kind, long := range fill {
-		all, cuts, fields := sandbox.AuditRecord{}, map[string]int{}, 0
+	kinds := slices.Sorted(maps.Keys(fill))
+	for turn, kind := range kinds {
+		long, all, cuts, fields := fill[kind], sandbox.AuditRecord{}, map[string]int{}, 0
 		eachField(t, reflect.ValueOf(&all).Elem(), "", func(name string, v reflect.Value) {
 			fields++
 			n := long(v)
 			cuts[name] = n
+			if fields%len(kinds) != turn { // each alone once: with the race detector, a check takes seconds
+				return
+			}
 			one := sandbox.AuditRecord{}
 			eachField(t, reflect.ValueOf(&one).Elem(), "", func(other string, v reflect.Value) {
 				if other == name {

@@ -111,14 +111,17 @@ func checkParent(name string, about fs.FileInfo) error {
 	return checkMode(name, about)
 }
 
-// checkMode refuses files that others may write. A group with the same number as its
-// user belongs to that user alone, by the convention that goes with an umask of 002.
+// checkMode refuses files that others may write.
 func checkMode(name string, about fs.FileInfo) error {
-	mode := about.Mode().Perm()
-	owner, ok := about.Sys().(*syscall.Stat_t)
-	private := ok && int(owner.Uid) == os.Geteuid() && owner.Gid == owner.Uid
-	if mode&0o022 == 0 || mode&0o002 == 0 && private {
+	if owner, ok := about.Sys().(*syscall.Stat_t); ok && isPrivate(owner, os.Geteuid()) {
 		return nil
 	}
 	return unsafe(name, fmt.Sprintf("is writable by other users, who could replace the audit log: its mode is %04o", about.Mode().Perm()), "chmod go-w "+name+", or "+nameAnother)
+}
+
+// isPrivate reports whether only root and the user may write a file that one of them owns. A group with the same number as its user belongs to that
+// user alone, by the convention that goes with an umask of 002. Kubernetes gives a volume to root, and to such a group (fsGroup).
+func isPrivate(owner *syscall.Stat_t, user int) bool {
+	own := int(owner.Gid) == user && (int(owner.Uid) == user || owner.Uid == 0)
+	return owner.Mode&0o022 == 0 || owner.Mode&0o002 == 0 && own
 }

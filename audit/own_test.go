@@ -121,3 +121,20 @@ func TestErrorsNameTheFile(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Who else could write a directory is known by its owner, its group and its mode.
+func TestIsPrivate(t *testing.T) {
+	const user, other = 65532, 1000
+	for _, test := range []struct {
+		uid, gid, mode uint32
+		want           bool
+	}{
+		{user, user, 0o700, true}, {user, other, 0o755, true}, {user, user, 0o775, true}, {user, other, 0o775, false}, {user, user, 0o777, false},
+		{0, 0, 0o755, true}, {0, user, 0o2775, true}, {0, other, 0o2775, false}, {0, 0, 0o775, false}, {0, user, 0o2777, false},
+		{other, user, 0o775, false},
+	} {
+		if got := isPrivate(&syscall.Stat_t{Uid: test.uid, Gid: test.gid, Mode: syscall.S_IFDIR | test.mode}, user); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}

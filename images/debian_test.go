@@ -86,7 +86,7 @@ func TestBuildDebianNamesWhatTheArchiveLacks(t *testing.T) {
 func TestCancelledBuildLetsTheToolCleanUp(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "cleaned")
 	standIn(t, "trap 'echo >"+mark+"; exit 1' TERM; while :; do sleep 0.05; done")
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
 	_, err := (&Store{}).BuildDebian(ctx, Debian{})
 	wantCause(t, err, sandbox.CauseEngine, "deadline")

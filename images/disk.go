@@ -153,7 +153,7 @@ func (d *Disk) image(r record) (*v1.Manifest, []byte, error) {
 	defer root.Close()
 	manifest, config, err := readImage(dirOpener(root), r.manifest)
 	if err != nil {
-		return nil, nil, refuse(quoted{err}, "remove it with `belljar images rm "+r.shown()+"`, then pull, build or import it again",
+		return nil, nil, blamed(err, "remove it with `belljar images rm "+r.shown()+"`, then pull, build or import it again",
 			"image %q is damaged in %q", r.shown(), d.Dir)
 	}
 	return manifest, config, nil

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -254,6 +255,39 @@ func TestDiskNoticesDamage(t *testing.T) {
 			importTree(t, d, "a", "bin/sh", "x")
 			mustRoot(t, d, got.ID)
 		})
+	}
+}
+
+// An image that cannot be read just now is not damaged: what it needs stays, wherever the process runs out of descriptors.
+func TestDiskSweepsNothingThatIsNeeded(t *testing.T) {
+	d := newDisk(t)
+	importTree(t, d, "a", "bin/sh", "x")
+	before := inventory(t, d)
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	failed, went := 0, 0
+	for most := range uint64(64) {
+		limit := syscall.Rlimit{Cur: most, Max: was.Max}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		_, err := d.sweep(t.Context())
+		if back := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); back != nil {
+			t.Fatal(back)
+		}
+		if err == nil {
+			went++
+		} else if failed++; sandbox.CauseOf(err) != sandbox.CauseEngine {
+			t.Errorf("with %d descriptors: %v", most, err)
+		}
+		if left := inventory(t, d); !slices.Equal(left, before) {
+			t.Fatalf("with %d descriptors: left %v of %v", most, left, before)
+		}
+	}
+	if failed == 0 || went == 0 {
+		t.Errorf("%d failed, %d went", failed, went)
 	}
 }
 

@@ -88,14 +88,15 @@ func (d *Disk) openLock() (*os.File, error) {
 }
 
 // trouble are the failures that a disk or a file system has, whatever image is stored.
-var trouble = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EMFILE, syscall.ENFILE}
+var trouble = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.EMFILE, syscall.ENFILE,
+	syscall.ENOMEM, syscall.EINTR, syscall.ESTALE, syscall.ETIMEDOUT}
 
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // storing is err with what to do where images cannot be stored.
 func storing(err error) error {
-	if err == nil {
-		return nil
+	if _, told := errors.AsType[*sandbox.Error](err); err == nil || told {
+		return err
 	}
 	hint := "check the directory's permissions, or set XDG_STATE_HOME to a writable one"
 	if isFull(err) {
@@ -115,6 +116,11 @@ func refused(ctx context.Context, err error, hint, format string, args ...any) e
 	if _, ok := errors.AsType[*sandbox.Error](err); ok {
 		return err
 	}
+	return blamed(err, hint, format, args...)
+}
+
+// blamed blames the image, unless the disk failed.
+func blamed(err error, hint, format string, args ...any) error {
 	for _, failure := range trouble {
 		if errors.Is(err, failure) {
 			return storing(err)

@@ -69,6 +69,9 @@ func (d *Disk) Prune(ctx context.Context, all bool) (Removed, error) {
 		chosen := only(records, func(r record) bool { return r.name == "" || all })
 		kept := records
 		for _, r := range chosen {
+			if !slices.ContainsFunc(kept, r.same) {
+				continue // another of the image's took it with it
+			}
 			used, err := d.used(r.id.Hex)
 			if err != nil {
 				return nil, storing(err)

@@ -12,6 +12,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"belljar/internal/ownfile"
+	"belljar/sandbox"
 )
 
 // sweep removes what no record needs: files and roots of removed images, and what
@@ -105,7 +106,7 @@ func (d *Disk) used(hex string) (bool, error) {
 }
 
 // needed are the names of the files and roots that records need. A damaged image
-// needs at least its manifest.
+// needs at least its manifest; of one that cannot be read just now, no one knows.
 func (d *Disk) needed() (map[string]bool, error) {
 	records, err := d.records()
 	if err != nil {
@@ -115,8 +116,11 @@ func (d *Disk) needed() (map[string]bool, error) {
 	for _, r := range records {
 		needed[r.manifest.Hex], needed[r.id.Hex] = true, true
 		manifest, _, err := d.image(r)
-		if err != nil {
+		if sandbox.CauseOf(err) == sandbox.CauseImage {
 			continue
+		}
+		if err != nil {
+			return nil, err
 		}
 		for _, layer := range manifest.Layers {
 			needed[layer.Digest.Hex] = true

@@ -64,7 +64,7 @@ func uniqueName(t *testing.T, docker *client.Client) string {
 func removeAfter(t *testing.T, docker *client.Client, ref string) {
 	t.Cleanup(func() {
 		// An engine waits for each container before it removes an image: one that hangs blocks it.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		_, err := docker.ImageRemove(ctx, ref, image.RemoveOptions{PruneChildren: true})
 		if err != nil && !cerrdefs.IsNotFound(err) {

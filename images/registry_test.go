@@ -122,6 +122,21 @@ func TestDiskPullsForThisMachine(t *testing.T) {
 	}
 }
 
+// An image that is gone is said once, also if it had one name more, which moved to another.
+func TestDiskPrunesOnce(t *testing.T) {
+	d, host := newDisk(t), localRegistry(t)
+	kept, moved := host+"/kept:1", host+"/moved:1"
+	push(t, kept, smallImage(t, "first"))
+	push(t, moved, smallImage(t, "first"))
+	mustPin(t, d, kept, "")
+	mustPin(t, d, moved, "")
+	push(t, moved, smallImage(t, "second"))
+	mustPin(t, d, moved, sandbox.PullAlways)
+	if got, err := d.Prune(t.Context(), true); err != nil || len(got.Names) != 2 || len(got.IDs) != 2 || got.IDs[0] == got.IDs[1] {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // behind puts a handler before a registry that has an image, and returns its name.
 func behind(t *testing.T, image v1.Image, handle func(registry http.Handler, w http.ResponseWriter, r *http.Request)) string {
 	t.Helper()

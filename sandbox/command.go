@@ -278,9 +278,9 @@ const (
 type Policy interface {
 	// AllowEnv says whether the caller's variable of that name may pass.
 	AllowEnv(name string) bool
-	// Steers says whether a variable can decide which code runs or which servers
-	// it talks to. A caller who sets it can influence who gets a secret.
-	Steers(name string) bool
+	// Steers says whether a variable, as NAME or NAME=value, can decide which code runs or which
+	// servers it talks to. A caller who sets it can influence who gets a secret.
+	Steers(setting string) bool
 	// CheckMount refuses a mount with a *Error of CauseDenied that names the
 	// rule. The source is resolved: absolute, and free of links.
 	CheckMount(m Mount) error

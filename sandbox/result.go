@@ -14,8 +14,6 @@ func (r *Result) Fail(err error) {
 		r.Policy, r.Error.Judgment = r.Error.Judgment, nil
 	case CauseCanceled:
 		r.Status = StatusCanceled
-	case CausePidsLimit: // it ran, and this ended it
-		r.Status, r.ExitCode = StatusError, ExitEnded
 	default:
 		r.Status, r.Error = StatusFatal, ErrorOf(err)
 	}

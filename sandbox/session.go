@@ -34,6 +34,7 @@ type Sessions interface {
 type SessionPath struct {
 	Session, Path string // Path is relative to the workspace, or absolute below it
 	Caller        Caller // for the audit log
+	Again         bool   // a list for one who watches: the audit log has the first
 }
 
 // Files are those of sessions: regular files and directories. An archive with anything else, such

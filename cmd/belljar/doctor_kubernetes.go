@@ -87,7 +87,7 @@ func checkAdmission(ctx context.Context, p *patient) finding {
 func (p *patient) inside(ctx context.Context) (kubernetes.Inside, error) {
 	if p.pod == nil {
 		p.pod = sync.OnceValues(func() (kubernetes.Inside, error) {
-			return p.cluster().LookInside(ctx, p.config.Profiles[sandbox.DefaultProfile].Runtime)
+			return p.cluster().LookInside(ctx, p.config.Profiles[sandbox.DefaultProfile].Runtime, false)
 		})
 	}
 	return p.pod()
@@ -118,4 +118,31 @@ func checkNetworkPolicy(ctx context.Context, p *patient) finding {
 			"a pod of the namespace reaches the API server: no NetworkPolicy that denies it is enforced. Commands have no sockets all the same")
 	}
 	return ok("a pod of the namespace does not reach the API server: %s", in.Network)
+}
+
+// checkPodUsers looks whether pods have user namespaces, and where none are configured, whether they could: only a try shows what nodes
+// know.
+func checkPodUsers(ctx context.Context, p *patient) finding {
+	in, err := p.inside(ctx)
+	if err != nil {
+		return problem(err)
+	}
+	if in.Users {
+		return ok("each pod has a user namespace of its own")
+	}
+	if p.config.Engine.Kubernetes.UserNamespaces {
+		return fail("use a cluster that knows hostUsers: false, or set engine.kubernetes.user_namespaces to false", "a pod has no user namespace, though it asks for one")
+	}
+	in, err = p.cluster().LookInside(ctx, p.config.Profiles[sandbox.DefaultProfile].Runtime, true)
+	switch {
+	case err != nil:
+		why := err.Error()
+		if told, is := errors.AsType[*sandbox.Error](err); is { // its hint is for who asks for them
+			why = told.Message
+		}
+		return ok("pods have no user namespace of their own; when one asked for it, %s", why)
+	case in.Users:
+		return warn("set engine.kubernetes.user_namespaces to true", "pods could have user namespaces of their own, and have none")
+	}
+	return ok("pods have no user namespace of their own, and this cluster gives none")
 }

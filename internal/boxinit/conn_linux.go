@@ -70,12 +70,19 @@ func (c *conn) poll(l *loop) {
 // full reports whether output must wait.
 func (c *conn) full() bool { return c.size > enough }
 
-// send sends the packet, or as much of it as goes without waiting.
+// together is what is small enough to wait for the end of the loop's turn.
+const together = 4 << 10
+
+// send sends the packet, or as much of it as goes without waiting. Small ones are sent together, at the end of the loop's turn: to who
+// carries frames on, each write may be a message.
 func (c *conn) send(p packet) {
-	if len(c.unsent) == 0 && !c.try(&p) {
-		return
+	if len(p.text) > together || len(p.files) > 0 {
+		c.flush()
+		if len(c.unsent) == 0 && !c.try(&p) {
+			return
+		}
 	}
-	if len(p.text) == 0 {
+	if len(p.text) == 0 || c.out < 0 {
 		return
 	}
 	c.size += len(p.text)
@@ -115,8 +122,11 @@ func (c *conn) try(p *packet) bool {
 			}
 			c.wide = true // a frame and its header are more than a pipe holds by default
 			widen(c.out)
-		default:
+		case syscall.EPIPE, syscall.ECONNRESET:
 			c.out = -1 // its reader is gone; its writer may say more
+		default: // as where the kernel takes no more descriptors on their way: who waits for the answer hears of it
+			syscall.Shutdown(c.out, syscall.SHUT_RDWR)
+			c.out = -1
 		}
 	}
 	if c.out < 0 {

@@ -52,6 +52,7 @@ type Tried struct {
 	Seccomp      bool   // it has a filter
 	NoPrivileges bool   // it can get none: no_new_privs
 	Capabilities string // those that it has, as a hexadecimal number
+	OwnUsers     bool   // see OwnUsers
 	Network      string // Open, or why it did not connect to the server
 }
 
@@ -60,16 +61,22 @@ const Open = "open"
 
 // String is what ParseTried reads.
 func (t Tried) String() string {
-	return strings.Join([]string{strconv.FormatBool(t.Seccomp), strconv.FormatBool(t.NoPrivileges), t.Capabilities, t.Network}, ";")
+	return strings.Join([]string{strconv.FormatBool(t.Seccomp), strconv.FormatBool(t.NoPrivileges), t.Capabilities, strconv.FormatBool(t.OwnUsers), t.Network}, ";")
 }
 
 // ParseTried reads a Tried.
 func ParseTried(text string) (t Tried, ok bool) {
-	fields := strings.SplitN(text, ";", 4)
-	if len(fields) != 4 {
+	fields := strings.SplitN(text, ";", 5)
+	if len(fields) != 5 {
 		return t, false
 	}
-	return Tried{Seccomp: fields[0] == "true", NoPrivileges: fields[1] == "true", Capabilities: fields[2], Network: fields[3]}, true
+	return Tried{Seccomp: fields[0] == "true", NoPrivileges: fields[1] == "true", Capabilities: fields[2], OwnUsers: fields[3] == "true", Network: fields[4]}, true
+}
+
+// OwnUsers reports whether a process's /proc/PID/uid_map is that of a user namespace whose root is another user outside, user_namespaces(7).
+func OwnUsers(uidMap string) bool {
+	users := strings.Fields(uidMap)
+	return len(users) >= 3 && users[0] == "0" && users[1] != "0"
 }
 
 // Threads is how many processes, as a limit of processes counts them, an init takes at most.

@@ -25,7 +25,8 @@ func (e *ends) make(s *wire.StartRequest) syscall.Errno {
 	if s.Stdin {
 		err = pipe(&e.theirs[0], &e.stdin)
 	} else {
-		e.theirs[0], err = syscall.Open("/dev/null", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		// It may be a FIFO by now, where a command has root's rights in a kernel of its own.
+		e.theirs[0], err = syscall.Open("/dev/null", syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
 	}
 	if err == nil {
 		err = pipe(&e.stdout, &e.theirs[1])

@@ -254,6 +254,7 @@ func (l *loop) finishKill() {
 	}
 	l.killers = nil
 	if l.ends {
+		l.flush()
 		syscall.Exit(0)
 	}
 }

@@ -24,8 +24,8 @@ func TestReach(t *testing.T) {
 }
 
 func TestTried(t *testing.T) {
-	got := tried("Name:\tx\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n", "no answer; or so")
-	if want := (Tried{true, true, "0000000000000000", "no answer; or so"}); got != want {
+	got := tried("Name:\tx\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t1\n", "         0      65536      65536\n", "no answer; or so")
+	if want := (Tried{true, true, "0000000000000000", true, "no answer; or so"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if again, ok := ParseTried(got.String()); !ok || again != got {
@@ -33,5 +33,10 @@ func TestTried(t *testing.T) {
 	}
 	if _, ok := ParseTried("panic: no"); ok {
 		t.Error("any text is read")
+	}
+	for _, hosts := range []string{"         0          0 4294967295\n", "0 0 65536\n", ""} {
+		if OwnUsers(hosts) {
+			t.Errorf("%q is a user namespace", hosts)
+		}
 	}
 }

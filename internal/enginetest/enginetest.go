@@ -36,6 +36,7 @@ type Engine struct {
 	Host string // its address, for DOCKER_HOST
 	name string
 	cmd  *exec.Cmd
+	own  bool // it has a mount namespace of its own
 
 	killed bool // once, by SIGKILL
 }
@@ -44,6 +45,18 @@ type Engine struct {
 // of it after the test. It needs root: without, the test is skipped, and fails in
 // CI.
 func New(t testing.TB, config string) *Engine {
+	t.Helper()
+	e := prepare(t, config)
+	driver, err := exec.CommandContext(t.Context(), "docker", "info", "--format", "{{.Driver}}").Output()
+	if err != nil {
+		t.Fatalf("asking the host's engine for its storage driver: %v", err)
+	}
+	e.launch(t, nil, strings.TrimSpace(string(driver)))
+	return e
+}
+
+// prepare makes the engine's files.
+func prepare(t testing.TB, config string) *Engine {
 	t.Helper()
 	switch {
 	case os.Getuid() == 0:
@@ -61,16 +74,18 @@ func New(t testing.TB, config string) *Engine {
 	if err := os.WriteFile(dir+"/daemon.json", []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	driver, err := exec.CommandContext(t.Context(), "docker", "info", "--format", "{{.Driver}}").Output()
-	if err != nil {
-		t.Fatalf("asking the host's engine for its storage driver: %v", err)
-	}
-	e.cmd = exec.Command("dockerd", "--config-file", dir+"/daemon.json", "--data-root", dir+"/data", "--exec-root", dir+"/exec",
-		"--pidfile", dir+"/pid", "-H", e.Host, "--storage-driver", strings.TrimSpace(string(driver)),
+	return e
+}
+
+// launch starts the engine by another program, if there are words for one.
+func (e *Engine) launch(t testing.TB, by []string, driver string) {
+	t.Helper()
+	args := append(slices.Clone(by), "dockerd", "--config-file", e.Dir+"/daemon.json", "--data-root", e.Dir+"/data", "--exec-root", e.Dir+"/exec",
+		"--pidfile", e.Dir+"/pid", "-H", e.Host, "--storage-driver", driver,
 		"--containerd-namespace", e.name, "--containerd-plugins-namespace", e.name+"-plugins", "--cgroup-parent", "/"+e.name,
 		"--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false", "--userland-proxy=false")
+	e.cmd = exec.Command(args[0], args[1:]...)
 	e.Start(t)
-	return e
 }
 
 // Start starts the engine again, after it ended.
@@ -90,6 +105,9 @@ func (e *Engine) start() error {
 	cmd := exec.Command(e.cmd.Args[0], e.cmd.Args[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNET}
+	if e.own {
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNS
+	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}

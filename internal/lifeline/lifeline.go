@@ -16,6 +16,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // name is the second process's.
@@ -87,11 +88,16 @@ func Start(words ...string) (*Line, error) {
 	return &Line{process: process, pipe: writes}, nil
 }
 
+// endTimeout is how long the second process may take to end.
+const endTimeout = 5 * time.Second
+
 // End ends the second process, which does nothing, and joins it.
 func (l *Line) End() {
 	l.end.Do(func() {
 		l.pipe.Write([]byte{0}) // it may have been killed
 		l.pipe.Close()
+		late := time.AfterFunc(endTimeout, func() { l.process.Kill() }) // somebody stopped it
+		defer late.Stop()
 		l.process.Wait()
 	})
 }

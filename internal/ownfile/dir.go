@@ -66,8 +66,8 @@ func CheckDirOf(whose, dir, instead string) error {
 
 // foreign says why others can write a directory or, for one above, why they can replace
 // its content. In a sticky directory no one can do that to other users' files.
-// A group that has the number of its user belongs to that user alone, as with an
-// umask of 002.
+// A group that has the number of a user belongs to that user alone, as with an
+// umask of 002, or in a volume of Kubernetes' fsGroup, which is root's.
 func foreign(about fs.FileInfo, above bool) string {
 	owner, ok := about.Sys().(*syscall.Stat_t)
 	mode := about.Mode()
@@ -79,7 +79,7 @@ func foreign(about fs.FileInfo, above bool) string {
 		return "belongs to another user"
 	case above && mode&fs.ModeSticky != 0:
 		return ""
-	case mode&0o002 != 0, mode&0o020 != 0 && owner.Gid != owner.Uid:
+	case mode&0o002 != 0, mode&0o020 != 0 && owner.Gid != owner.Uid && int(owner.Gid) != os.Geteuid():
 		return fmt.Sprintf("is writable by other users: its mode is %04o", mode.Perm())
 	}
 	return ""

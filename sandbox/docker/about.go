@@ -66,7 +66,7 @@ type LimitSupport struct{ Memory, Swap, CPU, Pids bool }
 
 // About asks the engine about itself and its host.
 func (e *Engine) About(ctx context.Context) (About, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.callTime())
 	defer cancel()
 	version, err := e.client.ServerVersion(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (e *Engine) HostUsers(ctx context.Context) bool {
 	if known := e.hostUsers.Load(); known != nil {
 		return *known
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.callTime())
 	defer cancel()
 	info, err := e.client.Info(ctx)
 	if err != nil {
@@ -130,7 +130,7 @@ func (a About) Component(name string) (Component, bool) {
 // Top reports whether the engine can list the processes of a running container: its
 // host needs a ps that knows all the columns.
 func (e *Engine) Top(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.callTime())
 	defer cancel()
 	top := &topInspector{counter: &engineCounter{}, box: newBox(e, id, nil)}
 	list, err := top.processes(ctx)

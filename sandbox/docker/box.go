@@ -36,6 +36,7 @@ type box struct {
 	init      *ownInit               // nil: it has a keeper
 	stdin     types.HijackedResponse // the keeper's; while it is open, the container lives
 	keeperUID int                    // who the container's own processes run as
+	root      string                 // how commands that are root are contained, "" where none may be
 	runtime   string                 // as reported by the engine
 	inspector inspector              // the engine's top, until another is chosen
 	watch     *watch
@@ -60,7 +61,7 @@ func (b *box) Info() sandbox.ContainerInfo {
 	if b.init != nil {
 		way = sandbox.WayInit
 	}
-	return sandbox.ContainerInfo{ID: b.id, Image: b.spec.Image.Reference, ImageDigest: b.spec.Image.Digest, Engine: "docker", Way: way, Runtime: b.runtime}
+	return sandbox.ContainerInfo{ID: b.id, Image: b.spec.Image.Reference, ImageDigest: b.spec.Image.Digest, Engine: "docker", Way: way, Runtime: b.runtime, Root: b.root}
 }
 
 // Remove implements sandbox.Container.
@@ -136,7 +137,8 @@ func (b *box) remove(ctx context.Context) error {
 		return nil
 	}
 	// A session's keeper has no such stdin, or the keeper did not see its stdin
-	// end: stopped, frozen, or never started.
+	// end: stopped, frozen, or never started. Or the engine does not answer: the command ends all the same.
+	b.inspector.killAll()
 	if err := b.engine.client.ContainerKill(ctx, b.id, "KILL"); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 		return fmt.Errorf("killing: %w", err)
 	}
@@ -181,7 +183,7 @@ func (b *box) askGone(ctx context.Context) bool {
 
 // abandon removes a container that Create does not return.
 func (b *box) abandon(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.engine.callTime())
 	defer cancel()
 	b.detach()
 	b.closeStdin()
@@ -206,7 +208,7 @@ func (b *box) closeStdin() bool {
 // did not answer, and reports whether there was one. The name alone is not enough: it
 // may be another container's.
 func (e *Engine) removeUnanswered(ctx context.Context, name, seal string) (removed bool, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.callTime())
 	defer cancel()
 	for {
 		about, err := e.client.ContainerInspect(ctx, name)
@@ -231,7 +233,7 @@ func (e *Engine) removeUnanswered(ctx context.Context, name, seal string) (remov
 // being removed, is no error. An engine that cannot be reached is asked
 // again: it may be restarting, with the container.
 func (e *Engine) forceRemove(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.callTime())
 	defer cancel()
 	for {
 		err := e.client.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})

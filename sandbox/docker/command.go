@@ -2,7 +2,9 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"belljar/sandbox"
 )
@@ -13,7 +15,7 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 	case uid == b.keeperUID:
 		return nil, engineError(nil, "user %s has the UID of belljar's own processes in this container", x.User).As(sandbox.CauseInvalid).
 			Hint(fmt.Sprintf("choose a UID other than %d, or use another session", b.keeperUID))
-	case uid <= 0:
+	case uid < 0, uid == 0 && b.root == "":
 		return nil, rootError()
 	}
 	r, err := b.begin(ctx, x)
@@ -29,7 +31,7 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 // begin starts a command by the container's init, where this process is attached to it,
 // else by the engine.
 func (b *box) begin(ctx context.Context, x sandbox.Exec) (sandbox.Running, error) {
-	l, err := b.attached(ctx)
+	l, err := b.attachedSoon(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +42,31 @@ func (b *box) begin(ctx context.Context, x sandbox.Exec) (sandbox.Running, error
 	return b.startLinked(ctx, l, x)
 }
 
+const (
+	busyTimeout = 3 * time.Second
+	busyPause   = 100 * time.Millisecond
+)
+
+// attachedSoon is attached, and waits a little for another process, which may only have looked at the container.
+func (b *box) attachedSoon(ctx context.Context) (*link, error) {
+	for end := time.Now().Add(busyTimeout); ; {
+		l, err := b.attached(ctx)
+		switch {
+		case !errors.Is(err, errAttached):
+			return l, err
+		case time.Now().After(end):
+			return nil, engineError(nil, "another belljar process uses session %q now", b.spec.Session).As(sandbox.CauseBusy).Hint("run the command again once that has ended")
+		}
+		select {
+		case <-time.After(busyPause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
 func rootError() error {
-	return engineError(nil, "commands may not run as root").As(sandbox.CauseInvalid).Hint("give a UID above 0")
+	return engineError(nil, "commands may not run as root").As(sandbox.CauseInvalid).Hint("give a UID above 0, or a profile with user: root")
 }
 
 func noBashError() error {

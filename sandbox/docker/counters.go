@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"sync/atomic"
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/cgroup"
@@ -28,10 +27,7 @@ type counter interface {
 
 // engineCounter asks the engine for its statistics, which are totals only. An engine on
 // this host is not asked: it takes a second to answer.
-type engineCounter struct {
-	box  *box
-	last atomic.Pointer[container.StatsResponse] // as of the last list
-}
+type engineCounter struct{ box *box }
 
 func (c *engineCounter) Count() cgroup.Counts { return cgroup.Counts{} }
 
@@ -43,10 +39,7 @@ func (c *engineCounter) Counters(ctx context.Context) (all sandbox.Counters, sou
 	if c.box.engine.local() {
 		return all, ""
 	}
-	stats := c.last.Swap(nil)
-	if stats == nil {
-		stats = c.box.stats(ctx)
-	}
+	stats := c.box.stats(ctx)
 	all.Resources = sandbox.Resources{CPUSeconds: float64(stats.CPUStats.CPUUsage.TotalUsage) / 1e9, MaxMemoryBytes: int64(stats.MemoryStats.MaxUsage)}
 	all.IOBytes = ioBytes(stats)
 	return all, ""

@@ -25,28 +25,13 @@ const (
 	grace       = 5 * time.Second  // for a running call after its context is cancelled
 )
 
-// checkRoot refuses root, and a writable root file system: without user namespaces, root in a container is the
-// host's, and most storage drivers bound no container's files.
-func checkRoot(spec sandbox.Spec) error {
-	switch {
-	case spec.Root:
-		return engineError(nil, "root in a container would be root on the host with Docker").As(sandbox.CauseInvalid).
-			Hint("use engine.kind oci, which gives it a user namespace, or another user")
-	case spec.Limits.Disk > 0:
-		return engineError(nil, "Docker cannot bound what is written to a container's root file system").As(sandbox.CauseInvalid).
-			Hint("use engine.kind oci, or rootfs: read-only")
-	case spec.User.UID <= 0:
-		return rootError()
-	}
-	return nil
-}
-
 // Create implements sandbox.Engine.
 func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Container, error) {
 	if err := e.checkMounts(ctx, spec.Mounts); err != nil {
 		return nil, err
 	}
-	if err := checkRoot(spec); err != nil {
+	root, err := e.checkRoot(ctx, spec)
+	if err != nil {
 		return nil, err
 	}
 	host, err := hostConfig(spec)
@@ -66,9 +51,13 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	}
 	e.events.start(ctx)
 	program, _ := e.chooseInit(spec.Runtime)
-	box, err := e.create(ctx, spec, host, judged, program)
-	if first, is := errors.AsType[*initError](err); is {
-		if box, err = e.create(ctx, spec, host, judged, ""); err == nil {
+	o := order{spec, root, host, judged}
+	box, err := e.create(ctx, o, program)
+	switch first, is := errors.AsType[*initError](err); {
+	case is && o.byInitOnly():
+		err = first.error // there is no other way
+	case is:
+		if box, err = e.create(ctx, o, ""); err == nil {
 			e.giveUpInit(spec.Runtime, first)
 		}
 	}
@@ -78,25 +67,41 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	return box, nil
 }
 
+// order is a container to make.
+type order struct {
+	sandbox.Spec
+	root   string // see box
+	host   *container.HostConfig
+	judged []bindmount.Source // of its mounts
+}
+
+// byInitOnly is box.byInitOnly.
+func (o order) byInitOnly() bool { return o.Root || o.Limits.Disk > 0 }
+
 // create makes and starts a container with that program as its init, or, with "", with a
 // keeper. No container stays behind with an error.
-func (e *Engine) create(ctx context.Context, spec sandbox.Spec, host *container.HostConfig, judged []bindmount.Source, program string) (*box, error) {
+func (e *Engine) create(ctx context.Context, o order, program string) (*box, error) {
 	// A cancelled request does not stop the engine from making the container: let the
 	// call finish, so that there is something to remove.
 	patient, cancel := outlive(ctx, grace)
 	defer cancel()
-	id, unguard, err := e.createContainer(ctx, patient, spec, host, program)
+	id, unguard, err := e.createContainer(ctx, patient, o, program)
 	if err != nil {
 		return nil, err
 	}
 	box := newBox(e, id, e.events.add(id))
-	box.spec, box.keeperUID = spec, lockdown.KeeperFor(spec.User)
+	box.spec, box.root, box.keeperUID = o.Spec, o.root, lockdown.KeeperFor(o.User)
 	if program != "" {
 		box.init = &ownInit{}
 	}
-	err = box.start(patient)
+	if err = box.boundRoot(patient); err == nil {
+		err = box.start(patient)
+	}
 	if err == nil {
-		err = box.checkMounted(patient, judged)
+		err = box.checkContained()
+	}
+	if err == nil {
+		err = box.checkMounted(patient, o.judged)
 	}
 	if err == nil {
 		err = box.checkUserFilesStay()
@@ -118,17 +123,24 @@ func (e *Engine) create(ctx context.Context, spec sandbox.Spec, host *container.
 
 // createContainer has the engine make a container. The guard removes it if this process
 // dies before unguard is called, which happens when its keeper runs or it is removed.
-func (e *Engine) createContainer(ctx, patient context.Context, spec sandbox.Spec, host *container.HostConfig, program string) (id string, unguard func(), err error) {
+func (e *Engine) createContainer(ctx, patient context.Context, o order, program string) (id string, unguard func(), err error) {
+	spec := o.Spec
 	var asked atomic.Bool
 	patient = httptrace.WithClientTrace(patient, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { asked.Store(true) }})
 	name := "belljar-" + strings.ToLower(spec.Command)
-	labels := e.labels(spec)
+	labels := e.labels(spec, o.root)
 	labels[labelSeal] = e.seals().seal(name, labels)
-	config, own := containerConfig(spec, labels, e.endsWithUs(spec)), *host
-	if host = &own; program != "" {
+	config, own := containerConfig(spec, labels, e.endsWithUs(spec)), *o.host
+	host := &own
+	if program != "" {
 		withInit(config, host, spec, program, e.endsWithUs(spec))
 	}
 	undo := e.withoutNetwork(spec, config, host)
+	if spec.Limits.Disk > 0 {
+		if undo, err = nil, e.withoutFiles(config, host); err != nil {
+			return "", nil, err
+		}
+	}
 	e.guardNew(labels[labelSeal], name)
 	unguard = func() { e.unguard(labels[labelSeal]) }
 	made, err := e.client.ContainerCreate(patient, config, host, &network.NetworkingConfig{}, nil, name)
@@ -170,7 +182,7 @@ func (e *Engine) checkMounts(ctx context.Context, mounts []sandbox.Mount) error 
 		return engineError(nil, "mounts need an engine on this host, but %s is on another", e.Host()).As(sandbox.CauseInvalid).
 			Hint("pass files on stdin")
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.callTime())
 	defer cancel()
 	about, err := e.client.Info(ctx)
 	if err != nil {

@@ -22,6 +22,11 @@
 // so nothing of the image runs as that user. Before it starts a command it is a user of
 // its own, and the command has no capability.
 //
+// Commands may be root where the engine maps users, or the runtime is gVisor: the init then keeps the capabilities that such
+// a command gets. A root file system that can be written to has a layer of ours: before the container starts, the engine's
+// directory for it is covered by a file system in memory, with a size. Few storage drivers could bound what is written
+// themselves, and they count no files. In such a container the engine starts nothing, as what it reads there is a command's.
+//
 // A session's init has stdin open between its clients, one at a time: a lock in Engine.Dir
 // says which process that is. Others, meanwhile, start their commands by exec. An init
 // that does not answer any more is an error, and no reason to start a command by exec: the

@@ -24,7 +24,7 @@ const minAPI = "1.41"
 // use.
 type Engine struct {
 	// Dir is where belljar keeps its state, the same for all processes of a user:
-	// the key of its containers' seals (see the package's Design), and a file that
+	// the key of its containers' seals (see the package's Design), and files that
 	// containers share. With "" only this process knows its containers, and no
 	// other adopts or sweeps them. It is set before anything is made or listed.
 	Dir string
@@ -91,7 +91,7 @@ func Connect(ctx context.Context, host string) (*Engine, error) {
 }
 
 func (e *Engine) negotiate(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.callTime())
 	defer cancel()
 	ping, err := e.client.Ping(ctx)
 	if err != nil {

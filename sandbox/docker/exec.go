@@ -34,6 +34,10 @@ const (
 	// its own end.
 	earlyEnd = time.Second
 
+	// untold is how long an engine that answers may take to tell how a process ended that this
+	// host's kernel has not got any more: its containerd or its shim may stand still.
+	untold = 20 * time.Second
+
 	// slowPoll is the longest pause between two requests for an exit status.
 	slowPoll = 250 * time.Millisecond
 )

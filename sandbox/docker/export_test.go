@@ -121,7 +121,7 @@ func MakeAs(ctx context.Context, e *Engine, process string, spec sandbox.Spec) (
 	}
 	as := &Engine{owner: proc.ThisProcess(), OwnSessions: e.OwnSessions}
 	as.owner.Process = process
-	name, labels := "belljar-"+strings.ToLower(spec.Command), as.labels(spec)
+	name, labels := "belljar-"+strings.ToLower(spec.Command), as.labels(spec, "")
 	labels[labelSeal] = e.seals().seal(name, labels)
 	made, err := e.client.ContainerCreate(ctx, containerConfig(spec, labels, as.endsWithUs(spec)), host, nil, nil, name)
 	return made.ID, err

@@ -79,7 +79,7 @@ func (e *Engine) inImage(ctx context.Context, image sandbox.Image, look func(ctx
 	}
 	patient, end := outlive(ctx, grace)
 	defer end()
-	id, unguard, err := e.createContainer(ctx, patient, spec, host, "")
+	id, unguard, err := e.createContainer(ctx, patient, order{Spec: spec, host: host}, "")
 	if err != nil {
 		return err
 	}

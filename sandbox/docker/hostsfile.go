@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,17 +24,36 @@ func (e *Engine) withoutNetwork(spec sandbox.Spec, config *container.Config, hos
 	if spec.Network != "none" || taken || e.Dir == "" || !e.local() || e.noHosts.Load() || hasSELinux() {
 		return nil
 	}
-	file, err := hostsFile(e.Dir)
+	file, err := sharedFile(e.Dir, "hosts", lockdown.Hosts)
 	if err != nil {
 		return nil // the engine's way works, too
 	}
 	mounts := host.Mounts
 	config.NetworkDisabled = true
-	host.Mounts = append(slices.Clone(mounts), mount.Mount{
-		Type: mount.TypeBind, Source: file, Target: "/etc/hosts", ReadOnly: true,
-		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: true},
-	})
+	host.Mounts = append(slices.Clone(mounts), readOnly(file, "/etc/hosts"))
 	return func() { config.NetworkDisabled, host.Mounts = false, mounts }
+}
+
+// hostname is that of containers with a writable root file system: the others have their ID.
+const hostname = "belljar"
+
+// withoutFiles keeps the engine's own files out of a container with a writable root file system, where they could be written
+// to: they are on its disk, and nothing bounds them. There must be no network.
+func (e *Engine) withoutFiles(config *container.Config, host *container.HostConfig) error {
+	config.NetworkDisabled, config.Hostname = true, hostname
+	file, err := sharedFile(e.Dir, "hostname", hostname+"\n")
+	if err != nil {
+		return engineError(err, "making a file for containers").Hint("set XDG_STATE_HOME to a writable directory")
+	}
+	host.Mounts = append(slices.Clone(host.Mounts), readOnly(file, "/etc/hostname"))
+	return nil
+}
+
+func readOnly(file, target string) mount.Mount {
+	return mount.Mount{
+		Type: mount.TypeBind, Source: file, Target: target, ReadOnly: true,
+		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: true},
+	}
 }
 
 // hasSELinux reports whether this host's files have SELinux labels, without which
@@ -45,8 +63,8 @@ func hasSELinux() bool {
 	return err == nil
 }
 
-// hostsFile makes the file in dir, for all containers, and leaves it in place.
-func hostsFile(dir string) (string, error) {
+// sharedFile makes a file in dir, for all containers, and leaves it in place.
+func sharedFile(dir, name, text string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
@@ -54,19 +72,19 @@ func hostsFile(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(dir, "hosts")
+	file := filepath.Join(dir, name)
 	info, err := os.Lstat(file)
 	if err == nil && info.Mode() == 0o444 {
-		if now, err := os.ReadFile(file); err == nil && bytes.Equal(now, []byte(lockdown.Hosts)) {
+		if now, err := os.ReadFile(file); err == nil && string(now) == text {
 			return file, nil
 		}
 	}
-	fresh, err := os.CreateTemp(dir, "hosts-*")
+	fresh, err := os.CreateTemp(dir, name+"-*")
 	if err != nil {
 		return "", err
 	}
 	defer os.Remove(fresh.Name())
-	_, err = fresh.WriteString(lockdown.Hosts)
+	_, err = fresh.WriteString(text)
 	if err == nil {
 		err = fresh.Chmod(0o444)
 	}

@@ -52,7 +52,7 @@ func TestInitIsOutOfReach(t *testing.T) {
 	}
 	t.Run("what ends is reaped", func(t *testing.T) {
 		c.run(t, "i=0; while [ $i -lt 20 ]; do (sleep 0.01 &); i=$((i+1)); done; sleep 0.3")
-		c.wants(t, check{"sleep 0.3; grep -l '^State:.Z' /proc/[0-9]*/status", ""})
+		c.wants(t, check{"i=0; while [ $i -lt 100 ] && grep -qs '^State:.Z' /proc/[0-9]*/status; do sleep 0.1; i=$((i+1)); done; grep -ls '^State:.Z' /proc/[0-9]*/status", ""})
 	})
 }
 
@@ -195,7 +195,7 @@ func TestSilentInitIsAnError(t *testing.T) {
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%+v, error %v", list, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
 	again, err := other.Adopt(ctx, list[0])
 	if err != nil {

@@ -57,6 +57,9 @@ func (h *hostInspector) killStopped() (found bool) {
 	return found
 }
 
+// killAll implements hostAccess.
+func (h *hostInspector) killAll() { h.Group.Kill() }
+
 // thaw implements hostAccess.
 func (h *hostInspector) thaw() { h.Group.Thaw() }
 

@@ -18,7 +18,8 @@ import (
 type topInspector struct {
 	counter
 	noHostAccess
-	box *box
+	box   *box
+	first int // PID of the container's first process on the engine's host, which is the keeper's; 0 if unknown
 }
 
 func (t *topInspector) prepare() {}
@@ -26,17 +27,13 @@ func (t *topInspector) stop()    {}
 func (t *topInspector) close()   {}
 
 // processes implements inspector. Whether the list is complete is known as for a
-// snapshot: by what the engine counts between two lists. It is asked
-// once: Docker 20.10 takes a second to count.
+// snapshot: by what the engine counts between two lists.
 func (t *topInspector) processes(ctx context.Context) ([]sandbox.Process, error) {
 	first, err := t.once(ctx)
 	if err != nil || first == nil {
 		return nil, err
 	}
 	stats := t.box.stats(ctx)
-	if c, ok := t.counter.(*engineCounter); ok {
-		c.last.Store(stats)
-	}
 	second, err := t.once(ctx)
 	if err != nil || second == nil {
 		return first.list, err
@@ -67,29 +64,32 @@ func (t *topInspector) once(ctx context.Context) (*table, error) {
 		return nil, fmt.Errorf("listing processes by the engine: %w", err)
 	}
 	all := &table{}
+	mapped := 0
 	for _, row := range answer.Processes {
-		p, uid, tasks, ok := parseTop(row)
+		p, tasks, ok := parseTop(row)
 		if !ok {
 			continue
 		}
-		all.pids, all.tasks = append(all.pids, p.HostPID), all.tasks+tasks
-		if uid != t.box.keeperUID {
-			all.list = append(all.list, p)
+		if p.HostPID == t.first {
+			mapped = max(0, p.UID-t.box.keeperUID)
 		}
+		all.pids, all.tasks, all.list = append(all.pids, p.HostPID), all.tasks+tasks, append(all.list, p)
 	}
 	slices.Sort(all.pids)
+	all.list = slices.DeleteFunc(all.list, func(p sandbox.Process) bool { return p.UID == t.box.keeperUID+mapped })
+	proc.MapUsers(all.list, -mapped)
 	return all, nil
 }
 
 // parseTop reads a row of top. Its PIDs are the engine's host's; those inside
 // the container are not known.
-func parseTop(row []string) (p sandbox.Process, uid int, tasks uint64, ok bool) {
+func parseTop(row []string) (p sandbox.Process, tasks uint64, ok bool) {
 	if len(row) < 10 || strings.HasPrefix(row[5], "Z") && !strings.Contains(row[5], "l") { // Zl has other threads
-		return p, 0, 0, false
+		return p, 0, false
 	}
 	number := func(i int) int64 { n, _ := strconv.ParseInt(row[i], 10, 64); return n }
 	return sandbox.Process{
 		HostPID: int(number(0)), UID: int(number(3)), User: row[4], State: row[5][:min(1, len(row[5]))],
 		ElapsedSeconds: number(7), RSSBytes: number(8) << 10, Command: strings.Join(row[9:], " "),
-	}, int(number(3)), uint64(number(6)), true
+	}, uint64(number(6)), true
 }

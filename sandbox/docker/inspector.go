@@ -41,6 +41,8 @@ type hostAccess interface {
 	// killStopped kills the runtime's processes that a command has stopped, and
 	// reports whether there were any.
 	killStopped() bool
+	// killAll kills all that runs in the container, also where the engine does not answer.
+	killAll()
 	// thaw continues processes that a killed belljar left frozen.
 	thaw()
 	// root opens the container's root directory. Links in it lead into it, never
@@ -61,6 +63,7 @@ type noHostAccess struct{}
 
 func (noHostAccess) signal(sandbox.Process, unix.Signal) bool { return false }
 func (noHostAccess) killStopped() bool                        { return false }
+func (noHostAccess) killAll()                                 {}
 func (noHostAccess) thaw()                                    {}
 func (noHostAccess) root() *os.File                           { return nil }
 func (noHostAccess) ended() (ended, known bool)               { return false, false }
@@ -79,6 +82,9 @@ func (b *box) chooseInspector(about container.InspectResponse) {
 	}
 	var counts counter = &engineCounter{box: b}
 	watched := &proc.Counter{Group: group, First: first, Dirs: append(lockdown.WritableDirs(b.spec), "/dev/shm")}
+	if b.spec.Limits.Disk > 0 {
+		watched.Dirs = append(watched.Dirs, "/")
+	}
 	if group != nil {
 		counts = watched
 	}
@@ -89,19 +95,21 @@ func (b *box) chooseInspector(about container.InspectResponse) {
 	case group != nil:
 		if status, err := proc.ReadStatus(first); err == nil {
 			b.inspector = &hostInspector{
-				counter: counts, Lister: proc.Lister{Group: group, KeeperUID: b.keeperUID, HostUID: status.UID}, id: b.id, first: first,
+				counter: counts, Lister: proc.Lister{Group: group, KeeperUID: b.keeperUID, HostUID: status.UID, Taken: b.root != ""}, id: b.id, first: first,
 				unwatch: watched.Watch(),
 			}
 			return
 		}
 	}
-	b.inspector = &topInspector{counter: counts, box: b}
+	b.inspector = &topInspector{counter: counts, box: b, first: first}
 }
 
 // sharesKernel reports whether a process in the container is one of the engine's
 // host's. Under gVisor the engine's top lists other processes of the host.
-func (b *box) sharesKernel() bool {
-	return slices.Contains([]string{"", "runc", "crun", "io.containerd.runc.v2"}, b.runtime)
+func (b *box) sharesKernel() bool { return sharesKernel(b.runtime) }
+
+func sharesKernel(runtime string) bool {
+	return slices.Contains([]string{"", "runc", "crun", "io.containerd.runc.v2"}, runtime)
 }
 
 // Processes implements sandbox.Container.
@@ -114,5 +122,9 @@ func (b *box) Processes(ctx context.Context) ([]sandbox.Process, error) {
 		return nil, err
 	}
 	defer l.Release()
-	return l.Processes(ctx, b.keeperUID)
+	keeper := b.keeperUID
+	if b.root != "" { // commands may be that user, too; the init is not in its own list
+		keeper = -1
+	}
+	return l.Processes(ctx, keeper)
 }

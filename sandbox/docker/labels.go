@@ -2,11 +2,13 @@ package docker
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"belljar/sandbox"
 
+	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 )
 
@@ -26,6 +28,8 @@ const (
 	labelOwner    = "dev.belljar.owner"   // who owns it: each owner has its own session names
 	labelPrint    = "dev.belljar.print"   // sandbox.Spec.Print
 	labelUser     = "dev.belljar.user"    // UID:GID of the commands, and the name, if they were asked for by one
+	labelRoot     = "dev.belljar.root"    // how root is contained, "" where no command may be root
+	labelDisk     = "dev.belljar.disk"    // sandbox.Limits.Disk, "" where the root file system is read-only
 	labelSeal     = "dev.belljar.seal"    // see sealer
 )
 
@@ -35,8 +39,14 @@ var sealed = []string{
 	labelDigest, labelPool, labelSession, labelOwner, labelPrint, labelUser,
 }
 
-func (e *Engine) labels(spec sandbox.Spec) map[string]string {
-	o := e.owner
+// sealedIfSet are under the seal as well, but for "": older sessions have none.
+var sealedIfSet = []string{labelRoot, labelDisk}
+
+func (e *Engine) labels(spec sandbox.Spec, root string) map[string]string {
+	o, disk := e.owner, ""
+	if spec.Limits.Disk > 0 {
+		disk = strconv.FormatInt(spec.Limits.Disk, 10)
+	}
 	return map[string]string{
 		labelManaged:  "true",
 		labelCommand:  spec.Command,
@@ -50,6 +60,8 @@ func (e *Engine) labels(spec sandbox.Spec) map[string]string {
 		labelOwner:    e.sessionOwner(),
 		labelPrint:    spec.Print(),
 		labelUser:     userLabel(spec.User),
+		labelRoot:     root,
+		labelDisk:     disk,
 	}
 }
 
@@ -60,6 +72,14 @@ func labelledUser(label string) (u sandbox.User) {
 	fmt.Sscanf(numbers, "%d:%d", &u.UID, &u.GID)
 	u.Name = name
 	return u
+}
+
+// recall takes from a container's labels what its maker knew of it.
+func (b *box) recall(about container.InspectResponse) {
+	b.keeperUID, b.root = ownUID(about), about.Config.Labels[labelRoot]
+	b.spec.Root = b.root != ""
+	b.spec.Limits.Disk, _ = strconv.ParseInt(about.Config.Labels[labelDisk], 10, 64)
+	b.chooseInspector(about)
 }
 
 // managed filters for belljar's containers, and the further labels given.

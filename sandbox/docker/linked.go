@@ -11,6 +11,7 @@ import (
 	"belljar/sandbox"
 	"belljar/sandbox/internal/boxlink"
 	"belljar/sandbox/internal/lockdown"
+	"belljar/sandbox/internal/proc"
 )
 
 // linked is a process that the container's init started.
@@ -21,6 +22,7 @@ type linked struct {
 	known  chan struct{} // closed once it is known how it ended, or that this cannot be known
 	status int           // set before that
 	err    error         // the same
+	unsaid bool          // the same: the engine carries nothing any more, so that no end of the streams comes
 }
 
 // startLinked starts a process by the init.
@@ -29,7 +31,7 @@ func (b *box) startLinked(ctx context.Context, l *link, x sandbox.Exec) (*linked
 	shell := cmp.Or(x.Shell, sandbox.ShellSh)
 	process, err := l.Start(ctx, boxlink.Start{
 		Args: append([]string{shell, "-c"}, shellargs.Of(shell, x.Script)...),
-		Env:  lockdown.CommandEnv(b.init.hostname, b.init.env, x.Env), Dir: x.Dir, UID: x.User.UID, GID: x.User.GID,
+		Env:  lockdown.CommandEnv(b.init.hostname, b.environ(x.User), x.Env), Dir: x.Dir, UID: x.User.UID, GID: x.User.GID,
 		Stdin: x.Stdin, TTY: x.TTY, Stdout: x.Stdout, Stderr: x.Stderr,
 	})
 	if err != nil {
@@ -48,7 +50,7 @@ func (b *box) linkedError(ctx context.Context, l *link, shell, dir string, err e
 	}
 	refused, _ := errors.AsType[*boxlink.StartError](err)
 	switch {
-	case errors.Is(err, boxlink.ErrNoAnswer):
+	case errors.Is(err, boxlink.ErrUnknown):
 		return engineError(err, "starting the command").As(sandbox.CauseEngineLost).Hint("see: belljar doctor")
 	case refused == nil && ctx.Err() != nil:
 		return engineError(ctx.Err(), "starting the command").Hint("see: belljar doctor")
@@ -75,21 +77,33 @@ func (b *box) linkedError(ctx context.Context, l *link, shell, dir string, err e
 func (p *linked) follow() {
 	defer p.box.init.following.Done()
 	defer p.link.Release()
-	select {
-	case <-p.Process.Exited():
-	case <-p.link.Done():
-	}
+	told := p.AwaitExit(context.Background(), p.isGone) == nil
 	select {
 	case <-p.Process.Exited(): // also where the link broke then
 		p.status = p.Status()
 	default:
-		p.status, p.err = p.box.statusWithoutInit(p.link.Conn.said())
+		if p.unsaid = !told; told {
+			p.status, p.err = p.box.statusWithoutInit(p.link.Conn.said())
+		} else {
+			p.err = errSilent()
+		}
 	}
 	close(p.known)
 	select {
 	case <-p.Ended():
 	case <-p.link.Done():
 	}
+}
+
+// isGone reports whether this host's kernel has the process no more.
+func (p *linked) isGone() bool {
+	h, here := p.box.inspector.(*hostInspector)
+	return here && !p.box.ending.Load() && !proc.HasInside(h.Group, p.PID(), p.StartTicks())
+}
+
+func errSilent() error {
+	return engineError(nil, "the engine stopped answering, and the command has ended since: the exit status is unknown").
+		As(sandbox.CauseEngineLost).Hint("partial output kept; see: belljar doctor")
 }
 
 // Exited implements sandbox.Running.
@@ -119,6 +133,9 @@ func (p *linked) Wait(ctx context.Context) (int, error) {
 	case <-p.known:
 	case <-ctx.Done():
 		return 0, engineError(ctx.Err(), "waiting for the command's end").As(sandbox.CauseEngineLost).Hint("see: belljar doctor")
+	}
+	if p.unsaid {
+		return 0, p.err
 	}
 	if p.status == killed && p.err == nil && !p.box.ending.Load() {
 		p.box.survived(ctx)

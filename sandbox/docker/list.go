@@ -20,7 +20,7 @@ type Managed = listing.Container
 
 // List returns belljar's containers, the oldest last, as docker ps does.
 func (e *Engine) List(ctx context.Context) ([]Managed, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.callTime())
 	defer cancel()
 	found, err := e.client.ContainerList(ctx, container.ListOptions{All: true, Filters: managed()})
 	if err != nil {
@@ -58,7 +58,7 @@ func nameOf(c container.Summary) string {
 // FillProcesses fills in what runs in a container, as far as that can be known. It does
 // not inspect a foreign one: that may take running something in it.
 func (e *Engine) FillProcesses(ctx context.Context, m *Managed) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.callTime())
 	defer cancel()
 	about, err := e.client.ContainerInspect(ctx, m.ID)
 	if err != nil {
@@ -68,9 +68,11 @@ func (e *Engine) FillProcesses(ctx context.Context, m *Managed) error {
 		return engineError(err, "container %q was not made by this user's belljar", m.ID).Hint("see what runs in it: docker top " + m.ID)
 	}
 	b := newBox(e, m.ID, newWatch())
-	b.keeperUID = ownUID(about)
-	b.chooseInspector(about)
+	b.recall(about)
 	defer b.inspector.close()
+	if _, inside := b.inspector.(*insideInspector); inside && b.byInitOnly() {
+		return engineError(nil, "only the init of container %q tells what runs in it", m.ID).Hint("of a session it is in: belljar session ls")
+	}
 	m.Runs, err = b.Processes(ctx)
 	return err
 }
@@ -114,7 +116,7 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 
 // inspect does not wait for a container that the engine has locked.
 func (e *Engine) inspect(ctx context.Context, id string) (container.InspectResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.callTime())
 	defer cancel()
 	return e.client.ContainerInspect(ctx, id)
 }

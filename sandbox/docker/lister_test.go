@@ -1,12 +1,14 @@
 package docker_test
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
 
 	"belljar/sandbox"
 	"belljar/sandbox/docker"
+	"belljar/sandbox/internal/proc"
 )
 
 // The two ways of listing agree, and no name of a process's forges another.
@@ -40,7 +42,8 @@ func TestListInside(t *testing.T) {
 	}
 }
 
-// A list is whole while processes start and end all the time, whose files are gone when they are read.
+// A list is whole while processes start and end all the time, whose files are gone when they are read,
+// or it says that it may not be: on a slow machine more of them start and end while it is made.
 func TestListInsideInChurn(t *testing.T) {
 	t.Parallel()
 	engine := connect(t)
@@ -56,6 +59,9 @@ func TestListInsideInChurn(t *testing.T) {
 	defer c.box.Remove(t.Context())
 	for found := 0; found < 20; {
 		list, err := docker.ListInside(t.Context(), c.box)
+		if errors.Is(err, proc.ErrMissed) {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

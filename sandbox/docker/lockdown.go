@@ -14,6 +14,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/go-units"
+	"github.com/moby/profiles/seccomp"
 )
 
 // keeper is a container's main process. It needs nothing but sh, and ends when
@@ -25,11 +26,26 @@ func sessionKeeper(deadline time.Time) []string {
 	return []string{"sh", "-c", fmt.Sprintf("exec sleep %d", max(1, int(math.Ceil(time.Until(deadline).Seconds()))))}
 }
 
-// seccompProfile is the profile as the engine takes it.
-var seccompProfile = sync.OnceValues(func() (string, error) {
-	profile, err := json.Marshal(lockdown.Seccomp())
-	return string(profile), err
-})
+// The seccomp profiles as the engine takes them: of containers without a root user and with one.
+var (
+	plainProfile = sync.OnceValues(func() (string, error) { return encoded(lockdown.Seccomp(false)) })
+	rootProfile  = sync.OnceValues(func() (string, error) { return encoded(lockdown.Seccomp(true)) })
+)
+
+func seccompProfile(root bool) (string, error) {
+	if root {
+		return rootProfile()
+	}
+	return plainProfile()
+}
+
+func encoded(profile *seccomp.Seccomp) (string, error) {
+	text, err := json.Marshal(profile)
+	if err != nil {
+		return "", fmt.Errorf("encoding the seccomp profile: %w", err)
+	}
+	return string(text), nil
+}
 
 // containerConfig overrides all that an image could set.
 func containerConfig(spec sandbox.Spec, labels map[string]string, endsWithUs bool) *container.Config {
@@ -61,9 +77,9 @@ func environ(image sandbox.Image) []string { return slices.Concat(image.EnvNames
 // hostConfig is the lock-down. Every line of it has a test that looks from
 // inside the container.
 func hostConfig(spec sandbox.Spec) (*container.HostConfig, error) {
-	profile, err := seccompProfile()
+	profile, err := seccompProfile(spec.Root)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the seccomp profile: %w", err)
+		return nil, err
 	}
 	yes := true
 	return &container.HostConfig{
@@ -73,7 +89,7 @@ func hostConfig(spec sandbox.Spec) (*container.HostConfig, error) {
 		LogConfig:      container.LogConfig{Type: "none"},
 		CapDrop:        []string{"ALL"},
 		SecurityOpt:    []string{"no-new-privileges", "seccomp=" + profile},
-		ReadonlyRootfs: true,
+		ReadonlyRootfs: spec.Limits.Disk == 0,
 		Tmpfs:          lockdown.Tmpfs(spec),
 		Mounts:         mounts(spec.Mounts),
 		ShmSize:        spec.Limits.Tmp,

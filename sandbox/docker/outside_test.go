@@ -39,7 +39,7 @@ func TestKilledFromOutside(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, seen from here: %v", way, here), func(t *testing.T) {
 				t.Parallel()
 				for range 3 {
-					counters := killed(t, enter(t, engine, image), here, "sleep 1000", end)
+					counters := killed(t, enter(t, engine, image), here, "sleep 1000", end, strings.HasPrefix(way, "docker"))
 					if counters.KilledBy != "outside" || counters.Stopped != strings.HasPrefix(way, "docker") {
 						t.Fatalf("killed by %q, by way of the engine: %v", counters.KilledBy, counters.Stopped)
 					}
@@ -51,7 +51,7 @@ func TestKilledFromOutside(t *testing.T) {
 		t.Run(fmt.Sprintf("the command itself, seen from here: %v", here), func(t *testing.T) {
 			t.Parallel()
 			for range 3 {
-				counters := killed(t, enter(t, engine, image), here, "sleep 0.1; kill -9 $$", func(string) error { return nil })
+				counters := killed(t, enter(t, engine, image), here, "sleep 0.1; kill -9 $$", func(string) error { return nil }, false)
 				if counters.KilledBy != "" {
 					t.Fatalf("killed by %q", counters.KilledBy)
 				}
@@ -61,8 +61,8 @@ func TestKilledFromOutside(t *testing.T) {
 }
 
 // killed is what is counted once a command is known to have ended that was
-// killed in that way.
-func killed(t *testing.T, c *inside, here bool, script string, end func(id string) error) sandbox.Counters {
+// killed in that way, and, by the engine, once that has told it.
+func killed(t *testing.T, c *inside, here bool, script string, end func(id string) error, byEngine bool) sandbox.Counters {
 	t.Helper()
 	if !here {
 		docker.NotHere(c.box)
@@ -93,6 +93,12 @@ func killed(t *testing.T, c *inside, here bool, script string, end func(id strin
 		waited <- err
 	}
 	counters, err := c.box.Counters(t.Context())
+	for range 15 { // a busy engine tells late who asked it
+		if err != nil || counters.Stopped || !byEngine {
+			break
+		}
+		counters, err = c.box.Counters(t.Context())
+	}
 	if err := errors.Join(err, <-waited); err != nil {
 		t.Error(err)
 	}
@@ -114,7 +120,7 @@ func TestKilledAfterOutOfMemory(t *testing.T) {
 				return err
 			}
 			return unix.Kill(about.State.Pid, unix.SIGKILL)
-		})
+		}, true)
 		if counters.KilledBy != "outside" || !counters.Stopped || counters.OOMKills != 1 {
 			t.Errorf("%+v", counters)
 		}

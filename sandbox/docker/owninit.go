@@ -69,7 +69,7 @@ func (b *box) startInit(ctx context.Context) error {
 }
 
 // adoptInit attaches to the init of a session's container. While another process is, this
-// handle starts commands by the engine. One that does not answer is asked again for each.
+// handle starts commands by the engine, if that may. One that does not answer is asked again for each.
 func (b *box) adoptInit(ctx context.Context, about container.InspectResponse) {
 	b.init = &ownInit{}
 	b.init.know(about)
@@ -77,7 +77,7 @@ func (b *box) adoptInit(ctx context.Context, about container.InspectResponse) {
 	switch {
 	case err == nil:
 		l.Release()
-	case errors.Is(err, errAttached):
+	case errors.Is(err, errAttached) && !b.byInitOnly():
 		b.init = nil
 	}
 }

@@ -52,7 +52,11 @@ func (b *box) kernelStatus(ctx context.Context, counted cgroup.Counts, text stri
 	if words := failure.OneLine(text); words != "" {
 		said = errors.New(words)
 	}
-	return 0, engineError(said, "the container's kernel (runtime %s) crashed while the command ran: its exit status is unknown", b.runtime).
+	how := "crashed"
+	if b.root != "" { // or its root ended the init: gVisor lets it
+		how = "ended"
+	}
+	return 0, engineError(said, "the container's kernel (runtime %s) %s while the command ran: its exit status is unknown", b.runtime, how).
 		As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
 }
 

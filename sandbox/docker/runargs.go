@@ -57,7 +57,7 @@ func RunArgs(spec sandbox.Spec, seccomp string) ([]string, error) {
 
 // SeccompProfile is the profile that every container gets, as docker run takes
 // it from a file.
-func SeccompProfile() (string, error) { return seccompProfile() }
+func SeccompProfile() (string, error) { return seccompProfile(false) }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 

@@ -108,6 +108,11 @@ func (s sealer) sign(nonce, name string, labels map[string]string) string {
 	for _, l := range sealed {
 		text(labels[l])
 	}
+	for _, l := range sealedIfSet {
+		if labels[l] != "" {
+			text(l + "=" + labels[l])
+		}
+	}
 	return nonce + "." + hex.EncodeToString(mac.Sum(nil))
 }
 
@@ -124,7 +129,7 @@ func (e *Engine) checkOurs(about container.InspectResponse) error {
 	if !e.seals().verify(about.Name, about.Config.Labels) {
 		return errors.New("its labels are not sealed by this user's belljar")
 	}
-	if err := checkLockdown(about.HostConfig); err != nil {
+	if err := checkLockdown(about.HostConfig, about.Config.Labels[labelDisk] != ""); err != nil {
 		return err
 	}
 	if hasInit(about) {
@@ -135,13 +140,13 @@ func (e *Engine) checkOurs(about container.InspectResponse) error {
 
 // checkLockdown compares the engine's description of a container with what every
 // version of belljar makes.
-func checkLockdown(h *container.HostConfig) error {
+func checkLockdown(h *container.HostConfig, writable bool) error {
 	security := strings.Join(h.SecurityOpt, "\n")
 	return firstNot([]fact{
 		{!h.Privileged, "it is privileged"},
 		{len(h.CapDrop) == 1 && h.CapDrop[0] == "ALL", "it has capabilities"},
 		{len(h.SecurityOpt) == 2 && strings.Contains(security, "no-new-privileges") && strings.Contains(security, "seccomp={"), "its security options are others"},
-		{h.ReadonlyRootfs, "its root is writable"},
+		{h.ReadonlyRootfs != writable, "its root is writable, or should be"},
 		{h.PidMode == "" && h.IpcMode.IsPrivate() && h.UTSMode == "" && h.UsernsMode == "" && h.CgroupnsMode.IsPrivate() && !h.NetworkMode.IsHost() && !h.NetworkMode.IsContainer(), "it shares namespaces"},
 		{len(h.Devices) == 0 && len(h.DeviceRequests) == 0 && len(h.DeviceCgroupRules) == 0, "it has devices"},
 		{len(h.Binds) == 0 && len(h.VolumesFrom) == 0, "it has volumes"},

@@ -42,7 +42,7 @@ func ownUID(about container.InspectResponse) (uid int) {
 
 // Sessions implements sandbox.Engine.
 func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.callTime())
 	defer cancel()
 	filter := managed(labelOwner + "=" + e.sessionOwner())
 	if name != "" {
@@ -69,7 +69,7 @@ func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, err
 // Adopt implements sandbox.Engine.
 func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Container, error) {
 	e.events.start(ctx)
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.callTime())
 	defer cancel()
 	b := newBox(e, kept.ID, e.events.add(kept.ID))
 	about, err := e.client.ContainerInspect(ctx, kept.ID)
@@ -92,8 +92,7 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 		Session: kept.Session, User: kept.User, Deadline: kept.Deadline,
 		Image: sandbox.Image{Reference: kept.Image, ID: about.Image, Digest: about.Config.Labels[labelDigest]},
 	}
-	b.keeperUID = ownUID(about)
-	b.chooseInspector(about)
+	b.recall(about)
 	b.inspector.thaw()
 	if hasInit(about) {
 		b.adoptInit(ctx, about)

@@ -36,7 +36,7 @@ func (b *box) Signal(ctx context.Context, list []sandbox.Process, signal sandbox
 		if b.inspector.signal(p, number) {
 			continue
 		}
-		if byInit != nil && p.PID != 0 && p.UID > 0 {
+		if byInit != nil && p.PID != 0 && (p.UID > 0 || b.root != "") {
 			if err := byInit.Signal(ctx, p.PID, p.StartTicks, number); err == nil {
 				continue
 			}

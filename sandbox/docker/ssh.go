@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/docker/cli/cli/connhelper"
 	"github.com/docker/docker/client"
@@ -19,6 +20,18 @@ type sshDialer struct {
 	mu     sync.Mutex
 	closed bool
 	open   map[*sshConn]bool
+}
+
+// loginTimeout is callTimeout over SSH, where each new connection logs in first: a slow host, or one far away,
+// takes seconds for the keys, a shell and the docker command.
+const loginTimeout = 30 * time.Second
+
+// callTime bounds one call that does no work.
+func (e *Engine) callTime() time.Duration {
+	if e.ssh != nil {
+		return loginTimeout
+	}
+	return callTimeout
 }
 
 // sshConn is a connection, whose Close waits for the end of its process.

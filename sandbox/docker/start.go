@@ -27,8 +27,8 @@ const (
 	startTimeout = time.Minute
 
 	// waitsAfter is how long the runtime may take to start a container before it
-	// counts as hanging.
-	waitsAfter = 20 * time.Second
+	// counts as hanging: 50 at once take 35 s on a slow host.
+	waitsAfter = 40 * time.Second
 )
 
 // errWaits is why the runtime was killed.

@@ -45,11 +45,15 @@ const killed = 128 + int(unix.SIGKILL)
 // after its processes did, and that someone asked for it.
 const eventTimeout = 2 * time.Second
 
+// aliveTimeout bounds how long a container that runs may take to show that, on a busy host: with gVisor, to start a process
+// takes seconds there.
+const aliveTimeout = 20 * time.Second
+
 // survived reports whether the container of a killed command still runs. It waits
 // until that is known. If this host does not see the container's first process, the
 // test is whether another one can be started.
 func (b *box) survived(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
+	ctx, cancel := context.WithTimeout(ctx, aliveTimeout)
 	defer cancel()
 	if ended, known := b.inspector.ended(); known {
 		return !ended
@@ -90,16 +94,26 @@ func (r *running) drain(ctx context.Context) {
 	}
 }
 
+// goesOn reports whether a process runs of which the engine says that it failed: moby does, as soon as its attachment breaks.
+func (r *running) goesOn(about container.ExecInspect) bool {
+	runs, _ := r.box.inspector.runs(about.Pid)
+	return runs && about.ExitCode == attachFailed
+}
+
+// attachFailed is the exit status that moby gives a process whose attachment broke.
+const attachFailed = 126
+
 // status waits until the engine knows the exit status: by its event, or, once
 // the stream ended, which usually happens with the process, by asking.
 func (r *running) status(ctx context.Context) (int, error) {
 	copied, gone, pause := r.copied, r.exited.C, time.Millisecond
 	var eof time.Time
 	poll := make(<-chan time.Time)
-	var failing time.Time
+	var failing, ended time.Time
+	forgotten := false // by the engine, which tells a status of its own then
 	for {
 		end, ok, changed := r.box.watch.exit(r.id)
-		if ok {
+		if ok && (!forgotten || r.box.ending.Load()) {
 			return r.killedWithContainer(ctx, end.status)
 		}
 		select {
@@ -115,7 +129,7 @@ func (r *running) status(ctx context.Context) (int, error) {
 			}
 		case <-gone:
 			// The event is near; if it does not come, ask.
-			gone, pause = nil, slowPoll
+			gone, pause, ended = nil, slowPoll, time.Now()
 			poll = time.After(pause)
 			continue
 		case <-poll:
@@ -123,7 +137,13 @@ func (r *running) status(ctx context.Context) (int, error) {
 			return 0, engineError(ctx.Err(), "waiting for the command's end").As(sandbox.CauseEngineLost).Hint("see: belljar doctor")
 		}
 		about, err := r.inspect(ctx)
+		if err == nil && !about.Running && r.goesOn(about) {
+			about.Running, forgotten = true, true
+		}
 		switch {
+		case err == nil && !about.Running && forgotten && !r.box.ending.Load():
+			return 0, engineError(nil, "the engine lost the command when its attachment broke: the exit status is unknown").
+				As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
 		case err == nil && !about.Running && about.Pid != 0:
 			return r.killedWithContainer(ctx, about.ExitCode)
 		case err == nil && !about.Running && copied == nil:
@@ -139,6 +159,9 @@ func (r *running) status(ctx context.Context) (int, error) {
 			}
 			return 0, engineError(nil, "another program removed the container, or the engine restarted: the exit status is unknown").
 				As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
+		case err == nil && !ended.IsZero() && time.Since(ended) > untold:
+			return 0, engineError(nil, "the engine does not tell how the command ended: the exit status is unknown").
+				As(sandbox.CauseEngineLost).Hint("partial output kept; see: belljar doctor")
 		case err == nil:
 			failing = time.Time{}
 			if copied == nil && time.Since(eof) > earlyEnd {

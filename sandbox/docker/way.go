@@ -84,8 +84,8 @@ func (e *Engine) giveUpInit(runtime string, because error) {
 	}
 }
 
-// initCaps are what an init begins with. It gives up the last one, and its user 0, before
-// it starts a command, and no command has any.
+// initCaps are what an init begins with where no command may be root: see capabilities. It gives up SETPCAP, and its user
+// 0, before it starts a command, and no command has any.
 var initCaps = []string{"KILL", "SETGID", "SETPCAP", "SETUID"}
 
 // withInit gives a container our init in place of a keeper and of the engine's init.
@@ -94,11 +94,8 @@ func withInit(config *container.Config, host *container.HostConfig, spec sandbox
 	config.User, config.Entrypoint = "0:0", initArgs(spec, endsWithUs)
 	config.OpenStdin, config.StdinOnce = true, endsWithUs
 	config.AttachStdin, config.AttachStdout, config.AttachStderr = true, true, true
-	host.Init, host.CapAdd = &no, initCaps
-	host.Mounts = append(slices.Clone(host.Mounts), mount.Mount{
-		Type: mount.TypeBind, Source: program, Target: boxinit.Path, ReadOnly: true,
-		BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate, NonRecursive: true},
-	})
+	host.Init, host.CapAdd = &no, capabilities(spec.Root)
+	host.Mounts = append(slices.Clone(host.Mounts), readOnly(program, boxinit.Path))
 	pids := *host.PidsLimit + boxinit.Threads
 	host.PidsLimit = &pids
 }
@@ -106,7 +103,7 @@ func withInit(config *container.Config, host *container.HostConfig, spec sandbox
 // initArgs are the init's program and arguments. An init that must outlive this process
 // has a deadline.
 func initArgs(spec sandbox.Spec, endsWithUs bool) []string {
-	init := boxinit.Config{Carrier: boxinit.Frames, UID: lockdown.KeeperFor(spec.User)}
+	init := boxinit.Config{Carrier: boxinit.Frames, UID: lockdown.KeeperFor(spec.User), Root: spec.Root}
 	if !endsWithUs {
 		init.Deadline = spec.Deadline.Unix()
 	}
@@ -136,7 +133,7 @@ func checkInit(about container.InspectResponse) error {
 	return firstNot([]fact{
 		{slices.Equal(about.Config.Entrypoint, labelledInitArgs(about.Config.Labels)) && len(about.Config.Cmd) == 0, "its init has other arguments"},
 		{about.Config.User == "0:0", "its init has another user"},
-		{slices.Equal(caps, initCaps), "its init has other capabilities"},
+		{slices.Equal(caps, capabilities(about.Config.Labels[labelRoot] != "")), "its init has other capabilities"},
 		{h.Init == nil || !*h.Init, "it has two inits"},
 		{programs == 1, "its init is not mounted, or can be replaced"},
 	})
@@ -144,7 +141,7 @@ func checkInit(about container.InspectResponse) error {
 
 // labelledInitArgs are the arguments of the init of a container with these labels.
 func labelledInitArgs(labels map[string]string) []string {
-	spec := sandbox.Spec{User: labelledUser(labels[labelUser])}
+	spec := sandbox.Spec{User: labelledUser(labels[labelUser]), Root: labels[labelRoot] != ""}
 	spec.Deadline, _ = time.Parse(time.RFC3339, labels[labelDeadline])
 	return initArgs(spec, endsWithMaker(labels))
 }

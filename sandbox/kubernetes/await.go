@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -18,6 +19,7 @@ const watchPause = 100 * time.Millisecond
 // is gone has none: then seen gets the last one.
 func (e *Engine) follow(ctx context.Context, pod *kube.Pod, seen func(pod *kube.Pod, gone bool) (done bool)) error {
 	name, uid, version := pod.Metadata.Name, pod.Metadata.UID, pod.Metadata.ResourceVersion
+	var broke error // how the request before ended
 	for {
 		var err error
 		done := false
@@ -45,12 +47,13 @@ func (e *Engine) follow(ctx context.Context, pod *kube.Pod, seen func(pod *kube.
 		case done:
 			return nil
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return errors.Join(ctx.Err(), broke)
 		case kube.CodeOf(err) == http.StatusGone:
 			version = ""
 		case !passes:
 			return err
 		}
+		broke = err
 		select {
 		case <-time.After(max(watchPause, after)):
 		case <-ctx.Done():

@@ -126,10 +126,10 @@ func TestOverloadedDelete(t *testing.T) {
 	asked := 0
 	a.faulty(func(w http.ResponseWriter, _ *http.Request) bool {
 		asked++
-		refuse(w, 403, "Forbidden")
+		refuse(w, 403, `User "u" cannot delete resource "pods"`)
 		return true
 	})
-	if err := e.deleteOrDoom(t.Context(), "p", "u", 0); err == nil || asked != 1 {
+	if err := e.deleteOrDoom(t.Context(), "p", "u", 0); err == nil || asked != 1 || !strings.Contains(err.Error(), "docs/kubernetes.md has the rights") {
 		t.Errorf("asked %d times, error %v", asked, err)
 	}
 	a.faulty(nil)

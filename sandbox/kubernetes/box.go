@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"belljar/sandbox"
+	"belljar/sandbox/internal/kube"
 
 	"golang.org/x/sys/unix"
 )
@@ -78,6 +79,10 @@ func (b *box) Lost() <-chan struct{} { return b.lost }
 // OneUser reports that all commands of the container run as its first user.
 func (b *box) OneUser() bool { return true }
 
+// errEnded is of a pod that has ended, or is about to.
+var errEnded error = engineError(nil, "the pod has ended").As(sandbox.CauseEngineLost).Hint("")
+
+// endedError is that for who has no command in it yet.
 func endedError() error {
 	return engineError(nil, "the pod ended before the command started").As(sandbox.CauseEngineLost).Hint("another program may have deleted it: run the command again")
 }
@@ -87,7 +92,7 @@ func (b *box) attached(ctx context.Context) (*link, error) {
 	b.attaching.Lock()
 	defer b.attaching.Unlock()
 	if b.ending.Load() || b.closed {
-		return nil, endedError()
+		return nil, errEnded
 	}
 	if b.link != nil && !b.link.Broken() {
 		b.link.AddUser()
@@ -117,7 +122,7 @@ func (b *box) reach(ctx context.Context) (*link, error) {
 		return l, nil
 	}
 	if b.engine.endsWithUs(b.spec) {
-		return nil, endedError()
+		return nil, errEnded
 	}
 	hold, err := b.engine.leases.take(ctx, b.record.UID)
 	if err != nil {
@@ -186,7 +191,10 @@ func (b *box) Signal(ctx context.Context, list []sandbox.Process, signal sandbox
 		return nil
 	}
 	l, err := b.attached(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, errEnded):
+		return nil // and they with it
+	case err != nil:
 		return err
 	}
 	defer l.Release()
@@ -269,17 +277,12 @@ func (e *Engine) deleteDead(ctx context.Context, name, uid string, dead bool) er
 	if err := e.deleteOrDoom(ctx, name, uid, 1); err != nil {
 		return err
 	}
-	for {
-		there, err := e.exists(ctx, name, uid)
-		switch {
-		case err == nil && !there:
-			return nil
-		case ctx.Err() != nil:
-			return engineError(errors.Join(ctx.Err(), err), "pod %s does not end", name).Hint("its node may be lost: kubectl get nodes")
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-		}
+	err := e.follow(ctx, &kube.Pod{Metadata: kube.Meta{Name: name, UID: uid}}, func(_ *kube.Pod, gone bool) bool { return gone })
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, context.DeadlineExceeded):
+		return callError(err, "waiting for the end of pod %s", name)
 	}
+	return engineError(err, "pod %s does not end", name).Hint("its node may be lost: kubectl get nodes")
 }

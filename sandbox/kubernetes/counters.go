@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"belljar/sandbox"
+	"belljar/sandbox/internal/boxlink"
 	"belljar/sandbox/internal/kube"
 	"belljar/sandbox/internal/lockdown"
 
@@ -62,15 +63,19 @@ func keyed(text, key string) int64 {
 	return 0
 }
 
-// count reads what there is now.
+// count reads what there is now, with one wait for the init's answers.
 func (b *box) count(ctx context.Context, l *link) {
+	dirs := append(lockdown.WritableDirs(b.spec), "/dev/shm")
+	var spaces []boxlink.Space
+	var noSpaces error
+	var other sync.WaitGroup
+	other.Go(func() { spaces, noSpaces = l.Spaces(ctx, dirs) })
 	texts, err := l.Texts(ctx, groupFiles...)
+	other.Wait()
 	if err != nil {
 		return
 	}
 	now, read := parseGroup(texts)
-	dirs := append(lockdown.WritableDirs(b.spec), "/dev/shm")
-	spaces, err := l.Spaces(ctx, dirs)
 	b.counter.mu.Lock()
 	defer b.counter.mu.Unlock()
 	last := &b.counter.last
@@ -78,7 +83,7 @@ func (b *box) count(ctx context.Context, l *link) {
 	last.OOMKills, last.PidsLimitHits = max(last.OOMKills, now.OOMKills), max(last.PidsLimitHits, now.PidsLimitHits)
 	last.MaxMemoryBytes, last.CPUSeconds = max(last.MaxMemoryBytes, now.MaxMemoryBytes), max(last.CPUSeconds, now.CPUSeconds)
 	last.IOBytes = max(last.IOBytes, now.IOBytes)
-	if err != nil || b.ending.Load() { // what is full after the end says nothing of the command
+	if noSpaces != nil || b.ending.Load() { // what is full after the end says nothing of the command
 		return
 	}
 	last.DiskFull = nil

@@ -86,36 +86,51 @@ func orCanceled(ctx context.Context, err error) error {
 }
 
 // start waits until the pod runs, and attaches to its init.
-func (b *box) start(ctx context.Context, made *kube.Pod) (err error) {
-	var hold *lease
-	if b.spec.Session != "" {
-		if hold, err = b.claim(ctx); err != nil {
-			return err
-		}
-	}
-	l, err := b.connect(ctx, made)
+func (b *box) start(ctx context.Context, made *kube.Pod) error {
+	l, err := b.open(ctx, made)
 	if err != nil {
-		if hold != nil {
-			hold.release()
-		}
 		return err
-	}
-	if hold != nil {
-		hold.serves(l)
 	}
 	b.use(l)
-	if b.spec.Session != "" && b.engine.endsWithUs(b.spec) {
+	own := b.engine.endsWithUs(b.spec)
+	if b.spec.Session != "" && own {
 		l.AddUser() // the engine: it ends with its connection
 	}
-	if err := b.checkMounts(ctx, l); err != nil {
+	if err := b.checkInside(ctx, l); err != nil {
 		return err
 	}
-	if hold != nil {
+	if !own {
 		if err := l.Stay(ctx); err != nil {
 			return engineError(err, "starting the session").Hint("see: belljar doctor")
 		}
 	}
 	return nil
+}
+
+// open connects to a pod that was just made. Once a session's is recorded, others of this process may find it, as who lists
+// sessions does: they wait for this link.
+func (b *box) open(ctx context.Context, made *kube.Pod) (*link, error) {
+	if b.spec.Session == "" {
+		return b.connect(ctx, made)
+	}
+	done, err := b.engine.leases.reaching(ctx, b.record.UID)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	hold, err := b.claim(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l, err := b.connect(ctx, made)
+	switch {
+	case hold == nil:
+	case err != nil:
+		hold.release()
+	default:
+		hold.serves(l)
+	}
+	return l, err
 }
 
 // connect waits until a pod runs, and attaches to its init.
@@ -176,6 +191,9 @@ func (b *box) attachError(ctx context.Context, err error) error {
 	if errors.As(err, &refused) {
 		return callError(err, "attaching to pod %s", b.record.Name)
 	}
+	if errors.Is(err, errSilent) {
+		return engineError(err, "starting the pod's init").Hint("its node may have too much to do: run the command again; see: belljar doctor")
+	}
 	return engineError(err, "starting the pod's init").Hint("set engine.kubernetes.image to an image of this belljar's version; see: belljar doctor")
 }
 
@@ -206,17 +224,26 @@ func extraMounts(mountinfo string, own []string) (extra []string) {
 	return extra
 }
 
-// checkMounts refuses a pod that has other mounts than it was to have.
-func (b *box) checkMounts(ctx context.Context, l *link) error {
-	texts, err := l.Texts(ctx, "/proc/1/mountinfo")
+// checkInside refuses a pod that has other mounts than it was to have, or no user namespace where it was to have one: API servers leave out
+// what they do not know, and webhooks change pods.
+func (b *box) checkInside(ctx context.Context, l *link) error {
+	texts, err := l.Texts(ctx, "/proc/1/mountinfo", "/proc/1/uid_map")
 	if err != nil || texts[0] == "" {
 		return engineError(err, "looking at the pod's mounts").Hint("see: belljar doctor")
+	}
+	return b.judge(texts[0], texts[1])
+}
+
+func (b *box) judge(mountinfo, uidMap string) error {
+	if b.engine.config.Pods.UserNamespaces && !boxinit.OwnUsers(uidMap) {
+		return engineError(nil, "the pod has no user namespace, which engine.kubernetes.user_namespaces asks for").
+			Hint("use a cluster that knows hostUsers: false, or set it to false; see: belljar doctor")
 	}
 	var own []string
 	for dir := range lockdown.Tmpfs(b.spec) {
 		own = append(own, path.Clean(dir))
 	}
-	if extra := extraMounts(texts[0], own); len(extra) > 0 {
+	if extra := extraMounts(mountinfo, own); len(extra) > 0 {
 		return engineError(nil, "the pod has mounts that belljar did not ask for: %s", strings.Join(extra, ", ")).
 			Hint("look for an admission webhook that adds volumes, and leave out namespace " + b.engine.namespace)
 	}

@@ -52,9 +52,15 @@ const callerToken = "a-token-of-this-test-alone"
 
 // What deploy/kubernetes has is taken by the API server, and works: belljar in the cluster, with the Role's rights and no other.
 func TestDeployed(t *testing.T) {
+	monitored := false
+	t.Cleanup(func() { // after the namespaces, whose controller asks for all kinds of objects
+		if monitored {
+			mustKubectl(t, "delete", "crd", "servicemonitors.monitoring.coreos.com")
+		}
+	})
 	for _, name := range []string{"belljar", "belljar-sandboxes"} {
 		mustKubectl(t, "create", "namespace", name)
-		t.Cleanup(func() { mustKubectl(t, "delete", "namespace", name, "--timeout=60s") })
+		t.Cleanup(func() { mustKubectl(t, "delete", "namespace", name, "--timeout=5m") })
 	}
 	files, err := filepath.Glob(filepath.Join(deployDir, "*.yaml"))
 	if err != nil || len(files) < 9 {
@@ -66,8 +72,8 @@ func TestDeployed(t *testing.T) {
 			continue
 		case "servicemonitor.yaml":
 			apply(t, monitors)
-			t.Cleanup(func() { mustKubectl(t, "delete", "crd", "servicemonitors.monitoring.coreos.com") })
-			await(t, 20*time.Second, "the API server knows ServiceMonitors", func() bool {
+			monitored = true
+			await(t, 2*time.Minute, "the API server knows ServiceMonitors", func() bool {
 				_, err := kubectl("get", "servicemonitors", "-A")
 				return err == nil
 			})
@@ -102,7 +108,7 @@ func TestDeployed(t *testing.T) {
 			t.Logf("%s\n%s", out, logs)
 		}
 	})
-	if _, err := kubectl("-n", "belljar", "rollout", "status", "deployment/belljar", "--timeout=90s"); err != nil {
+	if _, err := kubectl("-n", "belljar", "rollout", "status", "deployment/belljar", "--timeout=6m"); err != nil {
 		t.Fatal(err)
 	}
 
@@ -153,7 +159,7 @@ func TestDeployed(t *testing.T) {
 		found[c.Name] = c.Status + " " + c.Finding
 	}
 	for name, want := range map[string]string{
-		"engine": "ok kubernetes: v1.", "rights": "ok this user may do all", "admission": "ok the namespace takes", "pod-seccomp": "ok a pod has a filter",
+		"engine": "ok kubernetes: v1.", "rights": "ok this user may do all", "admission": "ok the namespace takes", "pod-seccomp": "ok a pod has a filter", "pod-users": "ok pods have no user namespace of their own",
 		"network-policy": "warn a pod of the namespace reaches the API server", "command": "ok",
 	} {
 		if !strings.HasPrefix(found[name], want) {
@@ -161,10 +167,15 @@ func TestDeployed(t *testing.T) {
 		}
 	}
 
+	// What it decided is written down.
+	if text, err := kubectl("-n", "belljar", "exec", "deployment/belljar", "--", "/belljar", "audit", "verify"); err != nil || !strings.HasPrefix(text, "ok: ") || strings.Contains(text, "no records") {
+		t.Errorf("%s, error %v", text, err)
+	}
+
 	mustKubectl(t, "-n", "belljar-sandboxes", "delete", "pods", "-l", "belljar.dev/kind=session", "--grace-period=1")
 	// On SIGTERM it ends what it made.
-	mustKubectl(t, "-n", "belljar", "delete", "deployment", "belljar", "--cascade=foreground", "--timeout=100s")
-	await(t, 20*time.Second, "belljar's pods and leases are gone", func() bool { return left("belljar-sandboxes") == "" })
+	mustKubectl(t, "-n", "belljar", "delete", "deployment", "belljar", "--cascade=foreground", "--timeout=4m")
+	await(t, 2*time.Minute, "belljar's pods and leases are gone", func() bool { return left("belljar-sandboxes") == "" })
 }
 
 // monitors is what the Prometheus operator brings, as far as a ServiceMonitor of ours goes.

@@ -40,15 +40,15 @@ func TestDrain(t *testing.T) {
 		_, err := kubectl("drain", "localhost", "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=app.kubernetes.io/managed-by=belljar", "--timeout=60s")
 		drained <- err
 	}()
-	wantLost(t, box, p, 30*time.Second, "EvictionByEvictionAPI")
-	wantLost(t, session, kept, 30*time.Second, "EvictionByEvictionAPI")
+	wantLost(t, box, p, time.Minute, "EvictionByEvictionAPI")
+	wantLost(t, session, kept, time.Minute, "EvictionByEvictionAPI")
 	if out.String() != "partial\n" {
 		t.Errorf("output %q", out)
 	}
 	if err := <-drained; err != nil {
 		t.Error(err)
 	}
-	short := open(t, func(c *kubernetes.Config) { c.Namespace, c.Start = in, 3*time.Second })
+	short := open(t, func(c *kubernetes.Config) { c.Namespace, c.Start = in, 20*time.Second })
 	if _, err := short.Create(t.Context(), newSpec(t)); sandbox.CauseOf(err) != sandbox.CauseBusy || !strings.Contains(err.Error(), "unschedulable") {
 		t.Errorf("a new pod meanwhile: %v", err)
 	}
@@ -80,25 +80,23 @@ func TestKubeletRestarts(t *testing.T) {
 		return mustKubectl(t, "get", "node", "localhost", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`) == "True"
 	})
 	var out bytes.Buffer
-	await(t, 30*time.Second, "the session goes on", func() bool {
+	await(t, 3*time.Minute, "the session goes on", func() bool {
 		out.Reset()
 		p, err := session.Exec(t.Context(), sandbox.Exec{Script: "cat /tmp/file", Dir: "/work", User: user, Stdout: &out, Stderr: &out})
 		if err != nil {
 			t.Log(err)
 			return false
 		}
-		p.Wait(t.Context())
-		return true
+		_, err = p.Wait(t.Context())
+		return err == nil
 	})
 	if out.String() != "kept\n" {
 		t.Errorf("the session has %q", out.String())
 	}
 	for _, b := range []sandbox.Container{box, session} {
-		if err := b.Remove(t.Context()); err != nil {
-			t.Error(err)
-		}
+		await(t, 2*time.Minute, "it is removed", func() bool { return b.Remove(t.Context()) == nil })
 	}
-	await(t, 20*time.Second, "no pod is left", func() bool { return !strings.Contains(left(in), "pod/") })
+	await(t, 2*time.Minute, "no pod is left", func() bool { return !strings.Contains(left(in), "pod/") })
 }
 
 // A pod of a higher priority takes the place of one that runs commands, which says so.
@@ -119,7 +117,7 @@ func TestPreempted(t *testing.T) {
 	p, _ := begin(t, box, "sleep 100")
 	first := open(t, func(c *kubernetes.Config) { c.Namespace = in })
 	other := create(t, first, newSpec(t, most))
-	wantLost(t, box, p, 20*time.Second, "PreemptionByScheduler")
+	wantLost(t, box, p, time.Minute, "PreemptionByScheduler")
 	if out, _ := run(t, other, "echo on"); out != "on\n" {
 		t.Errorf("%q", out)
 	}

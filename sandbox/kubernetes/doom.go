@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -105,6 +104,6 @@ func (e *Engine) deleteOrDoom(ctx context.Context, name, uid string, grace int) 
 			}
 		}
 		e.doom(doom{name: name, uid: uid})
-		return fmt.Errorf("deleting pod %s, which is tried again each %s: %w", name, sandbox.FormatDuration(renewEach), err)
+		return callError(err, "deleting pod %s, which is tried again each %s as long as this belljar runs", name, sandbox.FormatDuration(renewEach))
 	}
 }

@@ -61,6 +61,9 @@ type Engine struct {
 	owner     proc.Owner
 	links     boxlink.Table[*kube.Stream] // by the pods' UIDs
 	leases    leases
+	outage    outage
+	opened    time.Time
+	hello     time.Duration // helloTimeout, but in tests
 	known     images
 	records   records
 	told      func(ctx context.Context, session, record string) error // see OnSession; may be nil
@@ -90,7 +93,7 @@ func Open(config Config) (*Engine, error) {
 	if err != nil {
 		return nil, engineError(err, "reading %q", access.From).Hint("see: kubectl cluster-info")
 	}
-	e := &Engine{config: config, client: client, owner: proc.ThisProcess(), namespace: cmp.Or(config.Namespace, access.Namespace, "default")}
+	e := &Engine{config: config, client: client, hello: helloTimeout, opened: time.Now(), owner: proc.ThisProcess(), namespace: cmp.Or(config.Namespace, access.Namespace, "default")}
 	e.config.InitPath = cmp.Or(config.InitPath, "/belljar")
 	e.config.Pull = cmp.Or(config.Pull, "IfNotPresent")
 	e.config.Start = cmp.Or(config.Start, startTimeout)
@@ -118,8 +121,7 @@ func (e *Engine) Namespace() string { return e.namespace }
 func (e *Engine) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	var list kube.PodList
-	if err := e.client.Get(ctx, kube.PodsPath(e.namespace), map[string][]string{"limit": {"1"}}, &list); err != nil {
+	if err := e.client.Get(ctx, kube.PodsPath(e.namespace), map[string][]string{"limit": {"1"}}, nil); err != nil {
 		return callError(err, "listing pods of namespace %q", e.namespace)
 	}
 	return nil

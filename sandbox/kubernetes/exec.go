@@ -38,7 +38,10 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 		return nil, err
 	}
 	l, err := b.attached(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, errEnded):
+		return nil, endedError()
+	case err != nil:
 		return nil, err
 	}
 	defer l.Release()
@@ -66,12 +69,14 @@ func writer(w io.Writer) io.Writer {
 func (b *box) execError(ctx context.Context, l *link, shell, dir string, err error) error {
 	var refused *boxlink.StartError
 	switch is := errors.As(err, &refused); {
-	case errors.Is(err, boxlink.ErrNoAnswer):
+	case errors.Is(err, boxlink.ErrUnknown):
 		return engineError(err, "starting the command").As(sandbox.CauseEngineLost).Hint("see: belljar doctor")
 	case !is && ctx.Err() != nil:
 		return ctx.Err()
-	case !is && l.Broken():
+	case !is && l.Broken() && b.engine.endsWithUs(b.spec):
 		return endedError()
+	case !is && l.Broken():
+		return b.reachError(ctx, err)
 	case !is:
 		return engineError(err, "starting the command by the pod's init").Hint("see: belljar doctor")
 	}

@@ -15,6 +15,7 @@ import (
 type Inside struct {
 	Seccomp bool   // it has a filter
 	Locked  bool   // it has no capability, and can get none
+	Users   bool   // it has a user namespace of its own
 	Reaches bool   // it reaches the API server: nothing enforces a NetworkPolicy that denies it
 	Network string // what came of that
 }
@@ -22,9 +23,17 @@ type Inside struct {
 // tryPath is where a container leaves its last words, which its status has.
 const tryPath = "/dev/termination-log"
 
-// LookInside runs a pod of belljar's own image, like those of commands, that tries what it can do.
-func (e *Engine) LookInside(ctx context.Context, runtime string) (in Inside, err error) {
-	ctx, cancel := context.WithTimeout(ctx, e.config.Start)
+// usersTimeout is how long a pod with a user namespace may take that only tries whether there are any: on nodes without them it never starts.
+const usersTimeout = 15 * time.Second
+
+// LookInside runs a pod of belljar's own image, like those of commands, that tries what it can do. With users it has a user
+// namespace, too, where that is not configured.
+func (e *Engine) LookInside(ctx context.Context, runtime string, users bool) (in Inside, err error) {
+	limit := e.config.Start
+	if users {
+		limit = min(limit, usersTimeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	spec := sandbox.Spec{
 		Command: "inside-" + strings.ToLower(rand.Text()), Image: sandbox.Image{Reference: e.config.InitImage, ID: e.config.InitImage}, User: lookUser, Runtime: runtime,
@@ -36,6 +45,9 @@ func (e *Engine) LookInside(ctx context.Context, runtime string) (in Inside, err
 	}
 	pod := e.pod(spec, lease)
 	pod.Metadata.Labels[labelKind] = "image"
+	if users {
+		pod.Spec.HostUsers = new(bool)
+	}
 	main := &pod.Spec.Containers[0]
 	main.ImagePullPolicy, main.Command = e.config.Pull, []string{e.config.InitPath, boxinit.TryArg, tryPath, ""}
 	main.Stdin, main.StdinOnce = false, false
@@ -43,8 +55,8 @@ func (e *Engine) LookInside(ctx context.Context, runtime string) (in Inside, err
 	if err != nil {
 		return in, err
 	}
-	said, err := e.lastWords(ctx, made, spec)
-	if failed := e.deleteOrDoom(context.WithoutCancel(ctx), made.Metadata.Name, made.Metadata.UID, 0); err == nil {
+	said, err := e.lastWords(ctx, made, spec, limit)
+	if failed := e.deleteDead(ctx, made.Metadata.Name, made.Metadata.UID, true); err == nil {
 		err = failed
 	}
 	if err != nil {
@@ -55,12 +67,12 @@ func (e *Engine) LookInside(ctx context.Context, runtime string) (in Inside, err
 		return in, engineError(text("it said", said), "a pod of belljar's image did not try what it can do").Hint("set engine.kubernetes.image to an image of this belljar's version")
 	}
 	return Inside{
-		Seccomp: tried.Seccomp, Locked: tried.NoPrivileges && strings.Trim(tried.Capabilities, "0") == "", Reaches: tried.Network == boxinit.Open, Network: tried.Network,
+		Seccomp: tried.Seccomp, Locked: tried.NoPrivileges && strings.Trim(tried.Capabilities, "0") == "", Users: tried.OwnUsers, Reaches: tried.Network == boxinit.Open, Network: tried.Network,
 	}, nil
 }
 
 // lastWords waits for the end of a pod's main container, and returns what that left in tryPath.
-func (e *Engine) lastWords(ctx context.Context, pod *kube.Pod, spec sandbox.Spec) (said string, err error) {
+func (e *Engine) lastWords(ctx context.Context, pod *kube.Pod, spec sandbox.Spec, limit time.Duration) (said string, err error) {
 	var why error
 	err = e.follow(ctx, pod, func(now *kube.Pod, gone bool) (done bool) {
 		pod = now
@@ -81,7 +93,7 @@ func (e *Engine) lastWords(ctx context.Context, pod *kube.Pod, spec sandbox.Spec
 	case err == nil:
 		return said, why
 	case ctx.Err() != nil:
-		return "", lateError(pod, e.config.Start)
+		return "", lateError(pod, limit)
 	}
 	return "", callError(err, "waiting for pod %s", pod.Metadata.Name)
 }

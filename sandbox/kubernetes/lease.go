@@ -49,10 +49,7 @@ func (l *lease) path() string { return kube.LeasePath(l.of.engine.namespace, l.n
 // runs.
 func (l *lease) renew(ctx context.Context) (ours bool) {
 	for range 2 {
-		next := l.now
-		next.Spec.RenewTime = kube.MicroTime(l.of.engine.client.Now())
-		var renewed kube.Lease
-		err := l.of.engine.client.Update(ctx, l.path(), &next, &renewed)
+		renewed, err := l.of.engine.putLease(ctx, l.path(), l.now)
 		if err == nil {
 			l.now = renewed
 			return true

@@ -16,7 +16,7 @@ import (
 const (
 	// leaseFor is how long a process that is not heard of counts as running, and renewEach how often it is heard of.
 	leaseFor, renewEach = 40 * time.Second, 10 * time.Second
-	// clockError is by how much a new lease's time may be wrong, which was chosen before the API server's clock was known.
+	// clockError is by how much a lease's time may be wrong, besides what writing it took.
 	clockError = 2 * time.Second
 	// leasePrefix is of the names of processes' leases, holdPrefix of those of sessions that a process is attached to.
 	leasePrefix, holdPrefix = "belljar-", "belljar-session-"
@@ -57,8 +57,8 @@ func (s *leases) fresh(name string) *kube.Lease {
 // isOurs reports whether this engine has made or taken a lease.
 func (s *leases) isOurs(l kube.Lease) bool { return l.Metadata.Annotations[noteMaker] == s.maker }
 
-func (s *leases) create(ctx context.Context, name string) (made kube.Lease, err error) {
-	return made, s.engine.client.Create(ctx, kube.LeasesPath(s.engine.namespace), s.fresh(name), &made)
+func (s *leases) create(ctx context.Context, name string) (kube.Lease, error) {
+	return s.engine.makeLease(ctx, s.engine.namespace, *s.fresh(name))
 }
 
 func (s *leases) get(ctx context.Context, name string) (there kube.Lease, err error) {
@@ -82,7 +82,7 @@ func (s *leases) ofProcess(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", callError(err, "making this process's lease in namespace %q", s.engine.namespace)
 	}
-	own := s.keep(ctx, made)
+	own := s.keep(made)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.own = own
@@ -90,12 +90,9 @@ func (s *leases) ofProcess(ctx context.Context) (string, error) {
 }
 
 // keep renews a lease from now on.
-func (s *leases) keep(ctx context.Context, l kube.Lease) *lease {
+func (s *leases) keep(l kube.Lease) *lease {
 	life, end := context.WithCancel(s.engine.life)
 	k := &lease{of: s, name: l.Metadata.Name, end: end, done: make(chan struct{}), now: l}
-	if renewed, err := l.Spec.Renewed(); err != nil || s.engine.client.Now().Sub(renewed).Abs() > clockError {
-		k.renew(ctx)
-	}
 	s.engine.all.Go(func() { k.renewals(life) })
 	return k
 }
@@ -152,7 +149,7 @@ func (s *leases) take(ctx context.Context, uid string) (*lease, error) {
 		}
 		return nil, callError(err, "taking lease %s", name)
 	}
-	taken := s.keep(ctx, made)
+	taken := s.keep(made)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held == nil {
@@ -183,7 +180,7 @@ func (s *leases) takeOver(ctx context.Context, name string) (taken kube.Lease, e
 	}
 	next := s.fresh(name)
 	next.Metadata.UID, next.Metadata.ResourceVersion = there.Metadata.UID, there.Metadata.ResourceVersion
-	return taken, s.engine.client.Update(ctx, kube.LeasePath(s.engine.namespace, name), next, &taken)
+	return s.engine.putLease(ctx, kube.LeasePath(s.engine.namespace, name), *next)
 }
 
 // reaching waits until no one else in this process attaches to a session, and keeps others waiting until done.

@@ -118,6 +118,7 @@ func TestLeaseOfAnotherIsLeft(t *testing.T) {
 // Of a list that is old by now nothing is deleted that was renewed, claimed or taken over since.
 func TestOldListDeletesNothingNew(t *testing.T) {
 	a, e := withAPI(t)
+	e.opened = time.Now().Add(-outageGrace)
 	held := mustTake(t, e, "u")
 	path := kube.LeasePath("ns", held.name)
 	a.set(path, func(o *object) { // it seems to have ended
@@ -137,8 +138,12 @@ func TestOldListDeletesNothingNew(t *testing.T) {
 		}
 		return false
 	})
-	if _, err := e.Sweep(t.Context()); err != nil {
-		t.Error(err)
+	_, err = e.Sweep(t.Context())
+	a.mu.Lock()
+	asked := slices.Contains(a.asked, "DELETE "+path)
+	a.mu.Unlock()
+	if err != nil || !asked {
+		t.Errorf("its deletion was tried: %t, error %v", asked, err)
 	}
 	if err := shared.Delete(t.Context(), key); err != nil {
 		t.Error(err)

@@ -14,14 +14,20 @@ import (
 // helloTimeout is how long an init may take to answer for the first time.
 const helloTimeout = 20 * time.Second
 
+// errSilent says that an init did not answer in time, or was not reached. It may run all the same.
+var errSilent = errors.New("it does not answer in time")
+
 // link is this process's attachment to a pod's init. Its Yield releases the hold of a session.
 type link = boxlink.Shared[*kube.Stream]
 
 // attach attaches to the init of a pod that runs, as its one client.
 func (e *Engine) attach(ctx context.Context, name, uid string) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.hello)
 	defer cancel()
 	stream, err := e.client.Attach(ctx, e.namespace, name, mainContainer)
+	if err != nil && kube.CodeOf(err) == 0 && ctx.Err() != nil {
+		return nil, fmt.Errorf("attaching to the pod: %w", errSilent)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -31,6 +37,8 @@ func (e *Engine) attach(ctx context.Context, name, uid string) (*link, error) {
 			err = errors.New(said)
 		} else if failed := stream.Failed(); failed != nil {
 			err = failed
+		} else if ctx.Err() != nil {
+			err = errSilent
 		}
 		return nil, fmt.Errorf("waiting for the pod's init: %w", err)
 	}

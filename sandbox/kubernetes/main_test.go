@@ -101,11 +101,16 @@ func makeNamespace(name string) error {
 
 // left are the pods and leases of a namespace. Those in which nothing runs any more the kubelet still may have.
 func left(namespace string) string {
-	out, err := kubectl("-n", namespace, "get", "pods,leases", "-o", "name")
-	if err != nil {
-		return err.Error()
+	for try := 0; ; try++ {
+		out, err := kubectl("-n", namespace, "get", "pods,leases", "-o", "name")
+		switch {
+		case err == nil:
+			return out
+		case try == 10:
+			return "pod/unknown: " + err.Error()
+		}
+		time.Sleep(time.Second)
 	}
-	return out
 }
 
 const baseImage = "localhost/base:test"

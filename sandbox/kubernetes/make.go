@@ -44,6 +44,23 @@ func (e *Engine) make(ctx context.Context, pod *kube.Pod, spec sandbox.Spec) (*k
 	return nil, orCanceled(ctx, callError(err, "creating a pod in namespace %q", e.namespace))
 }
 
+// TimeToRun is how long a pod takes from the request for it until the API server says that it runs: what making a container is measured
+// beside. The pod is deleted.
+func (e *Engine) TimeToRun(ctx context.Context, spec sandbox.Spec) (time.Duration, error) {
+	lease, err := e.leases.ofProcess(ctx)
+	if err != nil {
+		return 0, err
+	}
+	pod, began := e.pod(spec, lease), time.Now()
+	made, err := e.make(ctx, pod, spec)
+	if err != nil {
+		return 0, err
+	}
+	_, err = e.awaitRunning(ctx, made, spec)
+	took := time.Since(began)
+	return took, errors.Join(err, e.deleteDead(ctx, made.Metadata.Name, made.Metadata.UID, true)) // no command ran in it
+}
+
 // deleteUnanswered deletes the pod that was made by a request without an answer, now or later.
 func (e *Engine) deleteUnanswered(ctx context.Context, pod *kube.Pod) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -98,5 +100,30 @@ func TestSessionsOfAName(t *testing.T) {
 	}
 	if _, err := e.Sessions(t.Context(), "s-9"); err == nil {
 		t.Error("an API server that fails is one without the pod")
+	}
+}
+
+// What is recorded of thousands of sessions is read once, and not for each command; what another process removes or adds is seen.
+func TestRecordsAreReadOnce(t *testing.T) {
+	dir := t.TempDir()
+	e := behind(t, http.NotFound, func(c *Config) { c.Dir = dir })
+	add := func(to *records, name string) {
+		t.Helper()
+		if err := to.add(e, record{UID: name, Namespace: "ns", Server: e.Host(), Session: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"kept", "removed"} {
+		add(&e.records, name)
+	}
+	if names := e.Recorded(); len(names) != 2 {
+		t.Fatal(names)
+	}
+	if err := errors.Join(os.WriteFile(e.recordFile("kept"), []byte("not read"), 0o600), os.Remove(e.recordFile("removed"))); err != nil {
+		t.Fatal(err)
+	}
+	add(&records{}, "added")
+	if names := e.Recorded(); !slices.Equal(names, []string{"added", "kept"}) {
+		t.Errorf("%q", names)
 	}
 }

@@ -37,16 +37,20 @@ func (e *Engine) TakeOver(ctx context.Context, text string) (kept sandbox.Kept, 
 
 // GiveUp forgets a session, whose pod stays. It returns its record, "" without one.
 func (e *Engine) GiveUp(session string) (text string, err error) {
+	var newest time.Time // a session that lost its pod may have got another one since
 	for _, r := range e.records.all(e) {
 		if r.Session != session {
+			continue
+		}
+		e.records.remove(e, r.UID)
+		if text != "" && r.Created.Before(newest) {
 			continue
 		}
 		line, err := json.Marshal(r)
 		if err != nil {
 			return "", err
 		}
-		text = string(line)
-		e.records.remove(e, r.UID)
+		text, newest = string(line), r.Created
 	}
 	return text, nil
 }
@@ -70,9 +74,18 @@ func (s *records) all(e *Engine) (all []record) {
 		return all
 	}
 	entries, _ := os.ReadDir(e.dir) // it may be gone
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	read := s.here
+	s.here = map[string]record{}
 	for _, entry := range entries {
 		uid, is := strings.CutSuffix(entry.Name(), recordSuffix)
-		if r, ok := s.of(e, uid); is && ok {
+		r, ok := read[uid]
+		if is && !ok {
+			r, ok = e.readRecord(uid)
+		}
+		if ok {
+			s.here[uid] = r
 			all = append(all, r)
 		}
 	}

@@ -192,7 +192,7 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("%+v, error %v", c, err)
 	}
 	box = create(t, e, newSpec(t)) // the cluster's kubelet has podPidsLimit 512
-	run(t, box, "i=0; while [ $i -lt 600 ]; do sleep 20 & i=$((i+1)); done 2>/dev/null")
+	run(t, box, "i=0; while [ $i -lt 600 ]; do sleep 600 & i=$((i+1)); done 2>/dev/null")
 	if c, err := box.Counters(t.Context()); err != nil || c.PidsLimitHits == 0 {
 		t.Errorf("%+v, error %v", c, err)
 	}
@@ -295,7 +295,7 @@ func TestQuota(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	e := open(t, func(c *kubernetes.Config) {
-		c.Start, c.Pods.NodeSelector = 4*time.Second, map[string]string{"no": "such"}
+		c.Start, c.Pods.NodeSelector = 20*time.Second, map[string]string{"no": "such"}
 	})
 	_, err := e.Create(t.Context(), newSpec(t))
 	if sandbox.CauseOf(err) != sandbox.CauseBusy || !strings.Contains(err.Error(), "Unschedulable") {

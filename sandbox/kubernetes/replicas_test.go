@@ -57,7 +57,7 @@ serve:
   tls_cert: %[3]s/tls.crt
   tls_key: %[3]s/tls.key
   hosts: [belljar.belljar.svc]
-  drain_timeout: 20s
+  drain_timeout: 2m
   replicas: {enabled: true}
 `
 
@@ -296,10 +296,16 @@ func TestReplicas(t *testing.T) {
 func (f *fleet) rolling() {
 	const sessions = 6
 	var all sync.WaitGroup
+	for i := range sessions { // each has its pod
+		all.Go(func() {
+			f.anywhere(1+i, fmt.Sprint("roll-", i), count, "1\n", fmt.Sprint("Idempotency-Key: roll-", i, "-1"))
+		})
+	}
+	all.Wait()
 	stop := make(chan struct{})
 	for i := range sessions {
 		all.Go(func() {
-			for n := 1; ; n++ {
+			for n := 2; ; n++ {
 				if isClosed(stop) && n > 3 {
 					return
 				}

@@ -5,6 +5,7 @@ package kubernetes_test
 import (
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -22,7 +23,7 @@ import (
 	"belljar/sandbox/kubernetes"
 )
 
-// api is the API server, through a proxy that counts requests.
+// api is the API server, through a proxy that counts requests. It sends who attaches on to the API server: frames do not pass through it.
 type api struct {
 	file string // a kubeconfig
 	mu   sync.Mutex
@@ -53,11 +54,8 @@ func countRequests(t *testing.T) *api {
 	at, token := server(t)
 	a := &api{file: filepath.Join(t.TempDir(), "config"), all: map[string]int{}}
 	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(at)
-			r.Out.Header.Set("Authorization", "Bearer "+token)
-		},
-		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, // HTTP/1, for attachments
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(at) },
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 64},
 		FlushInterval: -1,
 	}
 	t.Cleanup(proxy.Transport.(*http.Transport).CloseIdleConnections)
@@ -72,22 +70,31 @@ func countRequests(t *testing.T) *api {
 		a.mu.Lock()
 		a.all[what]++
 		a.mu.Unlock()
+		if strings.HasSuffix(r.URL.Path, "/attach") {
+			http.Redirect(w, r, at.JoinPath(r.URL.Path).String()+"?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
+			return
+		}
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(front.Close)
-	text := "clusters: [{name: c, cluster: {server: \"" + front.URL + "\"}}]\ncontexts: [{name: x, context: {cluster: c}}]\ncurrent-context: x\n"
+	text := fmt.Sprintf(`clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}]
+users: [{name: u, user: {token: %q}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`, front.URL, token)
 	if err := os.WriteFile(a.file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
-// since is what came after before, without renewals, which come each 10 s whatever a process does.
+// since is what came after before, without renewals, which come each 10 s whatever a process does; one that had no answer looks first.
 func (a *api) since(before map[string]int) (each map[string]int, sum int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	each = maps.Clone(a.all)
 	delete(each, "PUT leases")
+	delete(each, "GET leases")
 	for what, n := range before {
 		if each[what] -= n; each[what] <= 0 {
 			delete(each, what)

@@ -5,10 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,7 +48,7 @@ func (e *Engine) record(spec sandbox.Spec, pod *kube.Pod) record {
 // records are those of sessions.
 type records struct {
 	mu   sync.Mutex
-	here map[string]record // without a directory
+	here map[string]record // all records; with a directory, those that all has read: there may be thousands of files
 }
 
 // recordSuffix ends the names of records' files, which begin with the UID.
@@ -110,22 +110,27 @@ func (s *records) of(e *Engine, uid string) (r record, ok bool) {
 		r, ok = s.here[uid]
 		return r, ok
 	}
+	return e.readRecord(uid)
+}
+
+func (e *Engine) readRecord(uid string) (r record, ok bool) {
 	text, err := os.ReadFile(e.recordFile(uid))
 	ok = err == nil && json.Unmarshal(text, &r) == nil && r.UID == uid && r.Server == e.Host() && r.Namespace == e.namespace
 	return r, ok
 }
 
-// list is belljar's pods in the namespace, of any process, that have the label.
+// list is belljar's pods in the namespace, of any process, which also more selects.
 func (e *Engine) list(ctx context.Context, more string) ([]kube.Pod, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	var list kube.PodList
 	query := map[string][]string{"labelSelector": {labelManaged + "=" + managedBy + more}}
-	if err := e.client.Get(ctx, kube.PodsPath(e.namespace), query, &list); err != nil {
+	list, err := kube.List[kube.Pod](ctx, e.client, kube.PodsPath(e.namespace), query)
+	if err != nil {
 		return nil, callError(err, "listing pods of namespace %q", e.namespace)
 	}
-	return list.Items, nil
+	return slices.DeleteFunc(list, func(p kube.Pod) bool { return !isMade(p.Metadata) }), nil
 }
+
+// isMade reports whether belljar has made an object: the label alone may be that of others, such as belljar's own Deployment.
+func isMade(m kube.Meta) bool { return m.Annotations[noteMaker] != "" }
 
 // Sessions implements sandbox.Engine.
 func (e *Engine) Sessions(ctx context.Context, name string) (list []sandbox.Kept, err error) {
@@ -172,7 +177,7 @@ func (e *Engine) sessionsOf(ctx context.Context, name string) (list []sandbox.Ke
 
 // Adopt implements sandbox.Engine.
 func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Container, error) {
-	late, cancel := context.WithTimeout(ctx, helloTimeout)
+	late, cancel := context.WithTimeout(ctx, e.hello)
 	defer cancel()
 	r, ours := e.records.of(e, kept.ID)
 	if !ours {
@@ -187,6 +192,15 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 	}
 	b.use(l)
 	return b, nil
+}
+
+// Discard removes the pod of a session that Adopt cannot open, as its init does not answer.
+func (e *Engine) Discard(ctx context.Context, kept sandbox.Kept) error {
+	r, ours := e.records.of(e, kept.ID)
+	if !ours {
+		return nil
+	}
+	return newBox(e, r).Remove(ctx)
 }
 
 func sessionGone(session string) error {
@@ -206,11 +220,15 @@ func (b *box) reachError(ctx context.Context, err error) error {
 	case failed != nil:
 		return callError(failed, "looking for the session's pod")
 	case !runs(&pod):
-		return engineError(nil, "the pod ended before the command started: %s", cmp.Or(fateOf(&pod).reason, "its container does not run")).
+		return engineError(nil, "the pod has ended: %s", cmp.Or(fateOf(&pod).reason, "its container does not run")).
 			As(sandbox.CauseEngineLost).Hint("run the command again")
 	case kube.CodeOf(err) != 0:
 		return callError(err, "attaching to the session's pod")
 	}
-	return engineError(err, "reaching the pod of session %q", b.record.Session).As(sandbox.CauseEngineLost).
-		Hint(fmt.Sprintf("remove the session: belljar session rm %s", b.record.Session))
+	// The pod runs, and what is in the session is not lost: what broke is the way to it.
+	hint := "run the command again, or remove the session: belljar session rm " + b.record.Session
+	if errors.Is(err, errSilent) {
+		hint = "its node may have too much to do: " + hint
+	}
+	return engineError(err, "reaching the pod of session %q", b.record.Session).Hint(hint)
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,5 +165,72 @@ func TestAnotherPodOfTheName(t *testing.T) {
 	}
 	if leases := a.names("leases"); len(leases) > 0 {
 		t.Errorf("left: %v", leases)
+	}
+}
+
+// Once a bug: a session whose init did not answer in time, as on a node with too much to do, was taken for lost, and a new pod took its place.
+func TestSilentSessionIsNotLost(t *testing.T) {
+	a, e := withAPI(t)
+	e.hello = 50 * time.Millisecond
+	r := e.record(wantSession(), makePod(t, e))
+	if err := e.records.add(e, r); err != nil {
+		t.Fatal(err)
+	}
+	a.run(true)
+	a.faulty(func(_ http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/attach") {
+			return false
+		}
+		<-r.Context().Done()
+		return true
+	})
+	if _, err := e.Adopt(t.Context(), r.kept()); sandbox.CauseOf(err) != sandbox.CauseEngine || !strings.Contains(err.Error(), "belljar session rm dev") {
+		t.Errorf("it is opened: %v", err)
+	}
+	if err := e.Discard(t.Context(), r.kept()); err != nil || len(a.names("pods")) != 0 || len(e.Recorded()) != 0 {
+		t.Errorf("left: %v, %v, error %v", a.names("pods"), e.Recorded(), err)
+	}
+}
+
+// Once a bug: who listed sessions while a process was making one attached to the same pod, and broke its connection.
+func TestAdoptWaitsForWhoMakesIt(t *testing.T) {
+	a, e := withAPI(t)
+	pod := makePod(t, e)
+	b := newBox(e, e.record(wantSession(), pod))
+	b.spec = wantSession()
+	defer b.Close()
+	a.run(true)
+	attaching, goOn := make(chan struct{}), make(chan struct{})
+	var attached atomic.Int32
+	a.faulty(func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/attach") && attached.Add(1) == 1 {
+			close(attaching)
+			<-goOn
+		}
+		return false
+	})
+	var both sync.WaitGroup
+	both.Go(func() {
+		l, err := b.open(t.Context(), pod)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		b.use(l)
+	})
+	<-attaching
+	both.Go(func() {
+		box, err := e.Adopt(t.Context(), b.record.kept())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		box.Close()
+	})
+	time.Sleep(50 * time.Millisecond) // a bug attaches in this time
+	close(goOn)
+	both.Wait()
+	if n := attached.Load(); n != 1 {
+		t.Errorf("attached %d times", n)
 	}
 }

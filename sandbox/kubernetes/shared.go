@@ -57,13 +57,11 @@ func (s *Shared) Self() string { return s.engine.holder() }
 
 // List are the entries of a kind.
 func (s *Shared) List(ctx context.Context, kind string) (all []Entry, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	var list kube.LeaseList
-	if err := s.engine.client.Get(ctx, kube.LeasesPath(s.namespace), url.Values{"labelSelector": {labelShared + "=" + kind}}, &list); err != nil {
+	list, err := kube.List[kube.Lease](ctx, s.engine.client, kube.LeasesPath(s.namespace), url.Values{"labelSelector": {labelShared + "=" + kind}})
+	if err != nil {
 		return nil, callError(err, "listing leases of namespace %q", s.namespace)
 	}
-	for _, l := range list.Items {
+	for _, l := range list {
 		all = append(all, s.entry(&l))
 	}
 	return all, nil
@@ -84,8 +82,8 @@ func (s *Shared) Get(ctx context.Context, name string) (e Entry, err error) {
 func (s *Shared) Create(ctx context.Context, e Entry) (made Entry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	var l kube.Lease
-	if err := s.engine.client.Create(ctx, kube.LeasesPath(s.namespace), s.lease(e), &l); err != nil {
+	l, err := s.engine.makeLease(ctx, s.namespace, *s.lease(e))
+	if err != nil {
 		return made, s.problem(err, "making", e.Name)
 	}
 	return s.entry(&l), nil
@@ -95,8 +93,8 @@ func (s *Shared) Create(ctx context.Context, e Entry) (made Entry, err error) {
 func (s *Shared) Update(ctx context.Context, e Entry) (now Entry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	var l kube.Lease
-	if err := s.engine.client.Update(ctx, kube.LeasePath(s.namespace, e.Name), s.lease(e), &l); err != nil {
+	l, err := s.engine.putLease(ctx, kube.LeasePath(s.namespace, e.Name), *s.lease(e))
+	if err != nil {
 		return now, s.problem(err, "changing", e.Name)
 	}
 	return s.entry(&l), nil

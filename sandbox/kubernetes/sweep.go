@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"belljar/sandbox"
@@ -30,32 +31,70 @@ func (e *Engine) exists(ctx context.Context, name, uid string) (bool, error) {
 
 // owners are the leases of belljar's processes, by their names.
 func (e *Engine) owners(ctx context.Context) (map[string]kube.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	var list kube.LeaseList
 	query := map[string][]string{"labelSelector": {labelManaged + "=" + managedBy}}
-	if err := e.client.Get(ctx, kube.LeasesPath(e.namespace), query, &list); err != nil {
+	list, err := kube.List[kube.Lease](ctx, e.client, kube.LeasesPath(e.namespace), query)
+	if err != nil {
 		return nil, callError(err, "listing leases of namespace %q", e.namespace)
 	}
 	all := map[string]kube.Lease{}
-	for _, l := range list.Items {
-		all[l.Metadata.Name] = l
+	for _, l := range list {
+		if isMade(l.Metadata) {
+			all[l.Metadata.Name] = l
+		}
 	}
 	return all, nil
 }
 
-// lives reports whether a lease is one of a process that runs.
+// lives reports whether a lease is one of a process that runs, or that may run, as far as can be known after an outage.
 func (e *Engine) lives(l kube.Lease) bool {
-	return !l.Ended(e.client.Now()) && !e.gone(l.Spec.HolderIdentity)
+	return (!l.Ended(e.client.Now()) || e.outage.is()) && !e.gone(l.Spec.HolderIdentity)
+}
+
+// mayLive is lives for who would remove what a process has: a process of this host may stand still, and one that began a moment ago knows
+// of an outage before it only by the leases that were written since.
+func (e *Engine) mayLive(l kube.Lease, written time.Time) bool {
+	if e.lives(l) {
+		return true
+	}
+	if parts := strings.SplitN(l.Spec.HolderIdentity, " ", 3); len(parts) == 3 && e.owner.Runs(parts[0], parts[1]) {
+		return true
+	}
+	renewed, _ := l.Spec.Renewed()
+	return !e.gone(l.Spec.HolderIdentity) && time.Since(e.opened) < outageGrace && !written.After(renewed.Add(leaseFor))
+}
+
+// written is when the last of the leases was made or renewed, of those at least outageGrace ago: a lease that had ended by then did so in
+// no outage.
+func (e *Engine) written(leases map[string]kube.Lease) (last time.Time) {
+	for _, l := range leases {
+		at, _ := l.Spec.Renewed()
+		if made := l.Metadata.CreationTimestamp; made != nil && made.After(at) {
+			at = *made
+		}
+		if at.After(last) && e.client.Now().Sub(at) > outageGrace {
+			last = at
+		}
+	}
+	return last
 }
 
 // orphaned reports whether a pod has no owner any more: its process ended, and it is no session's that runs.
 func (e *Engine) orphaned(pod kube.Pod, owners map[string]kube.Lease) bool {
+	over := pod.Status != nil && (pod.Status.Phase == "Failed" || pod.Status.Phase == "Succeeded")
 	owner, known := owners[pod.Metadata.Labels[labelOwner]]
-	if known && e.lives(owner) {
+	if known && (e.lives(owner) || !over && e.mayLive(owner, e.written(owners))) {
 		return false
 	}
 	return pod.Metadata.Labels[labelKind] != "session" || pod.Status == nil || pod.Status.Phase != "Running"
+}
+
+// isOver reports whether a pod is a session's that ended so long ago that who had it has asked why.
+func (e *Engine) isOver(pod kube.Pod) bool {
+	if pod.Metadata.Labels[labelKind] != "session" || pod.Status == nil {
+		return false
+	}
+	t := statusOf(pod.Status.ContainerStatuses, mainContainer).State.Terminated
+	return t != nil && t.FinishedAt != nil && e.client.Now().Sub(*t.FinishedAt) > time.Minute
 }
 
 func deadlineOf(pod kube.Pod) time.Time {
@@ -79,7 +118,7 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 	for _, pod := range pods {
 		there[pod.Metadata.UID] = true
 		at := deadlineOf(pod)
-		if late := !at.IsZero() && e.client.Now().After(at); !late && !e.orphaned(pod, owners) {
+		if late := !at.IsZero() && e.client.Now().After(at); !late && !e.isOver(pod) && !e.orphaned(pod, owners) {
 			continue
 		}
 		if err := e.delete(ctx, pod.Metadata.Name, pod.Metadata.UID, 1); err != nil {
@@ -88,8 +127,9 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 		}
 		removed++
 	}
+	written := e.written(owners)
 	for name, l := range owners {
-		if !e.lives(l) {
+		if !e.mayLive(l, written) {
 			e.client.Delete(ctx, kube.LeasePath(e.namespace, name), l.Metadata, 0) // where it fails, the next sweep tries again
 		}
 	}

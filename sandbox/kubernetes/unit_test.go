@@ -205,19 +205,21 @@ func TestWhyAPodDoesNotRun(t *testing.T) {
 	spec := wantSpec()
 	for text, want := range map[string]sandbox.Cause{
 		`{"status":{"phase":"Pending"}}`: "",
-		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"PodInitializing"}}}]}}`:                                             "",
-		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ImagePullBackOff","message":"no such image"}}}]}}`:                  sandbox.CauseImage,
-		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ErrImageNeverPull"}}}]}}`:                                           sandbox.CauseImage,
-		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"CreateContainerConfigError"}}}]}}`:                                  sandbox.CauseImage,
-		`{"status":{"initContainerStatuses":[{"name":"init","state":{"waiting":{"reason":"ErrImagePull"}}}]}}`:                                               sandbox.CauseEngine,
-		`{"status":{"initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":2,"reason":"Error"}}}]}}`:                                      sandbox.CauseEngine,
-		`{"status":{"initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}}`:                                  "",
-		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":128,"reason":"StartError","message":"exec: no such file"}}}]}}`: sandbox.CauseEngine,
-		`{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource"}}`:                                                          sandbox.CauseEngineLost,
-		`{"status":{"phase":"Failed","reason":"OutOfcpu","message":"Node didn't have enough resource: cpu"}}`:                                                sandbox.CauseEngineLost,
-		`{"status":{"phase":"Failed","reason":"Evicted","initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":137}}}]}}`:                 sandbox.CauseEngineLost,
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"PodInitializing"}}}]}}`:                                                                                      "",
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ImagePullBackOff","message":"no such image"}}}]}}`:                                                           sandbox.CauseImage,
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ErrImageNeverPull"}}}]}}`:                                                                                    sandbox.CauseImage,
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"CreateContainerConfigError"}}}]}}`:                                                                           "",
+		`{"status":{"initContainerStatuses":[{"name":"init","state":{"waiting":{"reason":"ErrImagePull"}}}]}}`:                                                                                        sandbox.CauseEngine,
+		`{"status":{"initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":2,"reason":"Error"}}}]}}`:                                                                               sandbox.CauseEngine,
+		`{"status":{"initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}}`:                                                                           "",
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":128,"reason":"StartError","message":"exec: no such file"}}}]}}`:                                          sandbox.CauseEngine,
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":128,"reason":"StartError","message":"error mounting \"x\" to rootfs at \"/tmp\": not a directory"}}}]}}`: sandbox.CauseImage,
+		`{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource"}}`:                                                                                                   sandbox.CauseEngineLost,
+		`{"status":{"phase":"Failed","reason":"OutOfcpu","message":"Node didn't have enough resource: cpu"}}`:                                                                                         sandbox.CauseEngineLost,
+		`{"status":{"phase":"Failed","reason":"Evicted","initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":137}}}]}}`:                                                          sandbox.CauseEngineLost,
 		`{"status":{"phase":"Failed"}}`: sandbox.CauseEngine,
-		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Pending"}}`: sandbox.CauseEngineLost,
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"CreateContainerError","message":"mount callback failed on /x: input/output error"}}}]}}`: "",
+		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Pending"}}`:                                                                                  sandbox.CauseEngineLost,
 	} {
 		err, yes := startError(status(text), spec)
 		if yes != (want != "") || yes && sandbox.CauseOf(err) != want {
@@ -241,6 +243,30 @@ func TestWhyAPodDoesNotRun(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	const creating = `"status":{"conditions":[{"type":"PodReadyToStartContainers","status":"False"}],"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ContainerCreating"}}}]}}`
+	for text, want := range map[string]string{
+		`{"metadata":{"namespace":"ns"},` + creating:                            "its node gave it no sandbox, which takes its volumes, network and runtime (see why: kubectl get events -n ns)",
+		`{"metadata":{"namespace":"ns"},"spec":{"hostUsers":false},` + creating: "set engine.kubernetes.user_namespaces to false",
+	} {
+		if err := lateError(status(text), time.Minute); !strings.Contains(err.Error(), want) {
+			t.Error(err)
+		}
+	}
+}
+
+// Who asks for user namespaces gets them or an error, also where the API server or a webhook leaves them out.
+func TestUserNamespaces(t *testing.T) {
+	const hosts, own = "         0          0 4294967295\n", "         0      65536      65536\n"
+	b := newBox(behind(t, http.NotFound), record{})
+	defer b.Close()
+	for uidMap, want := range map[string]bool{hosts: false, own: true, "": false} {
+		if b.engine.config.Pods.UserNamespaces = false; b.judge("", uidMap) != nil {
+			t.Errorf("%q is refused", uidMap)
+		}
+		if b.engine.config.Pods.UserNamespaces = true; (b.judge("", uidMap) == nil) != want {
+			t.Errorf("%q is taken for one: %t", uidMap, !want)
+		}
+	}
 }
 
 func TestHowAPodEnded(t *testing.T) {
@@ -248,6 +274,7 @@ func TestHowAPodEnded(t *testing.T) {
 		`{"status":{"phase":"Running"}}`: {},
 		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                                                             {known: true, oom: true},
 		`{"status":{"phase":"Failed","reason":"DeadlineExceeded","message":"Pod was active too long","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137}}}]}}`:                                  {known: true, reason: "DeadlineExceeded: Pod was active too long"},
+		`{"status":{"phase":"Succeeded","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0,"reason":"OOMKilled"}}}]}}`:                                                                            {known: true, reason: "its connection to this process broke"},
 		`{"status":{"phase":"Failed","reason":"Evicted","message":"low","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                          {known: true, reason: "Evicted: low"},
 		`{"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"DeletionByTaintManager"}],"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`: {known: true, reason: "DeletionByTaintManager"},
 		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                      {known: true, reason: "another program deleted the pod"},
@@ -265,19 +292,20 @@ func TestHowAPodEnded(t *testing.T) {
 
 // A pod and its lease that are made while another process sweeps are no orphan's.
 func TestSweepSparesWhatIsMadeMeanwhile(t *testing.T) {
-	made, deleted := false, false
+	listed, deleted, made := false, false, map[string]string{noteMaker: "m"}
 	e := behind(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodDelete:
 			deleted = true
 			io.WriteString(w, "{}")
-		case !made: // the first list has neither
-			made = true
+		case !listed: // the first list has neither
+			listed = true
 			io.WriteString(w, `{"items":[]}`)
 		case strings.HasSuffix(r.URL.Path, "/leases"):
-			json.NewEncoder(w).Encode(kube.LeaseList{Items: []kube.Lease{{Metadata: kube.Meta{Name: "l"}, Spec: kube.LeaseSpec{LeaseDurationSeconds: 40, RenewTime: kube.MicroTime(time.Now())}}}})
+			lease := kube.Lease{Metadata: kube.Meta{Name: "l", Annotations: made}, Spec: kube.LeaseSpec{LeaseDurationSeconds: 40, RenewTime: kube.MicroTime(time.Now())}}
+			json.NewEncoder(w).Encode(map[string]any{"items": []kube.Lease{lease}})
 		default:
-			json.NewEncoder(w).Encode(kube.PodList{Items: []kube.Pod{{Metadata: kube.Meta{Name: "p", UID: "u", Labels: map[string]string{labelOwner: "l"}}}}})
+			json.NewEncoder(w).Encode(map[string]any{"items": []kube.Pod{{Metadata: kube.Meta{Name: "p", UID: "u", Labels: map[string]string{labelOwner: "l"}, Annotations: made}}}})
 		}
 	})
 	if n, err := e.Sweep(t.Context()); n != 0 || err != nil || deleted {

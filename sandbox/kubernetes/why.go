@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"belljar/sandbox"
@@ -16,6 +17,12 @@ var pullReasons = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImag
 
 // makeReasons are those of a container that its runtime does not make, or not start.
 var makeReasons = []string{"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+// noDirectory reports whether a runtime says that it cannot mount something where the image has no directory. containerd says of such a
+// container that it has ended. A node that cannot mount the image itself says neither.
+func noDirectory(message string) bool {
+	return strings.Contains(message, "to rootfs") || strings.Contains(message, "ot a directory")
+}
 
 // text is what Kubernetes says, as an error that is one line.
 func text(reason, message string) error { return errors.New(failure.OneLine(said(reason, message))) }
@@ -31,7 +38,7 @@ func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
 		return goneError(pod), true
 	}
 	for _, own := range s.InitContainerStatuses {
-		if w := own.State.Waiting; w != nil && (slices.Contains(pullReasons, w.Reason) || slices.Contains(makeReasons, w.Reason)) {
+		if w := own.State.Waiting; w != nil && slices.Contains(pullReasons, w.Reason) {
 			return engineError(text(w.Reason, w.Message), "starting a container of belljar's own image").Hint("check engine.kubernetes.image, its path and its pull secrets"), true
 		}
 		if t := own.State.Terminated; t != nil && (t.ExitCode != 0 || t.Signal != 0) {
@@ -45,12 +52,14 @@ func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
 		case slices.Contains(pullReasons, w.Reason):
 			return engineError(text(w.Reason, w.Message), "getting image %q", spec.Image.Reference).As(sandbox.CauseImage).
 				Hint("check its name, and that the nodes can pull it: engine.kubernetes.pull_secrets"), true
-		case slices.Contains(makeReasons, w.Reason):
-			return engineError(text(w.Reason, w.Message), "starting a container of image %q", spec.Image.Reference).As(sandbox.CauseImage).
-				Hint("check that the image's paths /tmp, /work and /dev are directories, if they exist"), true
-		}
+		case slices.Contains(makeReasons, w.Reason) && noDirectory(w.Message):
+			return makeError(w.Reason, w.Message, spec), true
+		} // other reasons to make no container may pass, as those of a node that has too much to do
 	}
 	if t := main.State.Terminated; t != nil {
+		if t.Reason == "StartError" && noDirectory(t.Message) {
+			return makeError(t.Reason, t.Message, spec), true
+		}
 		return engineError(text(t.Reason, t.Message), "the pod's init ended before a command: exit status %d", t.ExitCode).
 			Hint("set engine.kubernetes.image to an image of this belljar's version; see: belljar doctor"), true
 	}
@@ -58,6 +67,11 @@ func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
 		return engineError(text(s.Reason, s.Message), "the pod ended before it ran").Hint("see: kubectl describe nodes"), true
 	}
 	return nil, false
+}
+
+func makeError(reason, message string, spec sandbox.Spec) error {
+	return engineError(text(reason, message), "starting a container of image %q", spec.Image.Reference).As(sandbox.CauseImage).
+		Hint("check that the image's paths /tmp, /work and /dev are directories, if they exist")
 }
 
 // goneError says why a pod is gone, or will be in a moment, that did not run yet.
@@ -81,6 +95,14 @@ func lateError(pod *kube.Pod, limit time.Duration) error {
 			busy.RetryAfter = busyFor
 			return busy
 		}
+	}
+	if slices.ContainsFunc(pod.Status.Conditions, func(c kube.Condition) bool { return c.Type == "PodReadyToStartContainers" && c.Status == "False" }) {
+		events := "see why: kubectl get events -n " + pod.Metadata.Namespace
+		if pod.Spec.HostUsers != nil {
+			return engineError(nil, "the pod did not run after %s: its node gave it no sandbox, for which it asks for a user namespace", took).
+				Hint(events + "; the nodes' runtime may know none: set engine.kubernetes.user_namespaces to false")
+		}
+		return engineError(nil, "the pod did not run after %s: its node gave it no sandbox, which takes its volumes, network and runtime", took).Hint(events)
 	}
 	for _, c := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
 		if w := c.State.Waiting; w != nil {
@@ -115,8 +137,8 @@ func ofPod(pod *kube.Pod) (why string) {
 	return why
 }
 
-// fateOf reads that from a pod that may have ended. Why the whole pod did says more than how its container did: of one in which the kernel
-// ever killed a process for its memory, runtimes say OOMKilled, whatever ended it.
+// fateOf reads that from a pod that may have ended. Why the whole pod did says more than how its container did, and its exit status more
+// than its reason: of one in which the kernel ever killed a process for its memory, runtimes say OOMKilled, whatever ended it.
 func fateOf(pod *kube.Pod) (f fate) {
 	s := pod.Status
 	if s == nil {
@@ -128,7 +150,7 @@ func fateOf(pod *kube.Pod) (f fate) {
 	}
 	f.known = f.reason != ""
 	if t := statusOf(s.ContainerStatuses, mainContainer).State.Terminated; t != nil {
-		f.known, f.oom = true, f.reason == "" && t.Reason == "OOMKilled"
+		f.known, f.oom = true, f.reason == "" && t.Reason == "OOMKilled" && t.ExitCode == killed
 		switch {
 		case f.reason != "" || f.oom:
 		case t.ExitCode == 0: // as it does when its stdin ends

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -135,6 +136,9 @@ func (b *box) startError(err error) error {
 	said := b.run.said()
 	if ctx := err; errors.Is(ctx, context.Canceled) && said == "" || errors.Is(ctx, context.DeadlineExceeded) && said == "" {
 		return err
+	}
+	if said != "" && errors.Is(err, io.EOF) { // all that it means is that the init has ended
+		err = nil
 	}
 	return engineError(errors.Join(err, saidError(said)), "starting the container").Hint("see: belljar doctor")
 }

@@ -71,3 +71,22 @@ func TestEveryLimitIsSet(t *testing.T) {
 		}
 	}
 }
+
+// A limit of open files that no process can have is refused by its name.
+func TestFilesThatNoOneMayOpen(t *testing.T) {
+	var mine unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &mine); err != nil {
+		t.Fatal(err)
+	}
+	most := int64(min(mine.Max, 1<<61))
+	all := map[int64]bool{1: false, most: false, 1 << 62: mine.Max < 1<<61}
+	if !mayRaise() {
+		all[most+1] = mine.Max < 1<<61
+	}
+	for files, refused := range all {
+		err := checkFiles(sandbox.Limits{Files: files})
+		if (err != nil) != refused || err != nil && (sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.Contains(err.Error(), "limits.files")) {
+			t.Errorf("%d files of %d: %v", files, mine.Max, err)
+		}
+	}
+}

@@ -4,23 +4,52 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/bindmount"
+	"belljar/sandbox/internal/failure"
 	"belljar/sandbox/internal/lockdown"
 
+	scoped "github.com/containerd/continuity/fs"
 	"golang.org/x/sys/unix"
 )
 
+// check refuses what this engine does not have.
+func (e *Engine) check(spec sandbox.Spec) error {
+	if spec.User.UID < 0 || spec.User.UID == 0 && !spec.Root {
+		return rootError()
+	}
+	if spec.Network != "none" && spec.Network != "" {
+		return engineError(nil, "network %q does not exist: an engine without a daemon has only none", spec.Network).As(sandbox.CauseInvalid).
+			Hint("use network none, or Docker: engine.kind docker")
+	}
+	if err := e.user.check(spec); err != nil {
+		return err
+	}
+	return checkFiles(spec.Limits)
+}
+
 // checkImage refuses an image where what every container has would be mounted elsewhere, or
 // nowhere.
-func checkImage(root int, spec sandbox.Spec) error {
-	for _, dir := range []string{"/proc", "/sys", "/dev", "/tmp", "/work"} {
-		if isDir, err := has(root, dir); err != nil || !isDir {
-			return engineError(err, "%s of image %q is not a directory", dir, spec.Image.Reference).As(sandbox.CauseImage).
-				Hint("make it a directory in the image, or remove it")
+func checkImage(dir string, root int, spec sandbox.Spec) error {
+	for _, name := range []string{"/proc", "/sys", "/dev", "/tmp", "/work"} {
+		if isDir, err := has(root, name); err != nil || !isDir {
+			return engineError(err, "%s of image %q cannot be used as a directory", name, spec.Image.Reference).
+				OfImage("make it a directory in the image, or remove it")
+		}
+	}
+	for _, volume := range spec.Image.Volumes { // each gets a mount, wherever the image's links lead
+		at, err := scoped.RootPath(dir, volume)
+		if err == nil {
+			at, err = filepath.Rel(dir, at)
+		}
+		top, _, _ := strings.Cut(at, "/")
+		if err != nil || slices.Contains([]string{".", "proc", "sys", "dev"}, top) {
+			return engineError(err, "image %q declares a volume at %.256q, which cannot be masked", spec.Image.Reference, volume).
+				OfImage("choose another image")
 		}
 	}
 	return nil
@@ -52,8 +81,8 @@ func userFiles(root int, spec sandbox.Spec) (map[string]string, error) {
 	for _, name := range []string{"passwd", "group"} {
 		text, err := readFile(root, "/etc/"+name, maxUserFile)
 		if err != nil {
-			return nil, engineError(err, "reading /etc/%s of image %q", name, spec.Image.Reference).As(sandbox.CauseImage).
-				Hint("make it a regular file in the image, or remove it")
+			return nil, engineError(err, "reading /etc/%s of image %q", name, spec.Image.Reference).
+				OfImage("make it a regular file in the image, or remove it")
 		}
 		link, err := inRoot(root, "/etc/"+name, unix.O_PATH|unix.O_NOFOLLOW, 0)
 		if text == nil && missing(err) {
@@ -90,6 +119,8 @@ func checkTargets(root int, spec sandbox.Spec) error {
 			fits = failed == nil && info.IsDir() == dir
 		}
 		switch {
+		case failure.Shortage(err):
+			return engineError(err, "looking for %s %q in the image", t.What, t.Path).Hint("see: belljar doctor")
 		case errors.Is(err, unix.ELOOP):
 			return t.LinkError()
 		case !fits:

@@ -32,15 +32,8 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if spec.User.UID < 0 || spec.User.UID == 0 && !spec.Root {
-		return nil, rootError()
-	}
-	if err := e.user.check(spec); err != nil {
+	if err := e.check(spec); err != nil {
 		return nil, err
-	}
-	if spec.Network != "none" && spec.Network != "" {
-		return nil, engineError(nil, "network %q does not exist: an engine without a daemon has only none", spec.Network).As(sandbox.CauseInvalid).
-			Hint("use network none, or Docker: engine.kind docker")
 	}
 	m := &making{engine: e, spec: spec, id: newID()}
 	defer m.close()
@@ -115,10 +108,10 @@ func (m *making) open(ctx context.Context) error {
 	m.held, m.dir = held, dir
 	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return engineError(err, "opening the root of image %q", m.spec.Image.Reference).As(sandbox.CauseImage).Hint("run the command again")
+		return engineError(err, "opening the root of image %q", m.spec.Image.Reference).OfImage("run the command again")
 	}
 	defer unix.Close(root)
-	if err := checkImage(root, m.spec); err != nil {
+	if err := checkImage(dir, root, m.spec); err != nil {
 		return err
 	}
 	if err := checkTargets(root, m.spec); err != nil {
@@ -128,7 +121,7 @@ func (m *making) open(ctx context.Context) error {
 		return err
 	}
 	if m.engine.user == nil {
-		if err := m.cloneRoot(root); err != nil {
+		if err := m.cloneRoot(ctx, root); err != nil {
 			return err
 		}
 		if m.trees.init, err = clone(int(m.engine.init.Fd())); err != nil {

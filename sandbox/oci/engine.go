@@ -47,6 +47,9 @@ type Roots interface {
 	// Root is the directory of an image, by its ID. It stays as it is until held is closed, in
 	// every process that inherited it.
 	Root(ctx context.Context, id string) (dir string, held *os.File, err error)
+	// Shifted is a copy of it, where the files of user 0 belong to user first, and so on. take chooses first, and is
+	// told which ones there are copies for.
+	Shifted(ctx context.Context, id string, take func(made []int) (first int, err error)) (dir string, held *os.File, err error)
 }
 
 // runtimes are those that are looked for, the best first.
@@ -67,6 +70,7 @@ type Engine struct {
 	all  sync.WaitGroup // what waits for the ends of containers
 	mu   sync.Mutex
 	kept map[string]io.Closer // by the ID of a container of OwnSessions: it runs while this is open
+	left sync.Map             // the names of containers that could not be removed: Sweep tries again
 
 	watched sync.Once
 	line    *lifeline.Line // the guard's, nil if it could not be started

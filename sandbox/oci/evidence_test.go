@@ -146,7 +146,7 @@ func TestDirectoryIsRemoved(t *testing.T) {
 			process, _ := os.FindProcess(part)
 			process.Kill()
 		}
-		for range 500 {
+		for range 6000 {
 			if _, err := other.Sweep(t.Context()); err != nil {
 				t.Error(err)
 			}

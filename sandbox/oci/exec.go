@@ -15,6 +15,7 @@ import (
 	"belljar/internal/target"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/boxlink"
+	"belljar/sandbox/internal/proc"
 )
 
 // running is a process.
@@ -89,7 +90,7 @@ func (b *box) execError(ctx context.Context, x sandbox.Exec, err error) error {
 	}
 	var refused *boxlink.StartError
 	if !errors.As(err, &refused) {
-		if errors.Is(err, boxlink.ErrNoAnswer) {
+		if errors.Is(err, boxlink.ErrUnknown) {
 			return engineError(err, "starting the command").As(sandbox.CauseEngineLost).Hint("see: belljar doctor")
 		}
 		if ctx.Err() != nil {
@@ -126,21 +127,27 @@ func (r *running) HasEnded(ctx context.Context) (when time.Time, yes bool) {
 }
 
 // Wait implements sandbox.Running.
-func (r *running) Wait(ctx context.Context) (int, error) {
+func (r *running) Wait(ctx context.Context) (status int, err error) {
 	defer r.release()
+	switch err := r.AwaitExit(ctx, r.isGone); {
+	case errors.Is(err, boxlink.ErrSilent):
+		return 0, engineError(err, "the exit status is unknown").As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
+	case err != nil:
+		return 0, engineError(err, "waiting for the command's end").As(sandbox.CauseEngineLost).Hint("see: belljar doctor")
+	}
 	select {
-	case <-r.Exited():
+	case <-r.Exited(): // also where the link broke then
+		status = r.Status()
 	default:
-		select {
-		case <-r.Exited():
-		case <-r.box.link.Done():
-			return r.withContainer()
-		case <-ctx.Done():
-			return 0, engineError(ctx.Err(), "waiting for the command's end").As(sandbox.CauseEngineLost).Hint("see: belljar doctor")
-		}
+		status, err = r.withContainer()
 	}
 	r.Drain(ctx, r.box.ending.Load)
-	return r.Status(), nil
+	return status, err
+}
+
+// isGone reports whether this host's kernel has the process no more.
+func (r *running) isGone() bool {
+	return !r.box.record.ownKernel() && !r.box.ending.Load() && !proc.HasInside(r.box.group, r.PID(), r.StartTicks())
 }
 
 // killed is the exit status of a process that SIGKILL ended.
@@ -149,11 +156,6 @@ const killed = 128 + 9
 // withContainer is the end of a process whose init is not reached any more. If the init
 // has ended, the kernel killed the process with it.
 func (r *running) withContainer() (int, error) {
-	select {
-	case <-r.Exited():
-		return r.Status(), nil
-	default:
-	}
 	if r.box.record.First.ended() {
 		if r.box.record.ownKernel() {
 			return r.box.sentryStatus()

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"os"
 	"strings"
 
 	"belljar/sandbox"
@@ -45,4 +46,17 @@ func Runs(id string) (n int) {
 		}
 	}
 	return n
+}
+
+// MayRaise reports whether this process may raise limits of resources.
+func MayRaise() bool { return mayRaise() }
+
+// CheckImage refuses an image with that root directory.
+func CheckImage(dir string, spec sandbox.Spec) error {
+	root, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return checkImage(dir, int(root.Fd()), spec)
 }

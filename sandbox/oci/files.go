@@ -43,7 +43,7 @@ func (e *Engine) inImage(ctx context.Context, image sandbox.Image, look func(roo
 	defer held.Close()
 	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return engineError(err, "opening the root of image %q", image.Reference).As(sandbox.CauseImage).Hint("run the command again")
+		return engineError(err, "opening the root of image %q", image.Reference).OfImage("run the command again")
 	}
 	defer unix.Close(root)
 	return look(root)

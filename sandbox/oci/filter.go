@@ -24,8 +24,8 @@ type profile struct {
 
 // The two kinds: of containers without a root user and with one.
 var (
-	plainProfile = sync.OnceValues(func() (profile, error) { return newProfile(initCapabilities, nil) })
-	rootProfile  = sync.OnceValues(func() (profile, error) { return newProfile(rootCapabilities, spareInit) })
+	plainProfile = sync.OnceValues(func() (profile, error) { return newProfile(initCapabilities, false) })
+	rootProfile  = sync.OnceValues(func() (profile, error) { return newProfile(lockdown.RootCapabilities, true) })
 )
 
 func profileOf(root bool) (profile, error) {
@@ -35,14 +35,10 @@ func profileOf(root bool) (profile, error) {
 	return plainProfile()
 }
 
-// newProfile makes the profile for those capabilities, and changes it.
-func newProfile(capabilities []string, change func(*specs.LinuxSeccomp)) (profile, error) {
-	s, err := lockdown.SeccompFor(capabilities)
+func newProfile(capabilities []string, root bool) (profile, error) {
+	s, err := lockdown.SeccompFor(capabilities, root)
 	if err != nil {
 		return profile{}, err
-	}
-	if change != nil {
-		change(s)
 	}
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -90,7 +90,14 @@ func freshOf(file string) string {
 }
 
 // removeGroup kills what is in a container's control group, and removes it with its record.
-func (e *Engine) removeGroup(name string) error {
+func (e *Engine) removeGroup(name string) (err error) {
+	defer func() {
+		if err != nil {
+			e.left.Store(name, true)
+		} else {
+			e.left.Delete(name)
+		}
+	}()
 	if err := cgroup.Remove(name); err != nil || e.user == nil {
 		return err
 	}

@@ -62,6 +62,9 @@ func (l *launch) args(passed int) []string {
 // by being the kernel, and this host's control groups are not for them.
 func forSentry(s *specs.Spec) {
 	s.Linux.Seccomp, s.Linux.Resources = nil, nil
+	for i := range s.Linux.Namespaces { // runsc makes that of users, too: the sentry does the counting
+		s.Linux.Namespaces[i].Path = ""
+	}
 	s.Mounts = slices.DeleteFunc(s.Mounts, func(m specs.Mount) bool {
 		return m.Destination == "/sys/fs/cgroup" || m.Type == "mqueue"
 	})

@@ -2,6 +2,7 @@ package oci_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,10 @@ type oneRoot string
 func (r oneRoot) Root(context.Context, string) (dir string, held *os.File, err error) {
 	held, err = os.Open(string(r))
 	return string(r), held, err
+}
+
+func (r oneRoot) Shifted(context.Context, string, func([]int) (int, error)) (dir string, held *os.File, err error) {
+	return "", nil, errors.ErrUnsupported
 }
 
 // hostileImages are roots that try to lead the runtime elsewhere.

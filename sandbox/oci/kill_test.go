@@ -11,12 +11,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"belljar/sandbox"
 	"belljar/sandbox/oci"
+
+	"golang.org/x/sys/unix"
 )
 
 // stubborn leaves processes that ignore all that can be ignored, in sessions of their own, and
@@ -143,7 +146,7 @@ func TestKilledWhileMaking(t *testing.T) {
 				} else if session != "" && len(kept) == 1 { // it was finished just in time
 					box, err := engine.Adopt(t.Context(), kept[0])
 					if err != nil {
-						t.Error(err)
+						t.Logf("its maker was killed before it was to stay: %v", err) // what is left of it is looked for below
 					} else if err := box.Remove(t.Context()); err != nil {
 						t.Error(err)
 					}
@@ -200,6 +203,113 @@ func TestKilledPart(t *testing.T) {
 			}
 			in.Close()
 			wantNothing(t, dir, box.Info().ID)
+		}
+	})
+}
+
+// How a command ended that did so while somebody had stopped the init is not known, and that is said.
+func TestEndedUnheard(t *testing.T) {
+	each(t, func(t *testing.T, runtime string) {
+		engine := open(t, runtime)
+		box, err := engine.Create(t.Context(), specOf(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, in := io.Pipe()
+		stdin, feed := io.Pipe()
+		defer feed.Close()
+		p, err := box.Exec(t.Context(), sandbox.Exec{Script: "echo; read -r _; exit 7", Dir: "/work", User: specOf(t).User, Stdin: stdin, Stdout: in, Stderr: io.Discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bufio.NewReader(out).ReadString('\n')
+		_, init := parts(t, box.Info().ID)
+		unix.Kill(init, unix.SIGSTOP)
+		io.WriteString(feed, "\n")
+		if status, err := p.Wait(t.Context()); sandbox.CauseOf(err) != sandbox.CauseEngineLost || p.Cut() == "" || !strings.Contains(err.Error(), "exit status is unknown") {
+			t.Errorf("status %d, error %v", status, err)
+		}
+		if err := box.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+		in.Close()
+	})
+}
+
+// What a command wrote before its init was killed is read to its end.
+func TestKilledInitLosesNoOutput(t *testing.T) {
+	each(t, func(t *testing.T, runtime string) {
+		engine := open(t, runtime)
+		for range 5 {
+			box, err := engine.Create(t.Context(), specOf(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := &lateWriter{begun: make(chan struct{}), open: make(chan struct{})}
+			p, err := box.Exec(t.Context(), sandbox.Exec{Script: "echo; head -c 50000 /dev/zero; touch /work/wrote; sleep 1000", Dir: "/work", User: specOf(t).User, Stdout: out, Stderr: io.Discard})
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-out.begun
+			run(t, box, specOf(t).User, "until [ -e /work/wrote ]; do sleep 0.01; done")
+			_, init := parts(t, box.Info().ID)
+			unix.Kill(init, unix.SIGKILL)
+			<-box.Lost()
+			close(out.open)
+			if status, err := p.Wait(t.Context()); status != 137 || err != nil || out.n != 50001 || p.Cut() != "" {
+				t.Errorf("status %d, error %v, %d bytes, cut %q", status, err, out.n, p.Cut())
+			}
+			if err := box.Remove(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// lateWriter takes no more than the beginning before a time.
+type lateWriter struct {
+	begun, open chan struct{}
+	once        sync.Once
+	n           int
+}
+
+func (w *lateWriter) Write(p []byte) (int, error) {
+	w.once.Do(func() { close(w.begun) })
+	<-w.open
+	w.n += len(p)
+	return len(p), nil
+}
+
+// A session whose runtime was killed is not reached any more: nothing of it runs on unseen.
+func TestSessionWithoutItsRuntime(t *testing.T) {
+	each(t, func(t *testing.T, runtime string) {
+		dir := t.TempDir()
+		engine := openIn(t, oci.Config{Dir: dir, Runtime: runtime})
+		spec := specOf(t)
+		spec.Session, spec.Deadline = "kept", time.Now().Add(time.Hour)
+		for _, find := range []func() error{
+			func() error { _, err := engine.Sessions(t.Context(), "kept"); return err },
+			func() error { _, err := engine.Sweep(t.Context()); return err },
+		} {
+			box, err := engine.Create(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := box.Info().ID
+			runtimePID, init := parts(t, id)
+			unix.Kill(runtimePID, unix.SIGKILL)
+			<-box.Lost()
+			box.Close()
+			if !processRuns(init) {
+				t.Error("the init ends with it: this tests nothing")
+			}
+			if err := find(); err != nil {
+				t.Error(err)
+			}
+			if list, err := engine.Sessions(t.Context(), "kept"); len(list) > 0 || err != nil {
+				t.Errorf("%+v, error %v", list, err)
+			}
+			wantNothing(t, dir, id)
 		}
 	})
 }

@@ -32,6 +32,8 @@ type launch struct {
 	listens bool              // it takes further ones at socketFile, or by channels
 	holds   []*os.File        // stay open as long as the runtime runs
 	layer   *userns.Root      // of a container with a root user or a writable root, else nil
+
+	namespace *os.File // of a container with a root user: the user namespace
 }
 
 // launched is a runtime that runs in the foreground: it ends when the container does, and removes
@@ -201,6 +203,14 @@ func listenHere() (*os.File, error) {
 		return nil, fmt.Errorf("listening for clients: %w", err)
 	}
 	return os.NewFile(uintptr(fd), socketFile), nil
+}
+
+// killAll kills the runtime and, since Linux 6.9, all of its process group: it may be a script that starts one.
+func (r *launched) killAll() {
+	if conn, err := r.pidfd.SyscallConn(); err == nil {
+		conn.Control(func(fd uintptr) { unix.PidfdSendSignal(int(fd), unix.SIGKILL, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP) })
+	}
+	r.process.Kill()
 }
 
 // said is what the runtime and the init said, on one line.

@@ -24,6 +24,7 @@ const (
 	upperDir   = "upper"  // what the image lacks: files, and the directories of mounts
 	workDir    = "work"   // the overlay's own
 	initFile   = "init"   // the init's program
+	usersFile  = "users"  // the user namespace of a container with a root user
 	stateDir   = "state"  // the runtime's
 	groupsDir  = "cgroup" // the container's control group, as it sees it
 	logFile    = "log"    // what the runtime and the init say
@@ -41,6 +42,7 @@ func (l *launch) prepare() error {
 	if l.layer != nil {
 		mode = ",mode=711" // the runtime enters it as the container's root, too
 	}
+	unix.Umask(0o022) // of this thread, or of a process that becomes the runtime: the modes below are what commands see
 	if err := unix.Mount("belljar", l.dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, privateSize+mode); err != nil {
 		return fmt.Errorf("mounting a directory in memory at %s: %w", l.dir, err)
 	}
@@ -163,6 +165,15 @@ func (l *launch) binds() error {
 		if err := attach(fd, sourceName(i)); err != nil {
 			return err
 		}
+	}
+	if l.namespace == nil {
+		return nil
+	}
+	if err := os.WriteFile(usersFile, nil, 0o600); err != nil {
+		return err
+	}
+	if err := unix.Mount(fdPath(l.namespace), usersFile, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("binding the user namespace: %w", err)
 	}
 	return nil
 }

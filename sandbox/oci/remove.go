@@ -64,11 +64,18 @@ func (b *box) awaitRuntime() {
 	if b.run != nil {
 		select {
 		case <-b.gone:
+			return
 		case <-ctx.Done():
-			b.run.process.Kill()
-			<-b.gone
+			b.run.killAll()
+		case <-b.engine.life.Done():
 		}
-		return
+		select {
+		case <-b.gone:
+			return
+		case <-time.After(endTimeout): // it hangs in the kernel, as on a dead file system: removing the group tells
+			return
+		case <-b.engine.life.Done(): // its engine was closed, which was who waited
+		}
 	}
 	awaitEnd(ctx, b.record.Parent)
 }

@@ -1,7 +1,9 @@
 package oci
 
 import (
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"belljar/sandbox"
@@ -11,18 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rlimits are those of a container's processes. Those that lockdown.Rlimits does not promise are as high as this process
-// may have them: without rights to raise a limit, nothing can start with a higher one.
+// rlimits are those of a container's processes, at most as high as this process may have them: without rights to raise
+// a limit, nothing can start with a higher one.
 func rlimits(l sandbox.Limits, userns bool) (list []specs.POSIXRlimit) {
 	add := func(r lockdown.Rlimit, most unix.Rlimit) {
 		list = append(list, specs.POSIXRlimit{Type: "RLIMIT_" + strings.ToUpper(r.Name), Soft: min(uint64(r.Soft), most.Max), Hard: min(uint64(r.Hard), most.Max)})
 	}
 	unlimited := unix.Rlimit{Max: unix.RLIM_INFINITY}
-	for _, r := range lockdown.Rlimits(l) {
-		add(r, unlimited)
-	}
 	raises := mayRaise()
-	for _, r := range lockdown.OtherRlimits(release(), userns) {
+	for _, r := range append(lockdown.Rlimits(l), lockdown.OtherRlimits(release(), userns)...) {
 		most := unlimited
 		if !raises && unix.Getrlimit(slices.Index(rlimitNames, r.Name), &most) != nil {
 			continue
@@ -30,6 +29,25 @@ func rlimits(l sandbox.Limits, userns bool) (list []specs.POSIXRlimit) {
 		add(r, most)
 	}
 	return list
+}
+
+// checkFiles refuses a limit of open files that is promised, and that this process may not give.
+func checkFiles(l sandbox.Limits) error {
+	var most unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &most) != nil || uint64(l.Files) <= most.Max {
+		return nil
+	}
+	raise := "raise belljar's own limit: ulimit -Hn"
+	if mayRaise() {
+		text, _ := os.ReadFile("/proc/sys/fs/nr_open")
+		bound, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+		if err != nil || uint64(l.Files) <= bound {
+			return nil
+		}
+		most.Max, raise = bound, "raise sysctl fs.nr_open"
+	}
+	return engineError(nil, "limits.files is %d, and no process of this belljar may have more than %d files open", l.Files, most.Max).As(sandbox.CauseInvalid).
+		Hint("lower limits.files, or " + raise)
 }
 
 // rlimitNames are in the order of their numbers.

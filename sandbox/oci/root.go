@@ -1,10 +1,12 @@
 package oci
 
 import (
-	"maps"
+	"context"
+	"errors"
 	"os"
-	"slices"
+	"path/filepath"
 
+	"belljar/sandbox/internal/lockdown"
 	"belljar/sandbox/internal/userns"
 
 	specs "github.com/opencontainers/runtime-spec/specs-go"
@@ -26,51 +28,19 @@ const (
 	unwritable = 16 << 20
 )
 
-// rootCapabilities are boxinit.RootCapabilities, which a command that is root has.
-var rootCapabilities = []string{
-	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SETPCAP",
-	"CAP_NET_BIND_SERVICE", "CAP_SETFCAP",
-}
-
-// containRoot gives a container users of its own: its user 0 is the host's user ids, who is no one.
+// containRoot gives a container users of its own: its user 0 is the host's user ids, who is no one. The namespace is
+// there: one that the runtime made would belong to the host's root.
 func containRoot(s *specs.Spec, ids int) {
 	mapping := []specs.LinuxIDMapping{{ContainerID: 0, HostID: uint32(ids), Size: userns.Size}}
 	s.Linux.UIDMappings, s.Linux.GIDMappings = mapping, mapping
-	s.Linux.Namespaces = append(s.Linux.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
-	s.Process.Capabilities = &specs.LinuxCapabilities{Bounding: rootCapabilities, Effective: rootCapabilities, Permitted: rootCapabilities}
-}
-
-// itself are calls that change how the kernel treats a process, and the arguments with which they mean none but the caller's.
-// The first one or two name it: 0 is the caller.
-var itself = map[string][]specs.LinuxSeccompArg{
-	"prlimit64":          {{Index: 0, Op: specs.OpEqualTo}},
-	"sched_setscheduler": {{Index: 0, Op: specs.OpEqualTo}},
-	"sched_setparam":     {{Index: 0, Op: specs.OpEqualTo}},
-	"sched_setattr":      {{Index: 0, Op: specs.OpEqualTo}},
-	"sched_setaffinity":  {{Index: 0, Op: specs.OpEqualTo}},
-	"setpriority":        {{Index: 0, Op: specs.OpLessEqual, Value: unix.PRIO_PGRP}, {Index: 1, Op: specs.OpEqualTo}},
-	"ioprio_set":         {{Index: 0, Op: specs.OpLessEqual, Value: ioprioGroup}, {Index: 1, Op: specs.OpEqualTo}},
-}
-
-// ioprioGroup is IOPRIO_WHO_PGRP of ioprio_set(2), after which comes IOPRIO_WHO_USER.
-const ioprioGroup = 2
-
-// spareInit keeps root from other processes than the caller. It can become the init's user, who may change those of the
-// init: with no processor time left, that would end, or not answer.
-func spareInit(profile *specs.LinuxSeccomp) {
-	for i := range profile.Syscalls {
-		// The names may be shared with other profiles.
-		profile.Syscalls[i].Names = slices.DeleteFunc(slices.Clone(profile.Syscalls[i].Names), func(name string) bool { return itself[name] != nil })
-	}
-	profile.Syscalls = slices.DeleteFunc(profile.Syscalls, func(s specs.LinuxSyscall) bool { return len(s.Names) == 0 })
-	for _, name := range slices.Sorted(maps.Keys(itself)) { // sorted: the filter's name is its digest
-		profile.Syscalls = append(profile.Syscalls, specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow, Args: itself[name]})
-	}
+	s.Linux.Namespaces = append(s.Linux.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace, Path: filepath.Join(rootedDir, usersFile)})
+	root := lockdown.RootCapabilities
+	s.Process.Capabilities = &specs.LinuxCapabilities{Bounding: root, Effective: root, Permitted: root}
 }
 
 // cloneRoot clones the image's root. A container with a root user gets its user IDs first, and the image's
-// files are mapped to them.
-func (m *making) cloneRoot(root int) (err error) {
+// files are mapped to them, or copied.
+func (m *making) cloneRoot(ctx context.Context, root int) (err error) {
 	if !m.spec.Root {
 		if m.trees.root, err = clone(root); err != nil {
 			return engineError(err, "preparing the root of image %q", m.spec.Image.Reference).Hint("see: belljar doctor")
@@ -81,11 +51,51 @@ func (m *making) cloneRoot(root int) (err error) {
 	if err != nil {
 		return err
 	}
-	if m.ids, err = (userns.Pool{Dir: idsDir, Spans: spans}).Take(); err != nil {
+	pool := userns.Pool{Dir: idsDir, Spans: spans}
+	if err := m.take(pool); err != nil {
 		return err
 	}
 	m.trees.root, err = m.ids.Clone(root)
+	if errors.Is(err, userns.ErrUnmapped) {
+		return m.copyRoot(ctx, pool)
+	}
 	return err
+}
+
+// take takes user IDs. runc sets rlimits from outside the user namespace: without CAP_SYS_RESOURCE, only the
+// namespace's owner may.
+func (m *making) take(pool userns.Pool, preferred ...int) (err error) {
+	if m.ids, err = pool.Take(preferred...); err == nil && filepath.Base(m.runtime) != "crun" && !mayRaise() {
+		m.ids.Owner = 0
+	}
+	return err
+}
+
+// copyRoot has the image's files copied for the container's users, where the kernel does not map them. IDs that there
+// is a copy for are taken first.
+func (m *making) copyRoot(ctx context.Context, pool userns.Pool) error {
+	m.ids.Close()
+	m.ids = nil
+	dir, held, err := m.engine.config.Roots.Shifted(ctx, m.spec.Image.ID, func(made []int) (first int, err error) {
+		if err = m.take(pool, made...); err != nil {
+			return 0, err
+		}
+		return m.ids.First, nil
+	})
+	if err != nil {
+		return err
+	}
+	m.held.Close() // this holds the image, too
+	m.held, m.dir = held, dir
+	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(root)
+		m.trees.root, err = clone(root)
+	}
+	if err != nil {
+		return engineError(err, "preparing the root of image %q", m.spec.Image.Reference).Hint("see: belljar doctor")
+	}
+	return nil
 }
 
 // layer gives a container with a root user, or a writable root, its layer.
@@ -108,6 +118,10 @@ func (m *making) layer(l *launch) error {
 	// The runtime keeps the container's user IDs, as it does the image. It ends after the container unless
 	// it is killed; then others may get them, and share nothing but the kernel's counts for each user.
 	l.holds = append(l.holds, m.ids.File())
+	var err error
+	if l.namespace, err = m.ids.Namespace(); err != nil {
+		return err
+	}
 	return os.MkdirAll(rootedDir, 0o711)
 }
 

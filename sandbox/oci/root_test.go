@@ -4,13 +4,18 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
+	"belljar/images"
 	"belljar/sandbox"
 	"belljar/sandbox/oci"
+
+	"golang.org/x/sys/unix"
 )
 
 var (
@@ -101,7 +106,7 @@ func TestRootIsNoOneOutside(t *testing.T) {
 		box := rooted(t, engine, func(s *sandbox.Spec) {
 			s.Mounts = []sandbox.Mount{{Source: dir, Target: "/out", Writable: true, Steady: true}}
 		})
-		out, status := run(t, box, rootUser, "cp /bin/busybox /out/sh && chmod 6755 /out/sh && sleep 1000 >/dev/null 2>&1 & sleep 0.3; chown 0:0 /out 2>/dev/null || echo no")
+		out, status := run(t, box, rootUser, "cp /bin/busybox /out/sh && chmod 6755 /out/sh; sleep 1000 >/dev/null 2>&1 & until grep -q ^sleep /proc/$!/cmdline; do :; done; chown 0:0 /out 2>/dev/null || echo no")
 		if out != "no\n" {
 			t.Errorf("%q, %d", out, status)
 		}
@@ -217,6 +222,106 @@ func TestNoProcessHidesAsTheInits(t *testing.T) {
 			list, err := box.Processes(t.Context())
 			return err == nil && len(list) == 0
 		})
+	})
+}
+
+// Where the kernel does not map the users of an image's files, containers share no copy of them, and one that is
+// there is used again. An overlay is such a file system.
+func TestRootWithoutMaps(t *testing.T) {
+	if os.Getenv(rootlessEnv) != "" {
+		t.Skip("it mounts")
+	}
+	each(t, func(t *testing.T, runtime string) {
+		disk := &images.Disk{Dir: filepath.Join(overlay(t), "images")}
+		image, err := disk.Resolve(t.Context(), "belljar/base", sandbox.PullMissing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copies := func() []string {
+			names, _ := filepath.Glob(filepath.Join(disk.Dir, "roots", "*", "[0-9]*"))
+			return names
+		}
+		engine, err := oci.Open(oci.Config{Dir: t.TempDir(), Runtime: runtime, Init: initProgram(t), Roots: disk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { engine.Close() })
+		ofImage := func(s *sandbox.Spec) { s.Image = image }
+		first, second := rooted(t, engine, ofImage), rooted(t, engine, ofImage)
+		for _, box := range []sandbox.Container{first, second} {
+			out, _ := run(t, box, rootUser, "id -u; stat -c %u:%g /bin/busybox; rm /bin/sh && mkdir /testbed && chown 5:6 /testbed && stat -c %u:%g /testbed; (echo x >/proc/sysrq-trigger) 2>/dev/null || echo no")
+			if want := "0\n0:0\n5:6\nno\n"; out != want || box.Info().Root != "userns" {
+				t.Errorf("%q, contained by %q", out, box.Info().Root)
+			}
+		}
+		if made := copies(); len(made) != 2 {
+			t.Errorf("copies: %v", made)
+		}
+		for _, box := range []sandbox.Container{first, second} {
+			if err := box.Remove(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		rooted(t, engine, ofImage)
+		if made := copies(); len(made) != 2 {
+			t.Errorf("copies: %v", made)
+		}
+		_, err = disk.Remove(t.Context(), "belljar/base")
+		if sandbox.CauseOf(err) != sandbox.CauseImage {
+			t.Errorf("removing an image whose copy is used: %v", err)
+		}
+	})
+}
+
+// overlay is a directory on an overlay.
+func overlay(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"lower", "upper", "work", "at"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := filepath.Join(dir, "at")
+	if err := unix.Mount("overlay", at, "overlay", 0, fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", dir)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return at
+}
+
+// What the kernel counts for the user who made a user namespace, it counts for the container's own, not for the host's root.
+func TestRootTakesNothingOfTheHostsRoot(t *testing.T) {
+	each(t, func(t *testing.T, runtime string) {
+		_, first := oci.Parts(rooted(t, open(t, runtime), nil))
+		namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", first))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer namespace.Close()
+		var owner uint32
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, namespace.Fd(), unix.NS_GET_OWNER_UID, uintptr(unsafe.Pointer(&owner))); errno != 0 {
+			t.Fatal(errno)
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/uid_map", first))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var inside, outside, count uint32
+		if _, err := fmt.Sscan(string(text), &inside, &outside, &count); err != nil || inside != 0 || count != 65536 {
+			t.Errorf("mapped is %q, error %v", text, err)
+		}
+		want := outside
+		if runtime == "runc" && !oci.MayRaise() {
+			want = 0
+		}
+		if owner != want || outside < 65536 {
+			t.Errorf("the owner is user %d, want %d; user 0 is %d", owner, want, outside)
+		}
 	})
 }
 

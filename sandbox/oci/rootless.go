@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"belljar/internal/ownfile"
 	"belljar/sandbox"
@@ -183,6 +184,10 @@ func (u *rootless) start(l *launch, m *making) (_ *launched, err error) {
 		return nil, err
 	}
 	theirReady.Close()
+	theirOrder.Close()
+	late := time.Now().Add(startTimeout)
+	ourReady.SetReadDeadline(late)
+	ourOrder.SetWriteDeadline(late)
 	if err = u.order(run, ourOrder, ourReady, text); err == nil {
 		run.private, err = os.OpenFile(filepath.Join(fmt.Sprintf("/proc/%d/root", run.process.Pid), l.dir), unix.O_PATH|unix.O_DIRECTORY, 0)
 	}
@@ -190,6 +195,9 @@ func (u *rootless) start(l *launch, m *making) (_ *launched, err error) {
 		run.process.Kill()
 		run.process.Wait()
 		run.pidfd.Close()
+		if said := run.said(); said != "" { // the reason for whatever else failed
+			err = saidError(said)
+		}
 		return nil, err
 	}
 	return run, nil
@@ -207,10 +215,13 @@ func (u *rootless) order(run *launched, ourOrder io.WriteCloser, ready io.Reader
 	}
 	ourOrder.Close()
 	said, err := io.ReadAll(ready)
-	if err == nil && len(said) > 0 {
-		err = errors.New(failure.OneLine(string(said)))
+	switch {
+	case err != nil:
+		return fmt.Errorf("waiting for the runtime to start: %w", err)
+	case len(said) > 0:
+		return errors.New(failure.OneLine(string(said)))
 	}
-	return err
+	return nil
 }
 
 func init() {

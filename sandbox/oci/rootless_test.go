@@ -177,7 +177,7 @@ func newThrowaway(t *testing.T, groups bool) *throwaway {
 		u.name += "g"
 	}
 	asRoot(t, "useradd", "-M", "-d", dir, "-s", "/bin/sh", u.name)
-	t.Cleanup(func() { asRoot(t, "userdel", u.name) })
+	t.Cleanup(func() { await(t, func() bool { return exec.Command("userdel", u.name).Run() == nil }) }) // once its last process is gone
 	account, err := user.Lookup(u.name)
 	if err != nil {
 		t.Fatal(err)
@@ -260,9 +260,9 @@ func write(t *testing.T, name, text string) {
 
 func await(t *testing.T, is func() bool) {
 	t.Helper()
-	for until := time.Now().Add(30 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(5 * time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
-			t.Error("waited for 30 seconds")
+			t.Error("waited for 5 minutes")
 			return
 		}
 	}
@@ -279,7 +279,7 @@ func (u *throwaway) test(t *testing.T, how, tests string) {
 	copyFile(t, self, program)
 	copyFile(t, boxinittest.Binary(t), init)
 	script := `for group in $GROUPS_OF_TEST; do echo $$ >$group/cgroup.procs || exit 9; done
-exec setpriv --reuid "$1" --regid "$2" --clear-groups "$3" -test.run "$4" -test.v -test.timeout 10m`
+exec setpriv --reuid "$1" --regid "$2" --clear-groups "$3" -test.run "$4" -test.v -test.timeout 40m`
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script, "sh", strconv.Itoa(u.uid), strconv.Itoa(u.gid), program, tests)
 	cmd.Dir = u.dir
 	cmd.Env = append(os.Environ(), "GROUPS_OF_TEST="+strings.Join(u.groups, " "), rootlessEnv+"="+how, makerEnv+"_INIT="+init, storeEnv+"=", "HOME="+u.dir, "TMPDIR="+u.dir, "USER="+u.name)

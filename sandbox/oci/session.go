@@ -24,7 +24,16 @@ func (e *Engine) Sessions(_ context.Context, name string) (list []sandbox.Kept, 
 	}
 	for _, f := range all {
 		r := f.record
-		if e.ours(f) && r.Session != "" && r.Owner == e.sessionOwner() && (name == "" || r.Session == name) && !r.ended() {
+		if !e.ours(f) || r.Session == "" || r.Owner != e.sessionOwner() || name != "" && r.Session != name {
+			continue
+		}
+		if e.cutOff(f) {
+			if err := e.sweep(f); err != nil && name != "" { // its name is not free; of a list the others are to be seen
+				return nil, err
+			}
+			continue
+		}
+		if !r.ended() {
 			list = append(list, sandbox.Kept{
 				Session: r.Session, ID: f.id, Image: r.Image.Reference, ImageID: r.Image.ID, Print: r.Print, User: r.User, Created: r.Created, Deadline: r.Deadline,
 			})
@@ -60,11 +69,23 @@ func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Containe
 		if f.record.ended() {
 			return nil, gone()
 		}
-		return nil, engineError(err, "reaching the container of session %q, which runs", kept.Session).
-			Hint(fmt.Sprintf("run the command again; if that does not help, remove the session: belljar session rm %s", kept.Session))
+		failed := engineError(err, "reaching the container of session %q, which runs", kept.Session)
+		if errors.Is(err, errChannels) {
+			return nil, failed.Hint("run the command again once one of them has ended")
+		}
+		return nil, failed.Hint(fmt.Sprintf("run the command again; if that does not help, remove the session: belljar session rm %s", kept.Session))
 	}
 	b.look()
 	return b, nil
+}
+
+// Discard removes the container of a session that Adopt cannot open, as its init does not answer.
+func (e *Engine) Discard(_ context.Context, kept sandbox.Kept) error {
+	f, err := e.find(kept.ID)
+	if err != nil || !e.ours(f) || f.record.Session == "" {
+		return err
+	}
+	return e.sweep(f)
 }
 
 // dial connects to the init of a session. Its socket is in a directory that only its runtime sees.
@@ -141,9 +162,19 @@ func (e *Engine) List(context.Context) ([]listing.Container, error) {
 	return list, nil
 }
 
+// cutOff reports whether a session's init runs though its runtime was killed: no one reaches it any more, and what it uses, such as
+// its range of users, is another's to take.
+func (e *Engine) cutOff(f found) bool {
+	r := f.record
+	return f.noted && r.Session != "" && f.host == e.owner.Host && !r.First.ended() && r.Parent.PID > 0 && r.Parent.ended()
+}
+
 // orphaned reports whether a container has no owner any more: the process that made it ended,
 // and it is no session's that others may have, or is not finished.
 func (e *Engine) orphaned(f found) bool {
+	if e.cutOff(f) {
+		return true
+	}
 	r := f.record
 	kept := f.noted && r.Session != "" && !r.Own && !r.ended()
 	return !kept && e.owner.Gone(f.host, f.process)
@@ -169,16 +200,20 @@ func (e *Engine) FillProcesses(ctx context.Context, c *listing.Container) error 
 // Sweep removes this user's containers without an owner: those past their deadline, and those of
 // belljar processes that have ended, which only a kill of the runtime, too, leaves behind.
 // It returns how many it removed.
-func (e *Engine) Sweep(context.Context) (int, error) {
+func (e *Engine) Sweep(ctx context.Context) (int, error) {
 	all, err := e.containers()
 	removed, errs := 0, []error{err}
 	for _, f := range all {
+		if ctx.Err() != nil { // the next sweep does the rest
+			break
+		}
 		late := !f.record.Deadline.IsZero() && time.Now().After(f.record.Deadline)
 		mine := e.ours(f) || !f.noted || f.dead() // without a record it is not finished
 		if late && f.record.Session == "" {       // what its maker measures time by stands still while the host is suspended
 			late = !e.owner.Runs(f.host, f.process)
 		}
-		if !mine || !e.orphaned(f) && !late {
+		_, left := e.left.Load(f.name)
+		if !mine || !left && !e.orphaned(f) && !late {
 			continue
 		}
 		if err := e.sweep(f); err != nil {

@@ -42,18 +42,17 @@ const (
 
 // fake is a number of nodes that this process pretends to be: the API server has them, and reaches them all at one address.
 type fake struct {
-	client                       kubernetes.Interface
-	name                         string
-	count                        int
-	port                         int
-	delay                        time.Duration
-	enter, program, root, caFile string
-	pods                         pods
+	client kubernetes.Interface
+	name   string
+	count  int
+	port   int
+	delay  time.Duration
+	caFile string
+	pods   pods
 }
 
-// fakeKubelets registers nodes, and does for their pods what kubelets do. Their main processes are real, in namespaces of
-// their own, over one root for all images; nothing is pulled, and limits are those of the program itself. It prints "ready", and at its
-// end how many main processes it started, and how many had not ended.
+// fakeKubelets registers nodes, and says of their pods what kubelets would, as kwok does: nothing is pulled, and nothing runs. A pod's main
+// process is a process. It prints "ready", and at its end what there was, and how many main processes had not ended.
 func fakeKubelets() *cobra.Command {
 	cmd := &cobra.Command{Use: "fake-kubelets", SilenceUsage: true}
 	var f fake
@@ -61,9 +60,6 @@ func fakeKubelets() *cobra.Command {
 	cmd.Flags().StringVar(&f.name, "name", "fake", "what the nodes' names begin with")
 	cmd.Flags().IntVar(&f.count, "nodes", 1000, "how many")
 	cmd.Flags().DurationVar(&f.delay, "delay", 0, "how long a pod takes to run")
-	cmd.Flags().StringVar(&f.enter, "enter", "", "the program that makes a container's root (e2e/testdata/fakepod)")
-	cmd.Flags().StringVar(&f.program, "program", "", "belljar, which starts the commands")
-	cmd.Flags().StringVar(&f.root, "root", "", "the root directory of all images")
 	cmd.Flags().StringVar(&f.caFile, "client-ca", "", "the certificates of who signs the API server's, as a client")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
@@ -102,8 +98,7 @@ func (f *fake) run(ctx context.Context) error {
 				log.Println("renewing:", err)
 			}
 		case <-ctx.Done():
-			started, left := f.pods.end()
-			fmt.Println("started", started, "left", left)
+			fmt.Println(f.pods.end())
 			return nil
 		}
 	}

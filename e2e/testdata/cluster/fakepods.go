@@ -20,25 +20,28 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 )
 
-// relist is how long a kubelet takes to see that a container has ended.
-const relist = time.Second
+const (
+	// relist is how long a kubelet takes to see that a container has ended.
+	relist = time.Second
+	// killed is the exit status of who was ended by SIGKILL.
+	killed = 128 + 9
+)
 
 // pods are those that are bound to the nodes, by their UIDs.
 type pods struct {
-	mu      sync.Mutex
-	known   map[types.UID]*pod
-	started int
-	over    bool // no more are started
-	all     sync.WaitGroup
+	mu    sync.Mutex
+	known map[types.UID]*pod
+	mains []*process // all that were started
+	over  bool       // no more are started
+	all   sync.WaitGroup
 }
 
 // pod is one of them.
 type pod struct {
 	*core.Pod
-	main  *process      // nil until it runs
-	doom  chan struct{} // closed once it is to end
-	gone  chan struct{} // closed once the API server has forgotten it
-	grace time.Duration // of doom
+	main *process      // nil until it runs
+	doom chan struct{} // closed once it is to end
+	gone chan struct{} // closed once the API server has forgotten it
 }
 
 // watch does what is to be done for all pods of the nodes, until ctx ends.
@@ -84,9 +87,6 @@ func (f *fake) see(now *core.Pod) {
 		f.pods.all.Go(func() { f.keep(p) })
 	}
 	if p != nil && now.DeletionTimestamp != nil && !isClosed(p.doom) {
-		if s := now.DeletionGracePeriodSeconds; s != nil {
-			p.grace = time.Duration(*s) * time.Second
-		}
 		close(p.doom)
 	}
 }
@@ -109,20 +109,26 @@ func (s *pods) forget(uid types.UID) {
 	}
 }
 
-// end ends all that runs, and reports how many main processes there were, and how many had not ended.
-func (s *pods) end() (started, left int) {
+// end ends all that runs, and says what there was, and how many main processes had not ended.
+func (s *pods) end() string {
 	s.mu.Lock()
 	s.over = true
-	for uid, p := range s.known {
-		if p.main != nil && !isClosed(p.main.ended) {
+	var commands, asked uint32
+	left := 0
+	for _, main := range s.mains {
+		commands, asked = commands+main.commands.Load(), asked+main.asked.Load()
+		if !isClosed(main.ended) {
 			left++
 		}
+	}
+	started := len(s.mains)
+	for uid, p := range s.known {
 		delete(s.known, uid)
 		close(p.gone)
 	}
 	s.mu.Unlock()
 	s.all.Wait()
-	return s.started, left
+	return fmt.Sprintf("pods %d, commands %d, requests to inits %d, left %d", started, commands, asked, left)
 }
 
 // keep is a pod's life.
@@ -158,7 +164,7 @@ func (f *fake) keep(p *pod) {
 
 // runMain runs the main process of a pod, up to its end.
 func (f *fake) runMain(p *pod) {
-	main, err := f.start(p.Pod)
+	main, err := start(p.Pod)
 	if err != nil {
 		f.say(p, core.PodStatus{Phase: core.PodPending, ContainerStatuses: statuses(p.Spec.Containers, core.ContainerState{
 			Waiting: &core.ContainerStateWaiting{Reason: "RunContainerError", Message: err.Error()},
@@ -171,25 +177,16 @@ func (f *fake) runMain(p *pod) {
 	}
 	f.pods.mu.Lock()
 	p.main = main
-	f.pods.started++
+	f.pods.mains = append(f.pods.mains, main)
 	f.pods.mu.Unlock()
 	f.say(p, running(p))
 	select {
 	case <-main.ended:
 		return
 	case <-p.doom:
-		main.signal(false)
 	case <-p.gone:
 	}
-	if !isClosed(p.gone) {
-		select {
-		case <-main.ended:
-		case <-p.gone:
-		case <-time.After(p.grace):
-		}
-	}
-	main.signal(true)
-	<-main.ended
+	main.end(killed)
 }
 
 // say tells the API server of a pod's status. One that is gone has none.

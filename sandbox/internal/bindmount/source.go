@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"belljar/sandbox"
+	"belljar/sandbox/internal/failure"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,6 +58,8 @@ func (h Binder) Source(m sandbox.Mount) (Source, error) {
 		return Source{path, id, path}, nil
 	case m.Steady:
 		return Source{m.Source, id, ""}, nil
+	case failure.Shortage(err):
+		return Source{}, shortage(err, m.Source)
 	}
 	return Source{}, &sandbox.Error{
 		Cause: sandbox.CauseDenied, Err: err,
@@ -83,7 +86,15 @@ func OpenSource(source string) (fd int, id Identity, err error) {
 }
 
 func changed(err error, format, source string) error {
+	if failure.Shortage(err) {
+		return shortage(err, source)
+	}
 	return &sandbox.Error{Cause: sandbox.CauseDenied, Err: err, Message: fmt.Sprintf(format, source), Hint: "make sure that nothing writes to the directories above the source"}
+}
+
+// shortage is where it is not known whether anything changed.
+func shortage(err error, source string) error {
+	return failure.New(err, "opening mount source %q", source).Hint("see: belljar doctor")
 }
 
 // Target is where a command asked for a mount or tmpfs.

@@ -16,14 +16,25 @@ const maxStale = 64 << 20
 // read reads all answers, up to the link's end. It never waits for anything else: what is received for a
 // process is bounded by what was allowed.
 func (l *Link) read(from *bufio.Reader) error {
-	if err := skipTo(from, append([]byte(wire.Marker), l.nonce...)); err != nil {
+	mark := append([]byte(wire.Marker), l.nonce...)
+	if err := skipTo(from, mark); err != nil {
 		return err
 	}
+	again := make([]byte, len(mark)-wire.Header)
 	var head [wire.Header]byte
 	body := make([]byte, wire.MaxFrame)
 	for {
 		if _, err := io.ReadFull(from, head[:]); err != nil {
 			return err
+		}
+		if bytes.HasPrefix(mark, head[:]) { // another hello was answered, too
+			if _, err := io.ReadFull(from, again); err != nil {
+				return err
+			}
+			if !bytes.HasSuffix(mark, again) {
+				return errProtocol
+			}
+			continue
 		}
 		kind, id, size, ok := wire.DecodeHeader(head[:])
 		if !ok {

@@ -28,6 +28,15 @@ func list(t testing.TB, l *Link) Listing {
 	return found
 }
 
+// settled reports whether all in the list stand still. One that stops in the kernel, as in a fork, is for a moment
+// neither: both texts are of the same list.
+func settled(l Listing) bool {
+	return len(l.Processes) == len(l.PIDs) && !slices.ContainsFunc(l.Processes, func(p Listed) bool {
+		return !strings.Contains(p.Status, "State:\tT") && !strings.Contains(p.Status, "State:\tZ") &&
+			!strings.Contains(p.Status, "State:\tD") && !strings.Contains(p.Stat, ") D ")
+	})
+}
+
 // Processes that come and go are all listed once everything is stopped, and run on.
 func TestStopAndList(t *testing.T) {
 	each(t, func(t *testing.T, l *Link) {
@@ -39,7 +48,11 @@ func TestStopAndList(t *testing.T) {
 			if err := l.StopAll(within(t)); err != nil {
 				t.Fatal(err)
 			}
-			first, again := list(t, l), list(t, l)
+			first := list(t, l)
+			for ctx := within(t); !settled(first) && ctx.Err() == nil; { // on a busy host some may stop late
+				first = list(t, l)
+			}
+			again := list(t, l)
 			if len(first.Processes) != len(first.PIDs) || len(first.Processes) == 0 {
 				t.Errorf("%d processes, then %d", len(first.Processes), len(first.PIDs))
 			}
@@ -48,12 +61,8 @@ func TestStopAndList(t *testing.T) {
 					t.Errorf("process %s is new", pid)
 				}
 			}
-			for _, p := range first.Processes {
-				// One that stops in the kernel, as in a fork, is for a moment neither: both texts are of the same list.
-				inKernel := strings.Contains(p.Stat, ") D ")
-				if !strings.Contains(p.Status, "State:\tT") && !strings.Contains(p.Status, "State:\tZ") && !strings.Contains(p.Status, "State:\tD") && !inKernel {
-					t.Errorf("runs: %s", p.Stat)
-				}
+			if !settled(first) {
+				t.Errorf("some run: %+v", first)
 			}
 			if err := l.ContinueAll(within(t)); err != nil {
 				t.Fatal(err)
@@ -79,7 +88,7 @@ func TestListMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	const count = 3000
-	s := script("mkfifo $0; i=0; while [ $i -lt "+strconv.Itoa(count-1)+" ]; do : <$0 & i=$((i+1)); done; echo all; exec sleep 1000", nil, io.Discard)
+	s := script("mkfifo $0; i=0; while [ $i -lt "+strconv.Itoa(count-1)+" ]; do : <$0 & i=$((i+1)); done; echo all; : <$0", nil, io.Discard)
 	begun, fifo := &watched{}, filepath.Join("/tmp", "belljar-init-"+strconv.Itoa(os.Getpid()))
 	defer os.Remove(fifo)
 	s.Stdout, s.Args = begun, append(s.Args, fifo)
@@ -110,7 +119,7 @@ func TestListMany(t *testing.T) {
 	if processes, err := l.Processes(within(t), initUID); len(processes) != count || err != nil {
 		t.Errorf("%d processes, error %v", len(processes), err)
 	}
-	if kib := anonymous(t, cmd); kib > 24<<10 {
+	if kib := anonymous(t, cmd); kib > 32<<10 {
 		t.Errorf("the init has %d KiB", kib)
 	}
 	if err := l.KillAll(within(t)); err != nil {

@@ -107,11 +107,13 @@ func (e *ends) run(p *Process) {
 // maxRest is more than a pipe of an unprivileged user holds (pipe(7), pipe-max-size), or a terminal.
 const maxRest = 1 << 20
 
-// read copies a stream to its end. It calls rested once all that was in it when the process ended is written.
+// read copies a stream to its end. It calls rested once all that was in it when the process ended is written. Where the link
+// broke, the container ends most likely, and with it the stream, in a moment.
 func (e *ends) read(p *Process, i int, rested func()) {
 	defer rested()
 	block := make([]byte, wire.MaxFrame)
 	left := -1 // how much may have been in it; -1: the process runs
+	var last time.Time
 	for {
 		var n int
 		var err error
@@ -123,6 +125,11 @@ func (e *ends) read(p *Process, i int, rested func()) {
 		e.write(i, block[:max(0, n)])
 		left -= min(n, max(0, left))
 		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded) && !last.IsZero():
+			if !time.Now().Before(last) {
+				return
+			}
+			e.outputs[i].SetReadDeadline(last)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			e.outputs[i].SetReadDeadline(time.Time{})
 			left = maxRest
@@ -138,7 +145,10 @@ func (e *ends) read(p *Process, i int, rested func()) {
 			rested()
 			select {
 			case <-p.link.done:
-				return
+				if last.IsZero() {
+					last = time.Now().Add(drainTimeout)
+					e.outputs[i].SetReadDeadline(last)
+				}
 			default:
 			}
 		}

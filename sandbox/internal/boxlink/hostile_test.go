@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime"
 	"testing"
 	"time"
 
@@ -16,29 +15,40 @@ import (
 // fake is a link whose init says text after its hello, and a process that was asked for then.
 func fake(t testing.TB, text []byte) (l *Link, p *Process, err error) {
 	t.Helper()
+	return fakeTo(t, io.Discard, text)
+}
+
+// fakeTo is fake where the process's output goes there.
+func fakeTo(t testing.TB, out io.Writer, text []byte) (l *Link, p *Process, err error) {
+	t.Helper()
 	ours, theirs := net.Pipe()
 	l = Frames(ours)
-	go io.Copy(io.Discard, theirs)
-	asked := func(id uint32) { // the request with the ID was made
-		for made := false; !made; runtime.Gosched() {
-			l.mu.Lock()
-			made = l.last >= id || l.err != nil
-			l.mu.Unlock()
+	asked := make(chan struct{}, 2)
+	go func() {
+		defer close(asked)
+		for request := make([]byte, wire.MaxFrame); ; {
+			if _, err := theirs.Read(request); err != nil {
+				return
+			}
+			select {
+			case asked <- struct{}{}:
+			default: // not one of the first two
+			}
 		}
-	}
+	}()
 	go func() {
 		defer theirs.Close()
-		asked(1) // an answer before is refused
+		<-asked // an answer before is refused
 		theirs.Write(append([]byte("stale \x00belljar-init"), wire.Marker...))
 		theirs.Write(l.nonce)
 		theirs.Write(wire.AppendFrame(nil, wire.Welcome, 1, wire.AppendUint32(nil, wire.Version)))
-		asked(2)
+		<-asked
 		theirs.Write(text)
 	}()
 	if err := l.Hello(within(t)); err != nil {
 		return l, nil, err
 	}
-	s := script("", io.Discard, io.Discard)
+	s := script("", out, out)
 	s.Stdin = bytes.NewReader(nil)
 	p, err = l.Start(within(t), s)
 	return l, p, err
@@ -134,6 +144,40 @@ func TestNoHello(t *testing.T) {
 	}
 }
 
+// A hello whose answer is lost, or comes late, is said again.
+func TestHelloAgain(t *testing.T) {
+	for name, lost := range map[string]bool{"lost": true, "late": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ours, theirs := net.Pipe()
+			defer theirs.Close()
+			l := Frames(ours)
+			defer l.Close()
+			go func() {
+				request := make([]byte, wire.MaxFrame)
+				answer := func(id uint32) {
+					theirs.Write(append([]byte(wire.Marker), l.nonce...))
+					theirs.Write(wire.AppendFrame(nil, wire.Welcome, id, wire.AppendUint32(nil, wire.Version)))
+				}
+				theirs.Read(request)
+				theirs.Read(request)
+				if !lost {
+					answer(1)
+				}
+				answer(2)
+				theirs.Read(request)
+				theirs.Write(frame(wire.Done, 3, 0, 0, 0, 0))
+			}()
+			if err := l.Hello(within(t)); err != nil {
+				t.Fatal(err)
+			}
+			if !l.Answers(within(t)) {
+				t.Errorf("it does not answer: %v", l.Err())
+			}
+		})
+	}
+}
+
 func TestVersion(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
@@ -146,6 +190,29 @@ func TestVersion(t *testing.T) {
 	}()
 	if err := l.Hello(within(t)); !errors.Is(err, ErrVersion) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A start whose answer came began, also where the link broke right after it, and what came of its output is passed on. Where none
+// came nobody knows.
+func TestLinkBreaksAtTheStart(t *testing.T) {
+	for range 100 {
+		var out bytes.Buffer
+		l, p, err := fakeTo(t, &out, started(frame(wire.Stdout, 2, 'h', 'i')))
+		if err != nil {
+			t.Fatalf("it was answered: %v", err)
+		}
+		<-p.Ended()
+		p.Close()
+		l.Close()
+		if out.String() != "hi" || p.Complete() {
+			t.Fatalf("%q, complete: %v", &out, p.Complete())
+		}
+		l, _, err = fakeTo(t, &out, nil)
+		if !errors.Is(err, ErrUnknown) {
+			t.Fatalf("it was not answered: %v", err)
+		}
+		l.Close()
 	}
 }
 

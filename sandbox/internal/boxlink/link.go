@@ -131,7 +131,7 @@ func (l *Link) write() {
 			if failed != nil {
 				continue
 			}
-			if _, failed = l.conn.Write(line); failed != nil {
+			if _, failed = l.conn.Write(l.withWaiting(line)); failed != nil {
 				late = time.After(lastWords)
 			}
 		case <-late:
@@ -140,6 +140,19 @@ func (l *Link) write() {
 			return
 		}
 	}
+}
+
+// withWaiting adds the requests that wait to be sent: to who carries them on, each write may be a message.
+func (l *Link) withWaiting(text []byte) []byte {
+	for len(text) < wire.MaxFrame {
+		select {
+		case line := <-l.out:
+			text = append(text, line...)
+		default:
+			return text
+		}
+	}
+	return text
 }
 
 // lastWords is how long an init that takes no more requests may take to end.
@@ -161,13 +174,24 @@ func (l *Link) sendLine(ctx context.Context, line []byte) error {
 	}
 }
 
-// Hello begins. What the init did for an earlier client is no more heard of: its processes run on.
+// Hello begins. What the init did for an earlier client is no more heard of: its processes run on. It is said again while
+// there is no answer: containerd carries stdin before it carries stdout, and what the init says in between is lost.
 func (l *Link) Hello(ctx context.Context) error {
-	_, err := l.ask(ctx, func(id uint32) error {
-		return l.sendLine(ctx, wire.AppendLine([]byte{'\n'}, l.nonce, wire.Hello, id, l.nonce))
-	})
-	return err
+	for wait := helloAgain; ; wait *= 2 {
+		soon, cancel := context.WithTimeout(ctx, wait)
+		_, err := l.ask(soon, func(id uint32) error {
+			return l.sendLine(soon, wire.AppendLine([]byte{'\n'}, l.nonce, wire.Hello, id, l.nonce))
+		})
+		late := soon.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || !late || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
 }
+
+// helloAgain is how long the first hello may go unanswered, and the next ones twice as long each.
+const helloAgain = time.Second
 
 // Answers reports whether the init answers.
 func (l *Link) Answers(ctx context.Context) bool { return l.do(ctx, wire.Ping, nil) == nil }

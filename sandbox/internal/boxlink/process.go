@@ -119,10 +119,14 @@ func (l *Link) Start(ctx context.Context, s Start) (*Process, error) {
 	select {
 	case <-p.answered:
 	case <-l.done:
-		return nil, l.Err()
+		select {
+		case <-p.answered: // the last that was heard
+		default:
+			return nil, fmt.Errorf("the connection to the container's init broke (%w): %w", l.Err(), ErrUnknown)
+		}
 	case <-late.Done():
 		l.start(p.abandon)
-		return nil, ErrNoAnswer
+		return nil, fmt.Errorf("the container's init does not answer: %w", ErrUnknown)
 	}
 	if p.refused != nil {
 		p.killStreamless()
@@ -149,7 +153,7 @@ func (p *Process) run() {
 		run = func() { p.ends.run(p) }
 	}
 	if !p.link.start(run) {
-		p.output.finish()
+		go run() // it reads what is there, and Close joins it
 	}
 	switch {
 	case p.stdin == nil:
@@ -164,8 +168,8 @@ func (p *Process) run() {
 // holds it up.
 const answerTimeout = 10 * time.Second
 
-// ErrNoAnswer is of a start after which it is unknown whether the process began.
-var ErrNoAnswer = errors.New("the container's init does not answer: it is unknown whether the command started")
+// ErrUnknown is of a start that was sent and not answered.
+var ErrUnknown = errors.New("it is unknown whether the command started")
 
 // abandon ends a process that may still start though no one waits for it.
 func (p *Process) abandon() {

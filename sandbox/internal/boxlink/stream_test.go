@@ -66,7 +66,7 @@ func TestRested(t *testing.T) {
 			"held":             {false, "sleep 1000 & head -c 60000 /dev/zero", 60000},
 			"held, much":       {false, "sleep 1000 & head -c 600000 /dev/zero", 600000},
 			"held, nothing":    {false, "sleep 1000 &", 0},
-			"written to":       {false, "(while :; do echo; done) & sleep 0.05; exit", 1},
+			"written to":       {false, "(while :; do echo; done) & echo; sleep 0.05; exit", 1},
 			"held, a terminal": {true, "trap '' HUP; sleep 1000 & head -c 3000 /dev/zero", 3000},
 			"ended":            {false, "head -c 60000 /dev/zero", 60000},
 		} {

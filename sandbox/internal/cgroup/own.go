@@ -48,7 +48,11 @@ func Make(name string) (dirs []string, err error) {
 	}
 	for _, dir := range all {
 		dir = filepath.Join(dir, name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
+		err := os.Mkdir(dir, 0o755)
+		if err == nil {
+			err = os.Chmod(dir, 0o755) // whatever the umask is: a container may read its own
+		}
+		if err != nil {
 			Remove(name)
 			return nil, fmt.Errorf("making a control group: %w", err)
 		}
@@ -119,7 +123,7 @@ func Names(prefix string) (names []string, err error) {
 
 // removeTries and removePause bound how long killed processes may take to leave a group.
 const (
-	removeTries = 500
+	removeTries = 2500
 	removePause = 2 * time.Millisecond
 )
 
@@ -155,6 +159,15 @@ func Remove(name string) (err error) {
 		time.Sleep(removePause)
 	}
 	return err
+}
+
+// Kill kills what is in the container's groups.
+func (g *Group) Kill() {
+	for _, dir := range slices.Compact([]string{g.V2, g.Pids, g.Memory, g.Freezer}) { // of v2 all are one
+		if dir != "" {
+			kill(dir)
+		}
+	}
 }
 
 // kill kills what is in a group. Frozen processes die once they are thawed.

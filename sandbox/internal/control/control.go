@@ -187,10 +187,13 @@ func Send(ctx context.Context, dir string, r Request) error {
 		return fmt.Errorf("asking the process that runs the command: %w", err)
 	}
 	var a answer
-	if err := read(conn, &a); err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
-			return ErrGone
-		}
+	err = read(conn, &a)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET):
+		return ErrGone
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the process that runs the command does not answer", Hint: "if it is stopped, it does as asked once it goes on"}
+	case err != nil:
 		return err
 	}
 	if a.Error != nil {

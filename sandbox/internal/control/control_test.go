@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -132,6 +133,21 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	l.Close()
 	if err := <-answered; err == nil {
 		t.Error("an abandoned request was answered with success")
+	}
+}
+
+// Once a bug: of a process that is stopped, only the system call was told that took too long.
+func TestSilentProcess(t *testing.T) {
+	dir := longDir(t)
+	socket, err := Bind(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := Send(ctx, dir, Request{}); err == nil || !strings.HasPrefix(err.Error(), "the process that runs the command does not answer (if it is stopped") {
+		t.Errorf("error %v", err)
 	}
 }
 

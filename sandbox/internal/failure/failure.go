@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 
@@ -30,18 +31,30 @@ func (b *Builder) Hint(text string) *sandbox.Error {
 	if b.of.Hint = text; text != general {
 		return &b.of
 	}
+	op := opOf(b.of.Err)
 	for errno, hint := range wants {
-		if errors.Is(b.of.Err, errno) && (errno != syscall.EAGAIN || isFork(b.of.Err)) {
+		if errors.Is(b.of.Err, errno) && (errno != syscall.EAGAIN || op == fork) {
 			b.of.Hint = hint
 		}
+	}
+	if errors.Is(b.of.Err, syscall.ENOSPC) && (op == "" || op == fork) { // of mount(2), unshare(2) or clone(2): no disk is full
+		b.of.Hint = "this host has as many mounts or namespaces as it may: raise sysctl fs.mount-max, user.max_mnt_namespaces or user.max_user_namespaces"
 	}
 	return &b.of
 }
 
-// isFork reports whether a program could not be started. Elsewhere EAGAIN means something else.
-func isFork(err error) bool {
-	path, is := errors.AsType[*fs.PathError](err)
-	return is && path.Op == "fork/exec"
+// fork is opOf where a program could not be started. Elsewhere EAGAIN means something else.
+const fork = "fork/exec"
+
+// opOf is what could not be done with a file, "" where the error names none.
+func opOf(err error) string {
+	if path, is := errors.AsType[*fs.PathError](err); is {
+		return path.Op
+	}
+	if link, is := errors.AsType[*os.LinkError](err); is {
+		return link.Op
+	}
+	return ""
 }
 
 // general is the hint of a failure that has no cause of its own.
@@ -56,6 +69,20 @@ var wants = map[syscall.Errno]string{
 	syscall.ENOSPC: "make room there",
 	syscall.EDQUOT: "make room there, or raise this user's quota",
 	syscall.EROFS:  "make that writable",
+}
+
+// OfImage is As for what seems to be an image's fault. It is not where this process or this host ran out of something: then
+// the hint is what to do about that.
+func (b *Builder) OfImage(hint string) *sandbox.Error {
+	if Shortage(b.of.Err) {
+		return b.Hint(general)
+	}
+	return b.As(sandbox.CauseImage).Hint(hint)
+}
+
+// Shortage reports whether a file of this host could not be opened because of what it has no more of.
+func Shortage(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
 // OneLine makes a program's text fit into a message.

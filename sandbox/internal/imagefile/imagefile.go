@@ -13,7 +13,7 @@ func Read(image sandbox.Image, names []string, read func(name string) ([]byte, e
 	for _, name := range names {
 		text, err := read(name)
 		if err != nil {
-			return nil, failure.New(err, "reading %s of image %q", name, image.Reference).As(sandbox.CauseImage).Hint("write UID:GID in numbers")
+			return nil, failure.New(err, "reading %s of image %q", name, image.Reference).OfImage("write UID:GID in numbers")
 		}
 		files = append(files, text)
 	}
@@ -25,7 +25,7 @@ func Modes(image sandbox.Image, names []string, mode func(name string) (fs.FileM
 	for _, name := range names {
 		m, err := mode(name)
 		if err != nil {
-			return nil, failure.New(err, "looking for %q in image %q", name, image.Reference).As(sandbox.CauseImage).Hint("see: belljar doctor")
+			return nil, failure.New(err, "looking for %q in image %q", name, image.Reference).OfImage("see: belljar doctor")
 		}
 		modes = append(modes, m)
 	}

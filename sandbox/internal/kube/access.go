@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -43,20 +42,19 @@ func Load(file, context string) (*Access, error) {
 	if home, err := os.UserHomeDir(); !named && err == nil {
 		files = []string{filepath.Join(home, ".kube", "config")}
 	}
+	var found parts
 	for _, name := range files {
-		text, err := os.ReadFile(name)
+		p, err := read(name)
 		if errors.Is(err, os.ErrNotExist) && file == "" {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		access, err := parse(text, filepath.Dir(name), context)
-		if err != nil {
-			return nil, fmt.Errorf("reading %q: %w", name, err)
-		}
-		access.From = name
-		return access, nil
+		found = append(found, p)
+	}
+	if len(found) > 0 {
+		return found.access(context)
 	}
 	if named && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return nil, fmt.Errorf("none of the files of KUBECONFIG exists: %s", strings.Join(files, ", "))
@@ -131,41 +129,81 @@ type user struct {
 	Exec      *plugin
 }
 
-func parse(text []byte, dir, context string) (*Access, error) {
-	var f file
-	if err := yaml.Unmarshal(text, &f); err != nil {
-		return nil, err
+// part is one file of several that are read as one. Names of files in it are relative to its directory.
+type part struct {
+	file
+	from string
+}
+
+func read(name string) (p part, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return p, err
 	}
-	name := cmp.Or(context, f.CurrentContext)
-	i := slices.IndexFunc(f.Contexts, func(c struct {
-		Name    string
-		Context struct{ Cluster, User, Namespace string }
-	}) bool {
-		return c.Name == name
-	})
-	if i < 0 {
-		return nil, fmt.Errorf("there is no context %q", name)
+	if err := yaml.Unmarshal(text, &p.file); err != nil {
+		return p, fmt.Errorf("reading %q: %w", name, err)
 	}
-	to := f.Contexts[i].Context
-	access := &Access{Namespace: to.Namespace}
-	for _, c := range f.Clusters {
-		if c.Name == to.Cluster {
-			if err := access.takeCluster(c.Cluster, dir); err != nil {
-				return nil, err
+	p.from = name
+	return p, nil
+}
+
+// parts are the files of KUBECONFIG. Where two of them have something of the same name, the first one counts.
+type parts []part
+
+func (all parts) access(name string) (*Access, error) {
+	for _, p := range all {
+		name = cmp.Or(name, p.CurrentContext)
+	}
+	for _, p := range all {
+		for _, c := range p.Contexts {
+			if c.Name != name {
+				continue
+			}
+			access := &Access{From: p.from, Namespace: c.Context.Namespace}
+			err := all.takeCluster(access, c.Context.Cluster)
+			if err == nil && access.Server == "" {
+				err = fmt.Errorf("cluster %q of context %q has no server", c.Context.Cluster, name)
+			}
+			if err == nil {
+				err = all.takeUser(access, c.Context.User)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading %q: %w", p.from, err)
+			}
+			return access, nil
+		}
+	}
+	var files []string
+	for _, p := range all {
+		files = append(files, p.from)
+	}
+	return nil, fmt.Errorf("reading %q: there is no context %q", files, name)
+}
+
+func (all parts) takeCluster(to *Access, name string) error {
+	for _, p := range all {
+		for _, c := range p.Clusters {
+			if c.Name == name {
+				return to.takeCluster(c.Cluster, filepath.Dir(p.from))
 			}
 		}
 	}
-	if access.Server == "" {
-		return nil, fmt.Errorf("cluster %q of context %q has no server", to.Cluster, name)
-	}
-	for _, u := range f.Users {
-		if u.Name == to.User {
-			if err := access.takeUser(u.User, dir); err != nil {
-				return nil, fmt.Errorf("user %q: %w", u.Name, err)
+	return nil
+}
+
+func (all parts) takeUser(to *Access, name string) error {
+	for _, p := range all {
+		for _, u := range p.Users {
+			if u.Name != name {
+				continue
 			}
+			if err := to.takeUser(u.User, filepath.Dir(p.from)); err != nil {
+				return fmt.Errorf("user %q: %w", u.Name, err)
+			}
+			return nil
 		}
 	}
-	return access, nil
+	return nil
 }
 
 func (a *Access) takeCluster(c cluster, dir string) (err error) {

@@ -98,6 +98,32 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// Once a bug: of several files, only the first one was read.
+func TestLoadOfSeveralFiles(t *testing.T) {
+	one, two, text := written(t), written(t), ""
+	for _, line := range []string{"current-context: apart", "clusters: [{name: b, cluster: {server: \"https://mine.example.com\"}}]", "contexts: [{name: apart, context: {cluster: a, user: file, namespace: apart}}]"} {
+		text += line + "\n"
+	}
+	if err := os.WriteFile(one, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(two), "token"), []byte("of the second"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", one+":"+two)
+	a, err := Load("", "")
+	if err != nil || a.Server != "https://a.example.com:6443" || a.Namespace != "apart" || a.From != one {
+		t.Fatalf("%+v, error %v", a, err)
+	}
+	a.CA = nil
+	if got := a.said(t); got != "Bearer of the second" {
+		t.Errorf("%q", got)
+	}
+	if a, err := Load("", "second"); err != nil || a.Server != "https://mine.example.com" || a.From != two {
+		t.Errorf("%+v, error %v", a, err)
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	file := written(t)
 	for context, want := range map[string]string{

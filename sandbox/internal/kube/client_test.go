@@ -118,7 +118,7 @@ func TestSilentConnection(t *testing.T) {
 			all.Go(func() { pass(ours, theirs, first) })
 		}
 	})
-	c, err := open(&Access{Server: "https://" + front.Addr().String(), Insecure: true}, 50*time.Millisecond)
+	c, err := open(&Access{Server: "https://" + front.Addr().String(), Insecure: true}, 500*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}

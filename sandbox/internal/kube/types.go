@@ -45,11 +45,6 @@ type Pod struct {
 	Status     *PodStatus `json:"status,omitempty"`
 }
 
-// PodList is a list of pods.
-type PodList struct {
-	Items []Pod `json:"items"`
-}
-
 // PodSpec is what a pod is to be.
 type PodSpec struct {
 	InitContainers                []Container       `json:"initContainers,omitempty"`
@@ -216,10 +211,11 @@ type Waiting struct {
 
 // Terminated is how a container ended. The message of one in which commands ran may be theirs.
 type Terminated struct {
-	ExitCode int    `json:"exitCode"`
-	Signal   int    `json:"signal,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Message  string `json:"message,omitempty"`
+	ExitCode   int        `json:"exitCode"`
+	Signal     int        `json:"signal,omitempty"`
+	Reason     string     `json:"reason,omitempty"`
+	Message    string     `json:"message,omitempty"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 }
 
 // Lease is a lease.
@@ -228,11 +224,6 @@ type Lease struct {
 	Kind       string    `json:"kind,omitempty"`
 	Metadata   Meta      `json:"metadata"`
 	Spec       LeaseSpec `json:"spec"`
-}
-
-// LeaseList is a list of leases.
-type LeaseList struct {
-	Items []Lease `json:"items"`
 }
 
 // LeaseSpec is who holds a lease, and until when.

@@ -39,6 +39,12 @@ func KeeperFor(u sandbox.User) int {
 	return KeeperUID
 }
 
+// RootCapabilities are boxinit.RootCapabilities by their names, which a command that is root has.
+var RootCapabilities = []string{
+	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SETPCAP",
+	"CAP_NET_BIND_SERVICE", "CAP_SETFCAP",
+}
+
 // Env are the variables of a container's own processes, and of commands that do not
 // replace them. PATH is Docker's default: without one a runtime finds no sh. HOME is where
 // every command may write: the image's HOME may be missing, or on its read-only root. The

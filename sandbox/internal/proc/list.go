@@ -97,9 +97,7 @@ func (l *Lister) snapshot() (s snapshot, err error) {
 	}
 	var own []int
 	s.list, own, s.loading = listProcesses(pids, l.HostUID, l.Taken)
-	for i := range s.list {
-		s.list[i].UID += l.KeeperUID - l.HostUID
-	}
+	MapUsers(s.list, l.KeeperUID-l.HostUID)
 	l.mu.Lock()
 	l.own = own
 	l.mu.Unlock()
@@ -127,4 +125,21 @@ func (s snapshot) before(frozen []sandbox.Process) []sandbox.Process {
 		}
 	}
 	return frozen
+}
+
+// HasInside reports whether a process runs that the container of the group knows by that PID. Where that cannot be
+// known it is true.
+func HasInside(group *cgroup.Group, pid int, startTicks int64) bool {
+	pids, err := group.Processes()
+	for _, p := range pids {
+		s, unread := ReadStat(p)
+		if IsGone(unread) || unread == nil && (!s.Runs() || s.StartTicks != startTicks) {
+			continue
+		}
+		inside, unread := ReadStatus(p)
+		if unread == nil && inside.PID == pid || unread != nil && !IsGone(unread) {
+			return true
+		}
+	}
+	return err != nil
 }

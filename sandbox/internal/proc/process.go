@@ -60,6 +60,17 @@ func firstSession(pids []int) int {
 	return -1
 }
 
+// MapUsers gives processes their users inside the container, whose user namespace has them that much higher than the host.
+func MapUsers(list []sandbox.Process, by int) {
+	if by == 0 {
+		return
+	}
+	for i := range list {
+		list[i].UID += by
+		list[i].User = userName(list[i].UID)
+	}
+}
+
 // ByPID sorts processes.
 func ByPID(a, b sandbox.Process) int { return a.PID - b.PID }
 

@@ -80,7 +80,7 @@ func (s Store) Load(ctx context.Context) (*Record, error) {
 	return s.Read()
 }
 
-// Read reads the record, for a caller that has its lock.
+// Read reads the record, for a caller that has its lock, or to whom it does not matter that it is about to change.
 func (s Store) Read() (*Record, error) {
 	r, _, err := s.read()
 	return r, err

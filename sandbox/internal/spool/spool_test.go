@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -381,6 +382,29 @@ func TestSweep(t *testing.T) {
 	}
 	if want := "running new"; strings.Join(got, " ") != want || err != nil {
 		t.Errorf("%q is left, want %q; %v", got, want, err)
+	}
+}
+
+// Once a bug: what began first went first, also where it had just ended, with its result.
+func TestSweepBeginsWithWhatEndedFirst(t *testing.T) {
+	store := Store{Dir: filepath.Join(t.TempDir(), "spools"), Spooling: sandbox.Spooling{Age: time.Hour, Total: 2 * minSize}}
+	var all []*Spool
+	for i, id := range []string{"long", "short", "shorter"} {
+		s := New(1<<20, sandbox.OutputTruncate)
+		if err := s.Open(store.Path(id), sandbox.LogInfo{ID: id, Started: time.Now().Add(time.Duration(i) * time.Second)}); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	for _, s := range slices.Backward(all) {
+		s.End(sandbox.LogEnd{Status: sandbox.StatusSuccess}, time.Hour)
+		s.Close()
+	}
+	if err := store.sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if !store.Has("long") || !store.Has("short") || store.Has("shorter") {
+		t.Errorf("left: long %t, short %t, shorter %t", store.Has("long"), store.Has("short"), store.Has("shorter"))
 	}
 }
 

@@ -221,13 +221,14 @@ func (s Store) Beside(id, file string) error {
 	return os.Link(file, filepath.Join(s.Path(id), besideName))
 }
 
-// sweep removes what is too old, and the oldest where all together are too
-// large. What a belljar still writes or reads for its result stays.
+// sweep removes what is too old and, where all together are too large, what ended
+// first. What a belljar still writes or reads for its result stays.
 func (s Store) sweep(ctx context.Context) error {
 	list, err := s.All()
 	if err != nil {
 		return err
 	}
+	slices.SortStableFunc(list, func(a, b Entry) int { return a.Ended.Compare(b.Ended) })
 	total := int64(0)
 	for _, spool := range list {
 		total += spool.size
@@ -277,8 +278,7 @@ func (s Store) sweepNow(ctx context.Context) error {
 	return s.sweep(ctx)
 }
 
-// countUnit is what a byte of the file counts for that says what was added since
-// the last sweep.
+// countUnit is what a byte of the file counts for that says what was added since the last sweep.
 const countUnit = 64 << 10
 
 // Added accounts for a spool that ended, and sweeps where all processes together

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -24,37 +25,47 @@ type Pool struct {
 // File have ended.
 type Range struct {
 	First int // the ID outside of user 0 and group 0; Size of them follow
+	// Owner is the user whom the user namespace will belong to: First, unless the caller needs to be it. An owner has all
+	// rights in a namespace, and is who the kernel counts all in it for, such as inotify(7) instances.
+	Owner int
 
 	held      *os.File
-	namespace *os.File // nil until Clone needs it
+	namespace *os.File // nil until Namespace makes it
 }
 
-// Take takes the first range that is free. An error is a *sandbox.Error of CauseBusy if
-// there is none.
-func (p Pool) Take() (*Range, error) {
+// Take takes the first range that is free, of those that begin at the preferred IDs, or else of all. An error is a
+// *sandbox.Error of CauseBusy if there is none.
+func (p Pool) Take(preferred ...int) (*Range, error) {
 	file, err := p.open()
 	if err != nil {
 		return nil, err
 	}
-	ranges := 0
-	for _, span := range p.Spans {
-		for first := span.First; first+Size <= span.end() && ranges < maxRanges; first += Size {
-			ranges++
-			err := lock(file, first)
-			if err == nil {
-				return &Range{First: first, held: file}, nil
-			}
-			if !ownfile.IsTaken(err) {
-				file.Close()
-				return nil, fmt.Errorf("taking user IDs for a container: %w", err)
-			}
+	all := p.ranges()
+	for _, first := range append(slices.DeleteFunc(slices.Clone(preferred), func(first int) bool { return !slices.Contains(all, first) }), all...) {
+		err := lock(file, first)
+		if err == nil {
+			return &Range{First: first, Owner: first, held: file}, nil
+		}
+		if !ownfile.IsTaken(err) {
+			file.Close()
+			return nil, fmt.Errorf("taking user IDs for a container: %w", err)
 		}
 	}
 	file.Close()
 	return nil, &sandbox.Error{
-		Cause: sandbox.CauseBusy, Message: fmt.Sprintf("all user IDs are in use: there are enough for %d containers with a root user", ranges),
+		Cause: sandbox.CauseBusy, Message: fmt.Sprintf("all user IDs are in use: there are enough for %d containers with a root user", len(all)),
 		Hint: "wait for one to end, or give belljar more in /etc/subuid and /etc/subgid",
 	}
+}
+
+// ranges are the first IDs of all.
+func (p Pool) ranges() (firsts []int) {
+	for _, span := range p.Spans {
+		for first := span.First; first+Size <= span.end() && len(firsts) < maxRanges; first += Size {
+			firsts = append(firsts, first)
+		}
+	}
+	return firsts
 }
 
 // open opens the file, whose bytes are never written: they stand for IDs.

@@ -2,13 +2,16 @@ package userns
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -216,9 +219,77 @@ func TestCloneIsReadOnly(t *testing.T) {
 func TestHostsWithoutMapsSayWhatIsMissing(t *testing.T) {
 	needsRoot(t)
 	ids := take(t, Pool{Dir: t.TempDir(), Spans: []Span{unassigned}})
-	_, err := clone(ids, "/proc/sys")
-	if err == nil || !strings.Contains(err.Error(), "mapping the user IDs") {
+	if _, err := clone(ids, "/proc/sys"); !errors.Is(err, ErrUnmapped) {
 		t.Errorf("a file system that has no owners to map: %v", err)
+	}
+}
+
+// A namespace is the range's own: what the kernel counts for who made it takes nothing from root. The threads of
+// this process are as before.
+func TestNamespaceIsOwnedByItsRoot(t *testing.T) {
+	needsRoot(t)
+	ids := take(t, Pool{Dir: t.TempDir(), Spans: []Span{unassigned}})
+	for range 20 {
+		before := threads(t)
+		namespace, err := newNamespace(ids.First, ids.Owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := uint32(0)
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, namespace.Fd(), unix.NS_GET_OWNER_UID, uintptr(unsafe.Pointer(&owner)))
+		namespace.Close()
+		if errno != 0 || int(owner) != ids.First {
+			t.Errorf("owner %d, %v; want %d", owner, errno, ids.First)
+		}
+		if after := threads(t); after != before {
+			t.Errorf("threads were %s, and are %s", before, after)
+		}
+	}
+	if traceable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || traceable != 1 {
+		t.Errorf("traceable: %d, %v", traceable, err)
+	}
+}
+
+// threads are the users and capabilities that this process's threads have.
+func threads(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/self/task/*/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		about := ""
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "Uid:") || strings.HasPrefix(line, "Cap") {
+				about += line
+			}
+		}
+		all[about] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(all)), "\n")
+}
+
+func TestPreferredRangeIsTakenFirst(t *testing.T) {
+	pool := Pool{Dir: t.TempDir(), Spans: []Span{{100_000, 4 * Size}}}
+	prefer := func(firsts ...int) int {
+		r, err := pool.Take(firsts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		return r.First
+	}
+	third := 100_000 + 2*Size
+	if got := prefer(100_001, third); got != third { // the first one is no range's
+		t.Errorf("%d", got)
+	}
+	if got := prefer(third); got != 100_000 {
+		t.Errorf("%d, where the preferred one is taken", got)
 	}
 }
 

@@ -1,0 +1,40 @@
+package boxinit
+
+import (
+	"bytes"
+	"errors"
+	"syscall"
+	"testing"
+)
+
+// Small answers wait for the end of the turn, and go in one write; a large one goes at once, after them.
+func TestSmallAnswersGoTogether(t *testing.T) {
+	pipe := make([]int, 2)
+	if err := syscall.Pipe2(pipe, syscall.O_NONBLOCK|syscall.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(pipe)
+	block := make([]byte, 2*together)
+	wrote := func(want string) {
+		t.Helper()
+		n, err := syscall.Read(pipe[0], block)
+		if got := string(block[:max(0, n)]); got != want || want == "" && !errors.Is(err, syscall.EAGAIN) {
+			t.Errorf("%d bytes %.20q, error %v, want %d bytes %.20q", n, got, err, len(want), want)
+		}
+	}
+	c := &conn{in: -1, out: pipe[1]}
+	for _, text := range []string{"a", "b", "c"} {
+		c.send(packet{text: []byte(text)})
+	}
+	wrote("")
+	c.flush()
+	wrote("abc")
+	c.send(packet{text: []byte("d")})
+	large := bytes.Repeat([]byte("x"), together+1)
+	c.send(packet{text: large})
+	wrote("d" + string(large))
+	if c.flush(); c.size != 0 || len(c.unsent) != 0 {
+		t.Errorf("%d bytes wait", c.size)
+	}
+	wrote("")
+}

@@ -1,0 +1,168 @@
+package kubernetes
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"belljar/sandbox/internal/kube"
+)
+
+func TestOutage(t *testing.T) {
+	down, taken := &kube.StatusError{Code: 503}, &kube.StatusError{Code: 409}
+	type write struct {
+		after time.Duration
+		err   error
+	}
+	for name, c := range map[string]struct {
+		writes []write
+		is     bool
+		over   time.Duration // 0 for at once
+	}{
+		"none":                       {},
+		"all is well":                {[]write{{time.Hour, nil}, {time.Hour, nil}}, false, 0},
+		"it fails once":              {[]write{{0, nil}, {10 * time.Second, down}, {10 * time.Second, nil}}, false, 0},
+		"it goes on":                 {[]write{{0, nil}, {10 * time.Second, down}, {25 * time.Second, down}}, true, time.Hour},
+		"it is over":                 {[]write{{0, nil}, {10 * time.Second, down}, {10 * time.Second, errors.New("refused")}, {10 * time.Second, nil}}, true, 20 * time.Second},
+		"a refusal is an answer":     {[]write{{0, down}, {10 * time.Second, taken}, {10 * time.Second, down}, {10 * time.Second, nil}}, false, 0},
+		"it is over by a refusal":    {[]write{{0, down}, {30 * time.Second, taken}}, true, 20 * time.Second},
+		"it fails again soon":        {[]write{{0, down}, {30 * time.Second, nil}, {5 * time.Second, down}}, true, time.Hour},
+		"the next one after a while": {[]write{{0, down}, {30 * time.Second, nil}, {30 * time.Second, nil}}, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var o outage
+				for _, w := range c.writes {
+					time.Sleep(w.after)
+					o.note(time.Now(), w.err)
+				}
+				if o.is() != c.is {
+					t.Fatalf("it is one: %t", !c.is)
+				}
+				if c.over != 0 && c.over < time.Hour {
+					time.Sleep(c.over - time.Second)
+					if !o.is() {
+						t.Error("it is over too early")
+					}
+					time.Sleep(time.Second)
+					if o.is() {
+						t.Error("it does not end")
+					}
+				}
+			})
+		})
+	}
+}
+
+// ended makes a lease, or a pod, that of a process elsewhere which did not renew its lease for an hour.
+func ended(o *object) {
+	o.Metadata.Annotations = map[string]string{noteMaker: "another"}
+	if _, lease := o.Spec.(map[string]any)["leaseDurationSeconds"]; lease {
+		o.Spec = kube.LeaseSpec{HolderIdentity: "elsewhere 1 x", LeaseDurationSeconds: 40, RenewTime: kube.MicroTime(time.Now().Add(-time.Hour))}
+	}
+}
+
+// Once a bug: after the API server's store was away, who renewed its lease first took all others for ended, and deleted their pods.
+func TestOutageSparesPods(t *testing.T) {
+	a, e := withAPI(t)
+	held := mustTake(t, e, "u")
+	if err := e.client.Create(t.Context(), kube.PodsPath("ns"), kube.Pod{Metadata: kube.Meta{Name: "p", Labels: map[string]string{labelOwner: held.name}, Annotations: map[string]string{noteMaker: "another"}}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	a.set(held.path(), ended)
+	e.outage.since = time.Now().Add(-outageLeast)                                                // all writes of leases failed for that long
+	if _, err := e.Shared("").Update(t.Context(), Entry{Kind: "key", Name: "key"}); err != nil { // now it answers again
+		t.Fatal(err)
+	}
+	if n, err := e.Sweep(t.Context()); n != 0 || err != nil || !slices.Equal(a.names("pods"), []string{"p"}) || len(a.names("leases")) != 2 {
+		t.Errorf("swept %d, error %v; left %v, %v", n, err, a.names("pods"), a.names("leases"))
+	}
+	e.outage.mu.Lock()
+	e.outage.until = time.Now()
+	e.outage.mu.Unlock()
+	if n, err := e.Sweep(t.Context()); n != 0 || err != nil || len(a.names("leases")) != 2 { // a process that began a moment ago knows of none
+		t.Errorf("swept %d, error %v; left %v, %v", n, err, a.names("pods"), a.names("leases"))
+	}
+	e.opened = time.Now().Add(-outageGrace)
+	if n, err := e.Sweep(t.Context()); n != 1 || err != nil || len(a.names("pods")) != 0 || !slices.Equal(a.names("leases"), []string{"key"}) {
+		t.Errorf("swept %d, error %v; left %v, %v", n, err, a.names("pods"), a.names("leases"))
+	}
+}
+
+// Once a bug: where this machine's clock was set, or was wrong and the API server's not known yet, a lease seemed to have ended until it was
+// renewed again, or to live on for long.
+func TestLeasesHaveTheServersTime(t *testing.T) {
+	a, e := withAPI(t)
+	var ahead atomic.Int64
+	a.faulty(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Date", time.Now().Add(time.Duration(ahead.Load())).UTC().Format(http.TimeFormat))
+		return false
+	})
+	right := func(what, name string) {
+		t.Helper()
+		l, _ := a.lease(name)
+		renewed, err := l.Spec.Renewed()
+		if wrong := time.Until(renewed) - time.Duration(ahead.Load()); err != nil || wrong.Abs() > time.Minute {
+			t.Errorf("%s: wrong by %v, error %v", what, wrong, err)
+		}
+	}
+	shared := e.Shared("")
+	ahead.Store(int64(-time.Hour))
+	made, err := shared.Create(t.Context(), Entry{Kind: "replica", Name: "replica", For: leaseFor})
+	right("an entry that is made", "replica")
+	if err != nil || !made.Lives {
+		t.Errorf("%+v, error %v", made, err)
+	}
+	ahead.Store(int64(time.Hour))
+	now, err := shared.Update(t.Context(), made)
+	right("an entry that is renewed", "replica")
+	if err != nil || !now.Lives {
+		t.Errorf("%+v, error %v", now, err)
+	}
+	ahead.Store(0)
+	held := mustTake(t, e, "u")
+	right("a lease that is taken", held.name)
+	ahead.Store(int64(time.Hour))
+	if !held.renew(t.Context()) {
+		t.Error("it is lost")
+	}
+	right("a lease that is renewed", held.name)
+	a.set(held.path(), ended)
+	ahead.Store(0)
+	mustTake(t, e, "u")
+	right("a lease that is taken over", held.name)
+}
+
+// What only has belljar's label is not belljar's: it is neither listed nor swept.
+func TestForeignObjectsAreLeft(t *testing.T) {
+	a, e := withAPI(t)
+	is := kube.Meta{Labels: map[string]string{labelManaged: managedBy}}
+	is.Name = "pod"
+	if err := e.client.Create(t.Context(), kube.PodsPath("ns"), kube.Pod{Metadata: is}, nil); err != nil {
+		t.Fatal(err)
+	}
+	is.Name = "lease"
+	if err := e.client.Create(t.Context(), kube.LeasesPath("ns"), kube.Lease{Metadata: is}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := e.List(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%+v, error %v", list, err)
+	}
+	if n, err := e.Sweep(t.Context()); n != 0 || err != nil || len(a.names("pods")) != 1 || len(a.names("leases")) != 1 {
+		t.Errorf("swept %d, error %v; left %v, %v", n, err, a.names("pods"), a.names("leases"))
+	}
+}
+
+// What is asked of a pod that has ended says no more than that.
+func TestListOfAnEndedPod(t *testing.T) {
+	_, e := withAPI(t)
+	b := newBox(e, record{UID: "u", Name: "p"})
+	defer b.Close()
+	if _, err := b.Processes(t.Context()); err == nil || err.Error() != "the pod has ended" {
+		t.Error(err)
+	}
+}
