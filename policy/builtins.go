@@ -120,28 +120,28 @@ func (s *script) exports(variant string, words []word, at Span) {
 		return
 	}
 	for i, w := range words {
-		name, _, has := strings.Cut(w.text, "=")
+		name, value, has := strings.Cut(w.text, "=")
 		switch {
 		case i == 0 && w.is("-p"):
 		case !isName(name), !w.static && !has, w.splits && s.lang != langBash:
 			s.hidden("what "+variant+" sets", s.span(w.start, w.end))
 		case variant == "export":
-			s.exported(name, s.span(w.start, w.end))
+			s.exported(s.j.setting(name, value, w.static), s.span(w.start, w.end))
 		default:
-			s.assigned(name, s.span(w.start, w.end))
+			s.assignedTo(name, value, w.static, s.span(w.start, w.end))
 		}
 	}
 }
 
 // exported judges a variable that is passed to every later command.
-func (s *script) exported(name string, at Span) {
+func (s *script) exported(setting string, at Span) {
 	p := s.j.policy
-	if p.maySet(name, nil) {
+	if p.maySet(setting, nil) {
 		return
 	}
-	s.assigned(name, at)
+	s.assigned(nameOf(setting), at)
 	s.j.ruled = true
-	s.j.add(CommandVerdict{Decision: p.rules.Default, Reason: "it sets " + quoteShort(name) + " for all commands, which no rule allows (env)", Span: at})
+	s.j.add(CommandVerdict{Decision: p.rules.Default, Reason: "it sets " + quoteShort(setting) + " for all commands, which no rule allows (env)", Span: at})
 }
 
 // unset removes functions too, in bash where no variable has the name.
@@ -154,7 +154,7 @@ func unset(c *call) {
 			unknownEffect(c)
 			return
 		}
-		c.s.assigned(w.text, c.span())
+		c.s.assignedTo(w.text, "", true, c.span())
 		if !c.words[1].is("-v") {
 			c.s.j.names.unset[w.text] = true
 			c.mayBeUnset(w.text)

@@ -14,7 +14,7 @@ type call struct {
 	s     *script
 	words []word // the program first
 	in    dirSet
-	env   []string // variables set for it
+	env   []string // variables set for it; see setting
 	inner int      // how many wrappers it is nested in
 
 	byShell   bool // the shell starts it, so that it may be a builtin
@@ -36,9 +36,9 @@ func (s *script) simple(cmd *syntax.CallExpr, redirs []*syntax.Redirect, in dirS
 	}
 	c := &call{s: s, words: s.words(cmd.Args), in: in}
 	for _, a := range cmd.Assigns {
-		s.assign(a)
+		set := s.assign(a)
 		if value := harmlessValues[a.Name.Value]; value == "" || a.Value == nil || a.Value.Lit() != value {
-			c.env = append(c.env, a.Name.Value)
+			c.env = append(c.env, s.j.setting(a.Name.Value, set.text, set.static))
 		}
 	}
 	if name := c.words[0]; name.static && builtins[name.text] != nil {
@@ -58,8 +58,9 @@ func (c *call) persist(name string) {
 		switch {
 		case name == "eval":
 			c.s.exported(env, c.span())
-		case name != "read" || env != "IFS":
-			c.s.assigned(env, c.span())
+		case name == "read" && env == "IFS", slices.Contains(charsetVariables, env):
+		default:
+			c.s.assigned(nameOf(env), c.span())
 		}
 	}
 	if name != "exec" && name != "command" && name != "builtin" {
@@ -73,8 +74,11 @@ func (c *call) span() Span {
 
 // judge decides on the command, and returns the rule that allows it, if any.
 func (c *call) judge() *ruleMatch {
-	c.s.j.steps++
 	name := c.words[0]
+	// Behind an option that is not known any word may begin a command, so that some are read often.
+	if !c.s.spend(1+(len(c.words)+8*len(c.env))/wordsInStep, name.start, c.words[len(c.words)-1].end) {
+		return nil
+	}
 	if c.inner > 10 {
 		c.s.deny("wrappers are nested too deeply", c.span())
 		return nil
@@ -229,13 +233,16 @@ func (c *call) start(words []word, byShell bool) {
 	case words[0].static && !mayBeProgram(words[0].text):
 		c.s.hidden("which program "+c.words[0].text+" runs", c.s.span(words[0].start, words[0].end))
 	default:
-		inner := &call{s: c.s, words: words, in: c.in, env: slices.Clone(c.env), inner: c.inner + 1, byShell: byShell}
+		inner := &call{s: c.s, words: words, in: c.in, env: slices.Clip(c.env), inner: c.inner + 1, byShell: byShell}
 		inner.judge()
 	}
 }
 
 // shell judges a script that the program has a shell run.
 func (c *call) shell(text word, bash bool) {
+	if !c.s.spend(len(c.env), text.start, text.end) {
+		return
+	}
 	for _, name := range c.env { // what the script runs inherits them
 		c.s.exported(name, c.span())
 	}

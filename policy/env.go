@@ -22,9 +22,13 @@ var dangerous = append(steering[:len(steering):len(steering)],
 	"AWS_*", "*TOKEN*", "*KEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*")
 
 // Steers implements sandbox.Policy.
-func (r Rules) Steers(name string) bool {
+func (r Rules) Steers(setting string) bool {
+	name, value, known := strings.Cut(setting, "=")
+	if known && slices.Contains(charsetVariables, name) && !plainLocale.MatchString(value) {
+		return true
+	}
 	upper := strings.ToUpper(name)
-	return matchAny(steering, upper) || matchAny(shellVariables, name) || matchAny([]string{"*_PROXY", "SSL_CERT_*", "CURL_*"}, upper)
+	return matchAny(steering, upper) || matchAny(shellVariables, name) || matchAny(npmVariables, upper) || matchAny([]string{"*_PROXY", "SSL_CERT_*", "CURL_*", "NPM_CONFIG_*REGISTRY", "DEBUGINFOD_URLS"}, upper)
 }
 
 // AllowEnv reports whether the caller's variable of that name may be passed on.

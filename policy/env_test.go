@@ -74,10 +74,25 @@ func TestScriptsDoNotSetDangerousVariables(t *testing.T) {
 func TestSteers(t *testing.T) {
 	for name, want := range map[string]bool{
 		"PATH": true, "LD_PRELOAD": true, "GIT_SSH_COMMAND": true, "https_proxy": true, "ALL_PROXY": true, "SSL_CERT_FILE": true, "CURL_HOME": true, "NODE_OPTIONS": true, "IFS": true,
+		"PIP_PYTHON": true, "OPENSSL_CONF": true, "APT_CONFIG": true, "IP_LIB_DIR": true, "PKG_CONFIG": true, "NPM_CONFIG_SCRIPT_SHELL": true, "npm_config_script_shell": true, "BAT_OPTS": true, "RPM_CONFIGDIR": true,
+		"NPM_CONFIG_REGISTRY": true, "NPM_CONFIG_USERCONFIG": true, "NPM_CONFIG_CACHE": false, "BAT_THEME": false, "PIP_INDEX_URL": false, "PKG_CONFIG_PATH": false, "DEBIAN_FRONTEND": false,
 		"STAGE": false, "API_TOKEN": false, "AWS_REGION": false, "LANG": false, "PATHS": false,
 	} {
 		if got := (Rules{}).Steers(name); got != want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// What makes a program run other code is not set by the way; what only looks like it may be.
+func TestVariablesOfPrograms(t *testing.T) {
+	p := compile(t, CommandRules{Default: Allow, Rules: []CommandRule{rule("no-push", Deny, "git push")}})
+	for script, want := range map[string]Decision{
+		"NPM_CONFIG_CACHE=/tmp/npm npm ci": Allow, "OPENSSL_CONF=/dev/null phantomjs x.js": Allow, "BAT_THEME=ansi bat f": Allow, "PIP_NO_CACHE_DIR=1 pip install x": Allow,
+		"OPENSSL_CONF=x.cnf openssl version": Deny, "PIP_PYTHON=./x pip list": Deny, "APT_CONFIG=x apt search y": Deny, "env IP_LIB_DIR=. ip -d addr": Deny, "export PKG_CONFIG=./x; go vet": Deny,
+	} {
+		if v := p.Judge(script, ""); v.Decision != want {
+			t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
 		}
 	}
 }

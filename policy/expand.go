@@ -43,7 +43,7 @@ func (s *script) param(p *syntax.ParamExp, quoted bool) word {
 		s.word(p.Repl.Orig)
 		s.word(p.Repl.With)
 	}
-	plain := p.Slice == nil && p.Repl == nil && p.Exp == nil && p.Index == nil && !p.Excl
+	plain := isPlain(p) || p.Length // no operator can follow ${#x}
 	if p.Exp != nil {
 		s.expansion(p, name)
 	}
@@ -173,43 +173,56 @@ var shellVariables = []string{
 	"TERM", "TERMINFO*", "TERMCAP", "LOCPATH", "NLSPATH", "TEXTDOMAIN*", "RIPGREP_CONFIG_PATH", "GREP_OPTIONS",
 	"AWKPATH", "AWKLIBPATH", "MAKEFLAGS", "GNUMAKEFLAGS", "CC", "CXX", "RUSTC*", "CARGO_*", "GO*", "CGO_*", "npm_config_*",
 	"TAR_OPTIONS", "RSYNC_RSH", "CVS_RSH", "TMUX*", "EXINIT", "VIMINIT", "COMPOSE_*", "KUBE*", "MANOPT", "XDG_*", "SYSTEMD_*",
+	// what programs load or run that the bundled sets take for readers: `pip list`, `openssl version`, `apt search`, `ip -d addr`
+	"PIP_PYTHON", "PIP_CONFIG_FILE", "OPENSSL_*", "APT_CONFIG", "IP_LIB_DIR", "PKG_CONFIG", "RPM_CONFIGDIR", "PHPRC", "PHP_INI_SCAN_DIR",
+	"BAT_OPTS", "BAT_PAGER", "BAT_CONFIG_*", "CCC_OVERRIDE_OPTIONS", "DPKG_PAGER", "GAWK_PERSIST_FILE", "WGETRC", "SYSTEM_WGETRC",
 }
 
-// assigned judges a change of one of the shell's variables. If it is already in
-// the environment, later commands inherit the change.
-func (s *script) assigned(name string, at Span) {
+// npmVariables say what npm runs, which reads them in any case.
+var npmVariables = []string{
+	"NPM_CONFIG_*SHELL", "NPM_CONFIG_NODE_OPTIONS", "NPM_CONFIG_NODE_GYP", "NPM_CONFIG_GIT", "NPM_CONFIG_INIT_MODULE",
+	"NPM_CONFIG_EDITOR", "NPM_CONFIG_VIEWER", "NPM_CONFIG_BROWSER", "NPM_CONFIG_*CONFIG",
+}
+
+// assigned judges a change of one of the shell's variables, to a value that is not known. If
+// it is already in the environment, later commands inherit the change.
+func (s *script) assigned(name string, at Span) { s.assignedTo(name, "", false, at) }
+
+// assignedTo is assigned where the value may be known.
+func (s *script) assignedTo(name, value string, known bool, at Span) {
 	switch {
 	case !isName(name):
 		s.hidden("a variable whose name is not plain", at)
 	case slices.Contains(s.j.policy.rules.Env, name):
 	case changesCommands(name):
 		s.hidden(fmt.Sprintf("setting %s changes what the commands after it are", name), at)
+	case s.j.changesCharset(name, value, known):
+		s.hidden(fmt.Sprintf("setting %s %s", name, choosesCharset), at)
 	}
 }
 
 // assigns judges assignments without a command.
 func (s *script) assigns(list []*syntax.Assign) {
 	for _, a := range list {
-		s.assign(a)
+		value := s.assign(a)
 		if a.Name != nil {
-			s.assigned(a.Name.Value, s.spanOf(a))
+			s.assignedTo(a.Name.Value, value.text, value.static, s.spanOf(a))
 		}
 	}
 }
 
-// assign judges what an assignment evaluates.
-func (s *script) assign(a *syntax.Assign) {
+// assign judges what an assignment evaluates. The value is static only if the variable has no other then.
+func (s *script) assign(a *syntax.Assign) (value word) {
 	if a.Append || a.Index != nil {
 		s.needBash(a)
 	}
 	if a.Index != nil {
 		s.arithm(a.Index) // or it is a key
 	}
-	if a.Value != nil {
-		s.word(a.Value)
-	}
+	value = s.word(a.Value)
+	value.static = value.static && a.Array == nil && a.Index == nil && !a.Append
 	if a.Array == nil {
-		return
+		return value
 	}
 	for _, elem := range a.Array.Elems {
 		if elem.Index != nil {
@@ -219,6 +232,7 @@ func (s *script) assign(a *syntax.Assign) {
 			s.word(elem.Value)
 		}
 	}
+	return value
 }
 
 // declare judges export and similar clauses as bash reads them.
@@ -229,10 +243,10 @@ func (s *script) declare(d *syntax.DeclClause) {
 		if a.Naked && a.Name == nil {
 			w = s.word(a.Value)
 		} else {
-			s.assign(a)
+			value := s.assign(a)
 			w.text, w.static = a.Name.Value, a.Naked && a.Index == nil
 			if !a.Naked && a.Index == nil && a.Array == nil {
-				w.text += "="
+				w.text, w.static = w.text+"="+value.text, value.static
 			}
 			if a.Index != nil || a.Array != nil {
 				w.text += "[" // not a plain name

@@ -100,8 +100,9 @@ func git(c *call) {
 		return
 	}
 	for i, w := range p.operands[1:] {
+		isSort := strings.HasPrefix(w.text, "--sort") || p.operands[i].is("--sort")
 		isFormat := strings.HasPrefix(w.text, "--format") || strings.HasPrefix(w.text, "--pretty") || p.operands[i].is("--format")
-		if gitSignature.MatchString(w.text) || isFormat && !w.static {
+		if gitSignature.MatchString(w.text) || isSort && strings.Contains(w.text, "signature") || (isFormat || isSort) && !w.static {
 			c.opaque("may run gpg to print a signature", w, 0)
 		}
 	}

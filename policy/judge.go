@@ -13,10 +13,12 @@ import (
 // Limits. A script that exceeds one is denied, never judged in part.
 const (
 	maxScript = 128 << 10 // of syntax, and of one word that is parsed: Linux accepts no longer argument
-	maxSteps  = 50_000    // visited nodes
+	maxSteps  = 50_000    // visited nodes, and commands with their words
 	maxDepth  = 100       // nested nodes
 	maxTexts  = 6         // scripts within scripts, which are judged once per dialect
 	maxParens = 500       // the parser needs seconds for 100,000 of them
+
+	wordsInStep = 128 // of a command: to read one is less work than to visit a node
 )
 
 // Judge decides on a script as `sh -c` would run it, or on the script within one outer
@@ -30,7 +32,7 @@ func (p *CommandPolicy) Judge(text, dir string) Verdict {
 	if at, what := tooMuch(text); what != "" {
 		return p.refuse(text, at, what)
 	}
-	j := &judge{policy: p, src: text, start: startIn(dir), names: newNames()}
+	j := &judge{policy: p, src: text, wide: isWide(text), start: startIn(dir), names: newNames()}
 	text = withPlaceholders(text)
 	j.readings(p.dialects(), func(one *judge, lang syntax.LangVariant) {
 		s := &script{j: one, lang: lang, text: text, onlyBash: p.rules.Shell == ShellBash, outer: true}
@@ -65,6 +67,7 @@ func (p *CommandPolicy) dialects() []syntax.LangVariant {
 type judge struct {
 	policy   *CommandPolicy
 	src      string
+	wide     bool // src has characters that are not ASCII
 	start    dirSet
 	lines    []int // where each line starts
 	steps    int
@@ -93,7 +96,7 @@ func (j *judge) readings(dialects []syntax.LangVariant, read func(*judge, syntax
 	var strictest *judge
 	ruled := true
 	for _, lang := range dialects {
-		one := &judge{policy: j.policy, src: j.src, start: j.start, lines: j.lines, steps: j.steps, names: j.names}
+		one := &judge{policy: j.policy, src: j.src, wide: j.wide, start: j.start, lines: j.lines, steps: j.steps, names: j.names}
 		read(one, lang)
 		j.lines, j.steps = one.lines, one.steps
 		ruled = ruled && one.ruled
@@ -124,11 +127,17 @@ func (j *judge) decision() Decision {
 // asksFor adds what only another reading asks about: an approval covers both
 // readings.
 func (j *judge) asksFor(other *judge) {
+	asked := func(c CommandVerdict) CommandVerdict { // whatever the reason
+		c.Reason = ""
+		return c
+	}
+	known := map[CommandVerdict]bool{}
+	for _, mine := range j.commands {
+		known[asked(mine)] = true
+	}
 	for _, c := range other.commands {
-		known := func(mine CommandVerdict) bool {
-			return mine.Decision == Ask && mine.Program == c.Program && mine.Rule == c.Rule && mine.Span == c.Span
-		}
-		if c.Decision == Ask && !slices.ContainsFunc(j.commands, known) {
+		if c.Decision == Ask && !known[asked(c)] {
+			known[asked(c)] = true
 			j.commands = append(j.commands, c)
 		}
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"sync"
 )
@@ -95,6 +96,16 @@ type given struct {
 	has   bool
 }
 
+// add adds the last operands. They are not copied: some rows read the rest of their words
+// again and again.
+func (p *parsed) add(operands []word) {
+	if len(p.operands) == 0 {
+		p.operands = slices.Clip(operands)
+		return
+	}
+	p.operands = append(p.operands, operands...)
+}
+
 func (p *parsed) has(name string) bool {
 	for _, o := range p.options {
 		if o.name == name {
@@ -113,11 +124,12 @@ func (c *call) parse(words []word, g *grammar) *parsed {
 		w := words[i]
 		switch {
 		case w.is("--"):
-			p.operands, p.ended = append(p.operands, words[i+1:]...), true
+			p.add(words[i+1:])
+			p.ended = true
 			return p
 		case !w.mayBeOption():
 			if g.ordered {
-				p.operands = append(p.operands, words[i:]...)
+				p.add(words[i:])
 				return p
 			}
 			p.operands = append(p.operands, w)

@@ -139,8 +139,9 @@ func (row optionRow) judge(c *call, g *grammar) {
 		if p.printed() {
 			return
 		}
-		for _, w := range p.operands { // gunzip writes the name without its suffix
-			if i := strings.LastIndexAny(w.text, ".-_"); w.static && i > 0 && (row.names == "gunzip" || p.has("uncompress")) {
+		shortens := row.names == "gunzip" || p.has("uncompress") // the name, by its suffix
+		for _, w := range p.operands {
+			if i := strings.LastIndexAny(w.text, ".-_"); shortens && w.static && i > 0 {
 				w.text, w.inner = w.text[:i], -1
 				c.write(w, 1)
 			}

@@ -166,12 +166,26 @@ func (s *script) hidden(what string, at Span) {
 // enter counts a step. It returns false past a limit.
 func (s *script) enter(n syntax.Node) bool {
 	s.depth++
-	s.j.steps++
-	if s.depth <= maxDepth && s.j.steps <= maxSteps {
+	start, end := int(n.Pos().Offset()), int(n.End().Offset())
+	if !s.spend(1, start, end) {
+		return false
+	}
+	if s.depth > maxDepth {
+		s.deny(tooLarge, s.span(start, end))
+	}
+	return s.depth <= maxDepth
+}
+
+const tooLarge = "the script is too large or nested too deeply to judge"
+
+// spend counts steps. It returns false past the limit, which is a denial.
+func (s *script) spend(steps, start, end int) bool {
+	before := s.j.steps
+	if s.j.steps += steps; s.j.steps <= maxSteps {
 		return true
 	}
-	if s.j.steps <= maxSteps || s.j.steps == maxSteps+1 {
-		s.deny("the script is too large or nested too deeply to judge", s.spanOf(n))
+	if before <= maxSteps {
+		s.deny(tooLarge, s.span(start, end))
 	}
 	return false
 }

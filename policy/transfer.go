@@ -27,8 +27,11 @@ func (c *call) transfers(p *parsed) {
 			}
 		}
 	}
+	if !p.has("upload-file") {
+		return
+	}
 	for _, w := range addresses {
-		if p.has("upload-file") && !isRemote(w) {
+		if !isRemote(w) {
 			c.writeSomewhere("may write the file that its address names", w, 0)
 		}
 	}

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // use is a side effect of a program.
@@ -31,33 +32,47 @@ var harmlessEnv = []string{
 
 // harmlessValues are values that are harmless for variables that otherwise matter.
 var harmlessValues = map[string]string{
-	"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "TERM": "dumb", "DEBIAN_FRONTEND": "noninteractive",
+	"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "TERM": "dumb", "DEBIAN_FRONTEND": "noninteractive", "OPENSSL_CONF": "/dev/null",
 }
 
-// maySet reports whether the variable may be set for commands: for any, or for
+// maySet reports whether the setting is allowed for commands: for any, or for
 // those that the rule matches.
-func (p *CommandPolicy) maySet(name string, rule *ruleMatch) bool {
-	return slices.Contains(harmlessEnv, name) || Rules{Env: p.rules.Env}.AllowEnv(name) || rule != nil && Rules{Env: rule.Env}.AllowEnv(name)
+func (p *CommandPolicy) maySet(setting string, rule *ruleMatch) bool {
+	name := nameOf(setting)
+	allows := func(env []string) bool { // no glob means another charset
+		return slices.Contains(env, name) || name == setting && Rules{Env: env}.AllowEnv(name)
+	}
+	return slices.Contains(harmlessEnv, setting) || allows(p.rules.Env) || rule != nil && allows(rule.Env)
 }
 
 // changesCommands reports whether the variable may change which program a name means.
-func changesCommands(name string) bool { return isDangerous(name) || matchAny(shellVariables, name) }
+func changesCommands(name string) bool {
+	return isDangerous(name) || matchAny(shellVariables, name) || matchAny(npmVariables, strings.ToUpper(name))
+}
+
+// changesMeaning reports the same of a setting: another charset can make another script of it.
+func changesMeaning(setting string) bool {
+	return changesCommands(nameOf(setting)) || nameOf(setting) != setting
+}
 
 func (c *call) askEnv(m *ruleMatch, v *CommandVerdict) {
 	p := c.s.j.policy
-	for _, name := range c.env {
-		if p.maySet(name, m) {
+	for _, setting := range c.env {
+		if p.maySet(setting, m) {
 			continue
 		}
 		d := Deny
 		if m == nil { // no one said which variables the default allows
 			d = p.rules.Default
-			if changesCommands(name) {
+			if changesMeaning(setting) {
 				d = p.worst
 			}
 		}
 		if d < v.Decision {
-			v.Decision, v.Reason = d, fmt.Sprintf("it sets %s, which no rule allows (env)", quoteShort(name))
+			v.Decision, v.Reason = d, fmt.Sprintf("it sets %s, which no rule allows (env)", quoteShort(setting))
+			if name := nameOf(setting); name != setting {
+				v.Reason = fmt.Sprintf("it sets %s, which %s", quoteShort(name), choosesCharset)
+			}
 		}
 	}
 }
@@ -67,9 +82,9 @@ func (c *call) askEnv(m *ruleMatch, v *CommandVerdict) {
 // A rule allows neither by itself. What a read rule leaves to the default is never
 // approved for longer: the next such command may write elsewhere.
 func (c *call) noteUnknown(m *ruleMatch) {
-	for _, name := range c.env {
-		if changesCommands(name) && !c.s.j.policy.maySet(name, nil) {
-			c.s.j.unknown = append(c.s.j.unknown, Unknown{What: fmt.Sprintf("what %s is where %s is set", quoteShort(c.words[0].text), quoteShort(name)), Span: c.span()})
+	for _, setting := range c.env {
+		if changesMeaning(setting) && !c.s.j.policy.maySet(setting, nil) {
+			c.s.j.unknown = append(c.s.j.unknown, Unknown{What: fmt.Sprintf("what %s is where %s is set", quoteShort(c.words[0].text), quoteShort(setting)), Span: c.span()})
 		}
 	}
 	for _, u := range c.uses {

@@ -18,15 +18,17 @@ type variables struct {
 	ranges     bool                // the shell expands {1..9} to numbers, but not in assignments
 }
 
-// numberVariables are numbers unless the script assigns something else.
-var numberVariables = map[string]bool{
-	"#": true, "?": true, "$": true, "!": true, "RANDOM": true, "SECONDS": true, "LINENO": true, "EPOCHSECONDS": true, "BASHPID": true,
-}
+// numberParameters are numbers in every shell.
+var numberParameters = map[string]bool{"#": true, "?": true, "$": true, "!": true}
+
+// numberVariables are numbers in bash since 4.0, unless the script assigns something else. In other
+// shells they are what the caller's environment says.
+var numberVariables = map[string]bool{"RANDOM": true, "SECONDS": true, "LINENO": true, "BASHPID": true}
 
 func (s *script) isNumber(name string) bool {
 	v := s.variables()
 	number, assigned := v.number[name]
-	return !v.any && (number || !assigned && numberVariables[name]) || !isName(name) && numberVariables[name]
+	return numberParameters[name] || !v.any && (number || !assigned && s.lang == langBash && numberVariables[name])
 }
 
 func (s *script) hasNoBracket(name string) bool {
@@ -178,7 +180,7 @@ func isNumeric(w *syntax.Word) bool {
 	case *syntax.ArithmExp:
 		return true
 	case *syntax.ParamExp:
-		return part.Length || part.Param != nil && part.Exp == nil && !isName(part.Param.Value) && numberVariables[part.Param.Value]
+		return part.Length || part.Param != nil && isPlain(part) && numberParameters[part.Param.Value]
 	case *syntax.CmdSubst:
 		return numericOutput(part)
 	}

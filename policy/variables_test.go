@@ -1,6 +1,12 @@
 package policy
 
-import "testing"
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"belljar/internal/shelltest"
+)
 
 // Arithmetic is safe on variables that are always numbers:
 // bash evaluates the values of others.
@@ -37,6 +43,56 @@ func TestTextWithoutBrackets(t *testing.T) {
 		} {
 			if v := p.Judge(script+"; [ $x -a b ] && echo", ""); v.Decision != want {
 				t.Errorf("%s: %q is %s: %s", shell, script, v.Decision, v.Reason)
+			}
+		}
+	}
+}
+
+// dash has no RANDOM, and takes one from its environment, where the caller may put an option.
+func TestNumbersOfBashAreTheCallersInSh(t *testing.T) {
+	for shell, want := range map[string]Decision{ShellPOSIX: Deny, ShellBash: Allow} {
+		p := bundled(t, "readonly", shell)
+		for _, name := range strings.Fields("RANDOM SECONDS LINENO BASHPID") {
+			for _, script := range []string{`rg "$@" x`, "find . $@", "sort -- f \"$@\" | sort \"$@\" f"} {
+				script = strings.ReplaceAll(script, "@", name)
+				if v := p.Judge(script, ""); v.Decision != want {
+					t.Errorf("%s: %q is %s: %s", shell, script, v.Decision, v.Reason)
+				}
+			}
+		}
+		for script, want := range map[string]Decision{"head -n $RANDOM f": Allow, "RANDOM=1; sort $RANDOM f": Allow, "sort $$ f": Allow, "sort f $#": Allow} {
+			if v := p.Judge(script, ""); v.Decision != want {
+				t.Errorf("%s: %q is %s: %s", shell, script, v.Decision, v.Reason)
+			}
+		}
+	}
+}
+
+// TestNumbersOfBash runs the shells with such an environment.
+func TestNumbersOfBash(t *testing.T) {
+	for name, argv := range shelltest.Commands(t) {
+		for variable := range numberVariables {
+			cmd := exec.Command(argv[0], append(argv[1:], "-c", `case $`+variable+` in -*) exit 3;; esac`)...)
+			cmd.Env = []string{variable + "=-exec"}
+			err := cmd.Run()
+			if err != nil && strings.HasPrefix(name, "bash") {
+				t.Errorf("%s: %s is taken from the environment: %v", name, variable, err)
+			}
+			if name == "dash" && variable == "RANDOM" && err == nil {
+				t.Errorf("%s does not take %s from the environment: this test shows nothing", name, variable)
+			}
+		}
+	}
+}
+
+// An operator makes another text of a number.
+func TestNumbersThatAreReplaced(t *testing.T) {
+	p := bundled(t, "readonly", ShellBash)
+	for _, of := range strings.Fields("? # $ !") {
+		for _, script := range []string{"x=${@/0/-exec}; find . $x id ';'", "x=${@/0/-delete}; find . $x", "x=${@/0/'a[$(id)]'}; echo $((x))", "find . ${@/0/-delete}"} {
+			script = strings.ReplaceAll(script, "@", of)
+			if v := p.Judge(script, ""); v.Decision != Deny {
+				t.Errorf("%q is %s: %s", script, v.Decision, v.Reason)
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func (c *call) onlyPrintsVersion() bool {
 		return false
 	}
 	var words []string
-	for _, w := range c.words[1:] {
+	for _, w := range c.words[1:min(len(c.words), 5)] { // no phrase is longer
 		words = append(words, w.text)
 		if !w.static {
 			words = append(words, "") // which is in no phrase

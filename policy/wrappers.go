@@ -58,8 +58,8 @@ func init() {
 		programs[row.name] = func(c *call) {
 			p := c.parse(c.words[1:], grammar)
 			for row.name == "sudo" && len(p.operands) > 0 && !p.ended && !p.operands[0].splits && isAssignment(p.operands[0].text) {
-				name, _, _ := strings.Cut(p.operands[0].text, "=")
-				c.env = append(c.env, name)
+				name, value, _ := strings.Cut(p.operands[0].text, "=")
+				c.env = append(c.env, c.s.j.setting(name, value, p.operands[0].static))
 				options := p.options
 				p = c.parse(p.operands[1:], grammar) // options may follow
 				p.options = append(options, p.options...)

@@ -102,7 +102,7 @@ func env(c *call) {
 			break
 		}
 		if harmless := harmlessValues[name]; harmless == "" || !words[0].is(name+"="+harmless) {
-			c.env = append(c.env, name)
+			c.env = append(c.env, c.s.j.setting(name, value, words[0].static))
 		} else if strings.HasSuffix(name, "PAGER") && value == "cat" {
 			clears = false
 		}
