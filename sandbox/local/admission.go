@@ -57,7 +57,7 @@ func (a *admission) wait(ctx context.Context, bounds sandbox.Admission) error {
 	if !a.withdraw(turn) {
 		return nil // its turn came at the same moment
 	}
-	return a.waitError(ctx, bounds)
+	return a.waitError(ctx, bounds, "no free slot")
 }
 
 func (a *admission) withdraw(turn chan struct{}) bool {
@@ -70,12 +70,12 @@ func (a *admission) withdraw(turn chan struct{}) bool {
 	return i >= 0
 }
 
-// waitError says why a wait was given up.
-func (a *admission) waitError(ctx context.Context, bounds sandbox.Admission) error {
+// waitError says why a wait was given up, and what there was none of.
+func (a *admission) waitError(ctx context.Context, bounds sandbox.Admission, none string) error {
 	if errors.Is(context.Cause(ctx), errMaxWait) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		return a.busy(bounds, fmt.Sprintf("no free slot within %s", sandbox.FormatDuration(bounds.MaxWait)))
+		return a.busy(bounds, fmt.Sprintf("%s within %s", none, sandbox.FormatDuration(bounds.MaxWait)))
 	}
 	return ctx.Err()
 }

@@ -60,6 +60,27 @@ func canceledEarly(ctx context.Context) error {
 	return &sandbox.Error{Cause: sandbox.CauseCanceled, Message: why}
 }
 
+// fail records why the command did not run, or why its end is unknown, if err says so.
+func (x *execution) fail(ctx context.Context, err error) {
+	r, cause := &x.result, sandbox.CauseOf(err)
+	switch began := isClosed(x.output.activity.begun); {
+	case err == nil:
+	case began && cause == sandbox.CausePidsLimit: // its container's kernel crashed
+		r.Status, r.Cause, r.Message, r.ExitCode = sandbox.StatusError, cause, err.Error(), sandbox.ExitEnded
+	case ctx.Err() != nil && cause != sandbox.CauseEngineLost:
+		err = canceledEarly(ctx)
+		r.Fail(err)
+	default:
+		r.Fail(err)
+	}
+	if r.Status != sandbox.StatusFatal && r.Status != sandbox.StatusDenied {
+		return
+	}
+	if x.err = err; err == nil {
+		x.err = r.Error
+	}
+}
+
 // endedBy fills r for a command that we ended.
 func endedBy(r *sandbox.Result, e ending) {
 	r.Cause, r.Message, r.ExitCode = e.cause, e.message, sandbox.ExitEnded
@@ -103,7 +124,11 @@ func exitedWith(r *sandbox.Result, status int, limits sandbox.Limits) {
 	case r.Signal != "":
 	case e.PidsLimitHits > 0:
 		r.Cause = sandbox.CausePidsLimit
-		r.Message = fmt.Sprintf("exit status %d, %d forks failed (limits.pids is %d)", status, e.PidsLimitHits, limits.Pids)
+		limit := fmt.Sprintf("limits.pids is %d", limits.Pids)
+		if r.Container.Limits == "no-pids" {
+			limit = "podPidsLimit of the node's kubelet"
+		}
+		r.Message = fmt.Sprintf("exit status %d, %d forks failed (%s)", status, e.PidsLimitHits, limit)
 	case len(e.DiskFull) > 0:
 		r.Cause = sandbox.CauseDiskFull
 		limit, size := "tmp", limits.Tmp

@@ -106,17 +106,7 @@ func (x *execution) run(ctx, patient context.Context) {
 	x.stdin.Close()
 	x.recipient.close()
 	x.local.admission.release()
-	if err != nil && ctx.Err() != nil && sandbox.CauseOf(err) != sandbox.CauseEngineLost {
-		err = canceledEarly(ctx)
-	}
-	if err != nil {
-		x.result.Fail(err)
-	}
-	if s := x.result.Status; s == sandbox.StatusFatal || s == sandbox.StatusDenied {
-		if x.err = err; err == nil {
-			x.err = x.result.Error
-		}
-	}
+	x.fail(ctx, err)
 	x.output.flush()
 	x.result.Timing.FirstOutput = x.output.activity.first
 	x.result.Timing.Total = time.Since(x.received)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -47,6 +48,46 @@ func TestExited(t *testing.T) {
 		exitedWith(&r, test.status, limits)
 		if r.ExitCode != test.status || r.Status != test.want || r.Cause != test.cause || r.Signal != test.signal || r.Message != test.message || r.Evidence.KilledBy != test.killedBy {
 			t.Errorf("%s: %+v", test.name, r)
+		}
+	}
+}
+
+// Over pods, limits.pids is not what kept processes from starting.
+func TestPidsLimitOfANode(t *testing.T) {
+	r := sandbox.Result{Evidence: sandbox.Evidence{PidsLimitHits: 3}, Container: sandbox.ContainerInfo{Limits: "no-pids"}}
+	exitedWith(&r, 2, sandbox.Limits{Pids: 10})
+	if r.Cause != sandbox.CausePidsLimit || r.Message != "exit status 2, 3 forks failed (podPidsLimit of the node's kubelet)" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What kept a command from starting did not end it.
+func TestFailed(t *testing.T) {
+	full := &sandbox.Error{Cause: sandbox.CausePidsLimit, Message: "as many processes run as limits.pids allows"}
+	for _, test := range []struct {
+		name            string
+		began, canceled bool
+		want            sandbox.Status
+		cause           sandbox.Cause
+		exitCode        int
+	}{
+		{"before it began", false, false, sandbox.StatusFatal, sandbox.CausePidsLimit, sandbox.ExitNeverRan},
+		{"afterwards", true, false, sandbox.StatusError, sandbox.CausePidsLimit, sandbox.ExitEnded},
+		{"before, and it was canceled", false, true, sandbox.StatusCanceled, sandbox.CauseCanceled, sandbox.ExitNeverRan},
+		{"afterwards, and it was canceled", true, true, sandbox.StatusError, sandbox.CausePidsLimit, sandbox.ExitEnded},
+	} {
+		x := &execution{output: newOutput(request{}, "", nil)}
+		if test.began {
+			close(x.output.activity.begun)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		if test.canceled {
+			cancel()
+		}
+		x.fail(ctx, full)
+		cancel()
+		if r := x.result; r.Status != test.want || r.Cause != test.cause || r.ExitCode != test.exitCode || (x.err != nil) != (test.want == sandbox.StatusFatal) {
+			t.Errorf("%s: %s, %s, exit code %d, error %v", test.name, r.Status, r.Cause, r.ExitCode, x.err)
 		}
 	}
 }

@@ -207,6 +207,11 @@ func TestFilesAudit(t *testing.T) {
 		if diff := cmp.Diff([]sandbox.AuditRecord{want, end}, a.records); diff != "" {
 			t.Error(diff)
 		}
+		watched := at("d")
+		watched.Again = true
+		if l.ListFiles(t.Context(), watched); len(a.records) != 2 {
+			t.Errorf("a list for one who watches: %+v", a.records)
+		}
 		a.fail = func(sandbox.AuditRecord) error { return errFull }
 		ran = 0
 		if err := l.ReadFile(t.Context(), at("f"), io.Discard); !errors.Is(err, errFull) || ran > 0 {

@@ -10,7 +10,8 @@ import (
 // coldPlace is a container that was made for this command, and goes with it.
 type coldPlace struct {
 	base
-	removed bool
+	roomAgain func() // called once the container is gone
+	removed   bool
 }
 
 // cold makes a container. If that fails with a gate open but no place yet, the container
@@ -24,7 +25,7 @@ func (x *execution) cold(ctx context.Context, spec sandbox.Spec) (place, error) 
 	if err != nil {
 		return nil, timeoutError(ctx, err, "creating the container", x.local.upkeep.create)
 	}
-	p := &coldPlace{base: base{command: x.command, secrets: x.secrets, box: box}}
+	p := &coldPlace{base: base{command: x.command, secrets: x.secrets, box: box}, roomAgain: x.local.upkeep.hungry.roomAgain}
 	if byInit(box) || !gate.Required(x.command, x.secrets) {
 		return p, nil
 	}
@@ -68,9 +69,12 @@ func ownCounters(c, before sandbox.Counters) sandbox.Counters {
 }
 
 func (p *coldPlace) End(ctx context.Context, _ string) (c cleanup) {
-	if !p.removed {
-		p.removed = true
-		c.removeError = remove(ctx, p.box)
+	if p.removed {
+		return c
+	}
+	p.removed = true
+	if c.removeError = remove(ctx, p.box); c.removeError == "" {
+		p.roomAgain()
 	}
 	return c
 }

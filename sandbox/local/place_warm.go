@@ -39,7 +39,8 @@ func (x *execution) warm(ctx context.Context, spec sandbox.Spec) place {
 		suits := m.gate == nil || line != ""
 		if suits && m.answers(ctx) {
 			pool.recordSuccess(m)
-			return &warmPlace{coldPlace{base: base{command: x.command, secrets: x.secrets, box: m.box, gate: m.gate, line: line}}, pool}
+			b := base{command: x.command, secrets: x.secrets, box: m.box, gate: m.gate, line: line}
+			return &warmPlace{coldPlace{base: b, roomAgain: pool.hungry.roomAgain}, pool}
 		}
 		if !suits || ctx.Err() != nil {
 			pool.discard(m.box, m.gate)

@@ -79,6 +79,22 @@ func TestPoolAtAQuotaTakesRoomThatIsMade(t *testing.T) {
 	})
 }
 
+// Once a bug: the pool was not told of the end of a container that belljar ended with its command.
+func TestPoolAtAQuotaTakesTheRoomOfAnEndedCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuota(3)
+		q.engine.Script = sleep(time.Hour)
+		l := warm(t, q.engine, size(8, 8))
+		time.Sleep(10 * time.Minute)
+		r, _ := sandbox.Run(cancelAfter(t, time.Second), l, command())
+		wantFate(t, r, sandbox.StatusCanceled, sandbox.CauseCanceled, sandbox.ExitEnded)
+		time.Sleep(3 * time.Second)
+		if s := pools(l)[0]; !r.Container.Warm || s.Ready != 3 || s.Made != 4 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // More room, and the pool is full again soon: a success ends the trying one by one.
 func TestPoolFillsOnceTheQuotaIsRaised(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -187,6 +187,9 @@ func (p *prepared) grant(v sandbox.Verdict) (err error) {
 		if err := checkSteering(p.profile, p.callerEnv, "what the commands are that the policy judged"); err != nil {
 			return err
 		}
+		if err := checkCharset(p.command, p.profile.Policy); err != nil {
+			return err
+		}
 	}
 	if p.secrets, err = grantedSecrets(p.command, p.profile, p.callerEnv, v.Grant); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"belljar/internal/hostprog"
@@ -68,6 +69,21 @@ func checkSteering(p sandbox.Profile, callerEnv []string, what string) error {
 		if p.Policy.Steers(name) && !p.Policy.AllowEnv(name) {
 			return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("variable %s may decide %s", strconv.QuoteToASCII(name), what),
 				Hint: "leave it out, or name it in env.allow of sandbox.yaml"}
+		}
+	}
+	return nil
+}
+
+// checkCharset refuses a script with characters that are not ASCII where a variable's value
+// chooses a charset in which shells read another script than the policy did.
+func checkCharset(c sandbox.Command, p sandbox.Policy) error {
+	if !strings.ContainsFunc(c.Script, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return nil
+	}
+	for _, kv := range c.Env {
+		if name := nameOf(kv); p.Steers(kv) && !p.Steers(name) {
+			return &sandbox.Error{Cause: sandbox.CauseDenied, Message: fmt.Sprintf("variable %s chooses a charset in which a shell may read the script in another way", strconv.QuoteToASCII(name)),
+				Hint: "use a locale with UTF-8, such as C.UTF-8, or write the script in ASCII"}
 		}
 	}
 	return nil

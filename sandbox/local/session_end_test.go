@@ -215,6 +215,40 @@ func TestEndCommandOfAForkBomb(t *testing.T) {
 	})
 }
 
+// slowSessions is an engine that takes a while to list sessions.
+type slowSessions struct {
+	*sandboxtest.Engine
+	pause *atomic.Int64
+}
+
+func (e slowSessions) Sessions(ctx context.Context, name string) ([]sandbox.Kept, error) {
+	time.Sleep(time.Duration(e.pause.Load()))
+	return e.Engine.Sessions(ctx, name)
+}
+
+// Once a bug: a command whose container another one ended was told that the session was removed, if a third had
+// a new one by then.
+func TestSessionThatOthersEndAndBegin(t *testing.T) {
+	bubble(t, script{"long": sleep(time.Hour), "longer": sleep(time.Hour)}, func(t *testing.T, s *stage) {
+		var pause atomic.Int64
+		l := s.runner()
+		l.Engine = slowSessions{s.Engine, &pause}
+		x, err := l.Start(t.Context(), in("longer", parallel))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		pause.Store(int64(30 * time.Second)) // so that it looks for its container late
+		ran(t, s.runner(), sandbox.StatusTimeout, sandbox.CauseWallTimeout, in("long", parallel, short))
+		if r := succeeds(t, s.runner(), in("third", parallel)); r.Container.Reused {
+			t.Errorf("%+v", r.Container)
+		}
+		if r, _ := x.Wait(); r.SessionLost != "command long: still running after 10s (timeout)" {
+			t.Errorf("%s (%s), lost %q", r.Cause, r.Message, r.SessionLost)
+		}
+	})
+}
+
 func TestSessionRemovedFromOutside(t *testing.T) {
 	const why = "its container was removed by something other than belljar, the engine stopped, or it is on another engine"
 	t.Run("between commands", func(t *testing.T) {

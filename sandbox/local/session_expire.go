@@ -23,6 +23,7 @@ const (
 // process made them, and forgets those that were lost long ago. It returns how
 // many it removed.
 func (l *Local) ExpireSessions(ctx context.Context) (int, error) {
+	l.open()
 	names, err := record.Names(l.sessionDir())
 	removed, errs := 0, []error{err}
 	for _, name := range names {
@@ -42,7 +43,7 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 	if errors.Is(err, context.Canceled) {
 		return false, ctx.Err()
 	}
-	if err != nil || r.Session == "" || !r.IsIdle(time.Now()) { // or another process has it now, and its container
+	if err != nil || !r.IsOver(time.Now()) { // or another process has it now, and its container
 		return false, err
 	}
 	turn, err := store.LockTurn(now, true)
@@ -52,19 +53,21 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 	defer turn.Close()
 	err = store.Change(ctx, func(r *record.Record) error {
 		switch {
-		case r.Session == "" || !r.IsIdle(time.Now()):
-		case r.Lost == "":
-			if ended, err = l.endSession(ctx, &session{name: store.Name}); ended && err == nil {
-				r.Lost = fmt.Sprintf("no command for %s", sandbox.FormatDuration(r.Idle))
-			} else if err == nil {
-				r.Lost = r.LostReason(time.Now())
+		case !r.IsOver(time.Now()):
+		case !r.Gone:
+			if ended, err = l.endSession(ctx, &session{name: store.Name}); err != nil {
+				break
 			}
+			if r.Gone = true; ended && r.Lost == "" {
+				r.Lost = fmt.Sprintf("no command for %s", sandbox.FormatDuration(r.Idle))
+			}
+			r.Lost = r.LostReason(time.Now())
 		case time.Since(r.LastUsed) > forgetLost:
 			*r = record.Record{}
 		}
 		return err
 	})
-	return ended, err
+	return ended && err == nil, err
 }
 
 // expireSessions does so periodically.

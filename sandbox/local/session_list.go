@@ -9,6 +9,8 @@ import (
 	"belljar/internal/names"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/record"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func (l *Local) sessionDir() string {
@@ -32,27 +34,53 @@ func (l *Local) Sessions(ctx context.Context) ([]sandbox.SessionInfo, error) {
 		names = append(names, k.Session)
 	}
 	slices.Sort(names)
-	var list []sandbox.SessionInfo
-	for _, name := range slices.Compact(names) {
-		info, err := l.session(ctx, name, kept)
-		if err != nil {
-			return list, err
-		}
-		list = append(list, info)
+	names = slices.Compact(names)
+	list := make([]sandbox.SessionInfo, len(names))
+	var all errgroup.Group
+	all.SetLimit(listedAtOnce)
+	for i, name := range names {
+		all.Go(func() error {
+			list[i] = l.session(ctx, name, kept)
+			return nil
+		})
 	}
-	return list, nil
+	all.Wait()
+	return list, ctx.Err()
 }
 
-func (l *Local) session(ctx context.Context, name string, kept []sandbox.Kept) (sandbox.SessionInfo, error) {
-	r, err := record.Store{Dir: l.sessionDir(), Name: name}.Load(ctx)
+const (
+	// listedAtOnce is how many sessions are looked at side by side: each may be on a machine that does not answer.
+	listedAtOnce = 8
+
+	// recordPause is how long a list waits for a session's record. Who makes the session's next container has it, which may take minutes.
+	recordPause = 200 * time.Millisecond
+
+	// lookTimeout is how long it may take to see what runs in a session, which may be in a busy cluster.
+	lookTimeout = 10 * time.Second
+)
+
+// listedRecord is a session's record as it is, or was before it is changed now.
+func (l *Local) listedRecord(ctx context.Context, name string) (*record.Record, error) {
+	store := record.Store{Dir: l.sessionDir(), Name: name}
+	soon, cancel := context.WithTimeout(ctx, recordPause)
+	defer cancel()
+	r, err := store.Load(soon)
+	if soon.Err() != nil && ctx.Err() == nil {
+		return store.Read()
+	}
+	return r, err
+}
+
+func (l *Local) session(ctx context.Context, name string, kept []sandbox.Kept) sandbox.SessionInfo {
+	r, err := l.listedRecord(ctx, name)
 	if err != nil {
-		return sandbox.SessionInfo{Name: name, Lost: err.Error()}, nil
+		return sandbox.SessionInfo{Name: name, Lost: err.Error()}
 	}
 	info := sandbox.SessionInfo{Name: name, Image: r.Image, Created: r.Created, LastUsed: r.LastUsed, Deadline: r.Deadline, IdleEnd: r.LastUsed.Add(r.Idle)}
 	i := slices.IndexFunc(kept, func(k sandbox.Kept) bool { return k.Session == name })
 	if i < 0 {
 		info.Lost = r.LostReason(time.Now())
-		return info, nil
+		return info
 	}
 	k := kept[i]
 	info.Container, info.Image, info.Created, info.Deadline = k.ID, k.Image, k.Created, k.Deadline
@@ -60,18 +88,18 @@ func (l *Local) session(ctx context.Context, name string, kept []sandbox.Kept) (
 	if r.Session == "" { // its record is in another state directory
 		info.LastUsed, info.IdleEnd = k.Created, k.Deadline
 	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
 	box, err := l.Engine.Adopt(ctx, k)
 	if err != nil {
-		return info, nil // it was just removed: what runs is unknown
+		return info // it was just removed, or does not answer: what runs is unknown
 	}
 	defer box.Close()
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
 	if list, err := box.Processes(ctx); err == nil {
 		info.Runs = append([]sandbox.Process{}, r.Started.WithoutGates(list)...)
 		r.Started.Attribute(info.Runs, nil)
 	}
-	return info, nil
+	return info
 }
 
 // RemoveSession ends a session, with everything that runs in it.
@@ -115,7 +143,10 @@ func (l *Local) endSession(ctx context.Context, s *session) (bool, error) {
 			continue // it was just removed
 		}
 		if err != nil {
-			return true, err
+			if err = l.discard(ctx, k, err); err != nil {
+				return true, err
+			}
+			continue
 		}
 		removeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 		err = box.Remove(removeCtx)
@@ -128,8 +159,21 @@ func (l *Local) endSession(ctx context.Context, s *session) (bool, error) {
 		if err != nil {
 			return true, err
 		}
+		l.upkeep.hungry.roomAgain()
 	}
 	return len(kept) > 0, nil
+}
+
+// discard removes a session's container that could not be opened for that reason, where the engine can. One that another
+// process uses stays.
+func (l *Local) discard(ctx context.Context, k sandbox.Kept, why error) error {
+	engine, can := l.Engine.(interface {
+		Discard(ctx context.Context, k sandbox.Kept) error
+	})
+	if !can || ctx.Err() != nil || sandbox.CauseOf(why) == sandbox.CauseBusy {
+		return why
+	}
+	return engine.Discard(ctx, k)
 }
 
 // opened is a session's container: the one that is open here, if no command uses it, spares opening

@@ -146,8 +146,15 @@ func (t *sessionTurn) create(ctx context.Context, r *record.Record, spec sandbox
 		s.box = nil
 		return err
 	}
+	var before record.Former
+	if r.Container != "" {
+		before = record.Former{Container: r.Container, Lost: r.LostReason(time.Now())}
+	}
 	s.made = sandbox.Kept{Image: spec.Image.Reference, ImageID: spec.Image.ID, Print: spec.Print(), User: spec.User}
-	*r = record.Record{Session: s.name, Container: s.box.Info().ID, Image: spec.Image.Reference, Workdir: t.profile.Workdir, Created: time.Now(), Deadline: spec.Deadline, Idle: life.Idle}
+	*r = record.Record{
+		Session: s.name, Container: s.box.Info().ID, Image: spec.Image.Reference, Workdir: t.profile.Workdir, Created: time.Now(), Deadline: spec.Deadline, Idle: life.Idle,
+		Before: before,
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -111,7 +112,9 @@ func (p *sessionPlace) End(ctx context.Context, why string) (c cleanup) {
 	}
 	p.endReason = why
 	p.recordLoss(ctx, &c, why)
-	c.removeError = remove(ctx, p.box)
+	if c.removeError = remove(ctx, p.box); c.removeError == "" {
+		p.turn.local.upkeep.hungry.roomAgain()
+	}
 	return c
 }
 
@@ -120,7 +123,7 @@ func (p *sessionPlace) EndedBy(ctx context.Context) (why string) {
 	p.turn.change(ctx, func(r *record.Record) error {
 		switch now := time.Now(); {
 		case r.Container != p.box.Info().ID:
-			why = "the session was removed"
+			why = cmp.Or(r.EndOf(p.box.Info().ID), "the session was removed")
 		case r.Lost != "" || r.IsExpired(now):
 			why = r.LostReason(now)
 		}
@@ -136,7 +139,7 @@ func (p *sessionPlace) recordLoss(ctx context.Context, c *cleanup, why string) {
 	defer cancel()
 	err := p.turn.change(ctx, func(r *record.Record) error {
 		if r.Container != p.box.Info().ID {
-			c.sessionLost = "it was removed"
+			c.sessionLost = cmp.Or(r.EndOf(p.box.Info().ID), "it was removed")
 			return nil
 		}
 		if now := time.Now(); r.Lost == "" {
@@ -196,8 +199,11 @@ func (p *sessionPlace) Leave(ctx context.Context, result sandbox.Result, failed 
 		}
 		return nil
 	})
-	t.warnUnwritten(err)
-	if t.local.isWarm() && !useless && !byInit(p.box) {
+	if err != nil {
+		t.warnUnwritten(err)
+		t.undo(p) // the change above may not have run: else the command would seem to run for ever
+	}
+	if err == nil && t.local.isWarm() && !useless && !byInit(p.box) {
 		t.local.sessions.retain(t.session)
 		later := *t
 		later.store.Turn = nil // it is over by then

@@ -223,8 +223,8 @@ func TestContainerWithoutAGateIsRecorded(t *testing.T) {
 	}
 }
 
-// A session whose container is being made, which may take long, holds up the end of no other one.
-func TestSessionsExpireWhileOneIsMade(t *testing.T) {
+// A session whose container is being made, which may take long, holds up neither the list nor the end of other ones.
+func TestSessionsWhileOneIsMade(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *stage) {
 		l := s.runner()
 		succeeds(t, l, in("first"))
@@ -241,6 +241,9 @@ func TestSessionsExpireWhileOneIsMade(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		began := time.Now()
+		if list, err := l.Sessions(t.Context()); err != nil || len(list) != 2 || list[0].Lost == "" || list[1].Lost != "" || time.Since(began) > 10*time.Second {
+			t.Errorf("%+v after %v, error %v", list, time.Since(began), err)
+		}
 		if n, err := s.runner().ExpireSessions(t.Context()); n != 1 || err != nil || time.Since(began) > 10*time.Second {
 			t.Errorf("%d sessions ended after %v, error %v", n, time.Since(began), err)
 		}
@@ -320,6 +323,35 @@ func TestCorruptRecord(t *testing.T) {
 		wantNoneLeft(t, s.Engine)
 		if r := succeeds(t, l, in("next")); r.Container.Reused {
 			t.Errorf("%+v", r.Container)
+		}
+	})
+}
+
+// Once a bug: a command whose end could not be recorded seemed to use the session for ever.
+func TestRecordThatCannotBeReadAtTheEnd(t *testing.T) {
+	bubble(t, script{"long": sleep(time.Minute)}, func(t *testing.T, s *stage) {
+		l, name := s.runner(), s.dir+"/sessions/dev.json"
+		x, err := l.Start(t.Context(), in("long"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		before, err := os.ReadFile(name)
+		if err = errors.Join(err, os.WriteFile(name, []byte("{"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := x.Wait(); err != nil || r.Status != sandbox.StatusSuccess {
+			t.Errorf("%s (%s), error %v", r.Status, r.Message, err)
+		}
+		if err := os.WriteFile(name, before, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		state, err := l.GiveUpSession(t.Context(), "dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.TakeOverSession(t.Context(), "dev", state, nil); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -246,7 +246,7 @@ func TestSessionWait(t *testing.T) {
 				began := time.Now()
 				r := ran(t, waiter, sandbox.StatusFatal, sandbox.CauseBusy, in("late"))
 				wantAfter(t, began, time.Minute)
-				if !strings.HasPrefix(r.Message, "busy: no free slot within 1m (retry after ") {
+				if !strings.HasPrefix(r.Message, `busy: another command runs in session "dev", and did not end within 1m (retry after `) {
 					t.Errorf("message %q", r.Message)
 				}
 				began = time.Now()

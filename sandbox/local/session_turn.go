@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"belljar/sandbox"
@@ -48,7 +49,7 @@ func (l *Local) sessionTurn(ctx context.Context, r request, waits func()) (*sess
 	}
 	l.sessions.release(t.session)
 	if ctx.Err() != nil {
-		err = l.admission.waitError(ctx, l.Admission)
+		err = l.admission.waitError(ctx, l.Admission, fmt.Sprintf("another command runs in session %q, and did not end", name))
 	}
 	return nil, err
 }

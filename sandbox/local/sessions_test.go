@@ -63,6 +63,33 @@ func TestSessionLife(t *testing.T) {
 	})
 }
 
+// Once a bug: where belljar was killed while it ended a session's container, or the engine did not end it, it
+// ran on until session.max.
+func TestLostSessionEnds(t *testing.T) {
+	bubble(t, script{"long": sleep(time.Hour)}, func(t *testing.T, s *stage) {
+		s.OnRemove = sandboxtest.Fail(errors.New("not now"))
+		lost := ran(t, s.runner(), sandbox.StatusTimeout, sandbox.CauseWallTimeout, in("long", short)).SessionLost
+		if n, err := s.runner().ExpireSessions(t.Context()); n != 0 || err == nil || len(s.Left()) != 1 {
+			t.Errorf("%d sessions ended, error %v, though the engine ends none", n, err)
+		}
+		s.OnRemove = nil
+		for _, want := range []int{1, 0} {
+			if n, err := s.runner().ExpireSessions(t.Context()); n != want || err != nil {
+				t.Errorf("%d sessions ended, error %v, want %d", n, err, want)
+			}
+			wantNoneLeft(t, s.Engine)
+		}
+		if i := s.info(t); i.Lost != lost {
+			t.Errorf("lost %q, want %q", i.Lost, lost)
+		}
+		s.OnSessions = sandboxtest.Fail(errors.New("it was looked for again"))
+		if _, err := s.runner().ExpireSessions(t.Context()); err != nil {
+			t.Error(err)
+		}
+		s.OnSessions = nil
+	})
+}
+
 // The engine ends a session's container at its deadline: the session says so.
 func TestSessionPastItsDeadline(t *testing.T) {
 	bubble(t, nil, func(t *testing.T, s *stage) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"belljar/sandbox"
@@ -251,11 +252,14 @@ func (x *execution) snapshot(ctx context.Context, place place) {
 	defer cancel()
 	ctx, span := step(ctx, spanList)
 	defer span.End()
-	var err error
-	if x.result.Lingering, err = place.Processes(ctx); err != nil {
-		x.result.Evidence.ListError = err.Error()
-	}
+	var unlisted error
+	var other sync.WaitGroup
+	other.Go(func() { x.result.Lingering, unlisted = place.Processes(ctx) }) // some engines ask far away
 	x.readCounters(ctx, place)
+	other.Wait()
+	if unlisted != nil {
+		x.result.Evidence.ListError = unlisted.Error()
+	}
 }
 
 // readCounters records the counters.

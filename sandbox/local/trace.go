@@ -89,9 +89,5 @@ func (x *execution) end(ctx context.Context, place place, why string) cleanup {
 func (x *execution) leave(ctx context.Context, place place, err error) cleanup {
 	ctx, span := step(ctx, spanLeave)
 	defer span.End()
-	c := place.Leave(ctx, x.result, err)
-	if _, cold := place.(*coldPlace); cold { // the removal of a warm one says so itself
-		x.local.upkeep.hungry.roomAgain()
-	}
-	return c
+	return place.Leave(ctx, x.result, err)
 }

@@ -39,7 +39,9 @@ func TestDenials(t *testing.T) {
 // verdict is a policy that always says the same, and allows nothing else.
 type verdict sandbox.Verdict
 
-func (verdict) Steers(name string) bool { return name == "PATH" }
+func (verdict) Steers(setting string) bool {
+	return setting == "LANG=zh_TW.BIG5" || strings.HasPrefix(setting+"=", "PATH=")
+}
 
 func (verdict) AllowEnv(string) bool { return false }
 
@@ -57,17 +59,23 @@ func TestJudgedCommandsAreNotSteered(t *testing.T) {
 	for name, test := range map[string]struct {
 		verdict sandbox.Verdict
 		env     string
+		script  string
 		denied  bool
 	}{
-		"judged":     {judged, "PATH=/work/bin:/bin", true},
-		"harmless":   {judged, "A=b", false},
-		"not judged": {sandbox.Verdict{Decision: sandbox.Allow}, "PATH=/work/bin:/bin", false},
+		"judged":     {judged, "PATH=/work/bin:/bin", "ls", true},
+		"harmless":   {judged, "A=b", "ls", false},
+		"not judged": {sandbox.Verdict{Decision: sandbox.Allow}, "PATH=/work/bin:/bin", "ls", false},
+		// In which bash reads the backslash after a character as a part of it.
+		"charset":         {judged, "LANG=zh_TW.BIG5", "echo \u4e2d", true},
+		"charset, ASCII":  {judged, "LANG=zh_TW.BIG5", "echo a", false},
+		"UTF-8":           {judged, "LANG=C.UTF-8", "echo \u4e2d", false},
+		"charset, unread": {sandbox.Verdict{Decision: sandbox.Allow}, "LANG=zh_TW.BIG5", "echo \u4e2d", false},
 	} {
 		runner := newLocal(&sandboxtest.Engine{})
 		p := profile()
 		p.Policy = verdict(test.verdict)
 		runner.Profiles["default"] = p
-		_, err := runner.Prepare(t.Context(), sandbox.Command{Script: "ls", Env: []string{test.env}})
+		_, err := runner.Prepare(t.Context(), sandbox.Command{Script: test.script, Env: []string{test.env}})
 		if denied := sandbox.CauseOf(err) == sandbox.CauseDenied; denied != test.denied || denied != (err != nil) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -53,10 +53,18 @@ func Next(r sandbox.Result) string {
 		return afterDenial(r)
 	case r.Error != nil && r.Error.RetryAfter > 0:
 		return fmt.Sprintf("run it again in %s or later", sandbox.FormatDuration(r.Error.RetryAfter.Round(time.Second)))
-	case r.Error != nil && r.Error.Hint != "" && advice[r.Cause] != "":
-		return advice[r.Cause] + "; " + r.Error.Hint
+	case r.Error != nil && r.Error.Hint != "" && adviceOn(r) != "":
+		return adviceOn(r) + "; " + r.Error.Hint
 	case r.Error != nil && r.Error.Hint != "":
 		return r.Error.Hint
+	}
+	return adviceOn(r)
+}
+
+// adviceOn is what depends on the cause, and on what bounds the container.
+func adviceOn(r sandbox.Result) string {
+	if r.Cause == sandbox.CausePidsLimit && r.Container.Limits == "no-pids" {
+		return "start fewer processes at the same time, or raise podPidsLimit of the nodes' kubelets"
 	}
 	return advice[r.Cause]
 }

@@ -86,6 +86,10 @@ var situations = map[string]sandbox.Result{
 		r.Cause, r.Message = sandbox.CausePidsLimit, "exit status 1, 12 forks failed (limits.pids is 128)"
 		r.Stderr = out("sh: can't fork: Resource temporarily unavailable\n")
 	}),
+	"pids_limit_of_a_node": failed(1, func(r *sandbox.Result) {
+		r.Cause, r.Message = sandbox.CausePidsLimit, "exit status 1, 12 forks failed (podPidsLimit of the node's kubelet)"
+		r.Container.Limits = "no-pids"
+	}),
 	"disk_full": failed(1, func(r *sandbox.Result) {
 		r.Cause, r.Message = sandbox.CauseDiskFull, "exit status 1, /work is full (limits.tmp is 64 MiB)"
 		r.Stderr = out("cp: write error: No space left on device\n")
