@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"belljar/sandbox"
@@ -99,8 +100,8 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 	return nil
 }
 
-// tries is how often a request is sent that can be sent again, where a connection
-// breaks. Where there is none at all, that is said at once.
+// tries is how often a request is sent that can be sent again, where a connection breaks or a
+// proxy has none. Where there is none at all, that is said at once.
 const tries = 4
 
 // get is call for a request that changes nothing the second time.
@@ -116,8 +117,7 @@ func (c *Client) again(ctx context.Context, r request, out any) error {
 	pause := time.Duration(0)
 	for i := 1; ; i++ {
 		err := c.call(ctx, r, out)
-		broken, ok := errors.AsType[unreachable](err)
-		if !ok || broken.unsent || i == tries || !sleep(ctx, &pause) {
+		if !isBroken(err) || isUnsent(err) || i == tries || !sleep(ctx, &pause) {
 			return err
 		}
 	}
@@ -159,23 +159,20 @@ func (o *outage) wait(ctx context.Context, err error, limit time.Duration) bool 
 	return passes(err) && time.Since(o.since) <= limit && sleep(ctx, &o.pause)
 }
 
-// passes reports whether an error may be gone the next time: the connection failed, or was
-// too slow, or the sidecar is starting or ending, as it or a proxy before it says.
+// passes reports whether an error may be gone the next time: the connection broke, or was
+// too slow, or the sidecar is starting or ending, as it says.
 func passes(err error) bool {
+	of, ok := errors.AsType[*refused](err)
+	return isBroken(err) || ok && (of.status == http.StatusServiceUnavailable || of.status == http.StatusRequestTimeout)
+}
+
+// isBroken reports whether no answer of the sidecar came: the connection failed, or a proxy's to it.
+func isBroken(err error) bool {
 	if _, ok := errors.AsType[unreachable](err); ok {
 		return true
 	}
 	of, ok := errors.AsType[*refused](err)
-	if !ok {
-		return false
-	}
-	switch of.status {
-	case http.StatusServiceUnavailable, http.StatusRequestTimeout:
-		return true
-	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		return of.foreign // the sidecar's own is of its engine
-	}
-	return false
+	return ok && of.foreign && slices.Contains([]int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, of.status)
 }
 
 // told is err as a *sandbox.Error for people, or ctx's own.

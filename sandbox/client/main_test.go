@@ -1,8 +1,10 @@
 package client_test
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -23,6 +25,7 @@ type sidecar struct {
 	*http.ServeMux
 	*client.Client
 	server *httptest.Server
+	dial   func(context.Context, string, string) (net.Conn, error) // of one in a bubble
 }
 
 func newSidecar(t *testing.T, change ...func(*client.Config)) *sidecar {

@@ -92,17 +92,25 @@ func (c *Client) ReadLog(ctx context.Context, id string, which sandbox.Stream, o
 // Await waits until a command ended, and returns its result and its notices. An error
 // means that nothing is kept of it, or that ctx was canceled.
 func (c *Client) Await(ctx context.Context, id string) (sandbox.Result, []string, error) {
+	if err := checkID(id); err != nil {
+		return sandbox.Result{}, nil, err
+	}
 	query := url.Values{"wait": {strconv.Itoa(int(waitPart / time.Second))}}
+	var gone *outage // nil until there was an answer
 	for {
-		r, err := c.record(ctx, id, query)
+		var r record
+		err := c.again(ctx, request{path: execution(id), query: query}, &r)
 		switch {
+		case err != nil && gone != nil && gone.wait(ctx, err, c.lostAfter):
+			continue
 		case err != nil:
-			return sandbox.Result{}, nil, err
+			return sandbox.Result{}, nil, c.told(ctx, err)
 		case r.Result != nil:
 			return *r.Result, r.Notices, nil
 		case r.State == stateEnded:
 			return sandbox.Result{}, nil, c.garbage("an execution that ended without a result")
 		}
+		gone = &outage{}
 	}
 }
 

@@ -138,7 +138,7 @@ func (c *Client) submission(ctx context.Context, command sandbox.Command, query 
 // that is the answer.
 func (c *Client) accepted(ctx context.Context, try func() error) error {
 	err := try()
-	if of, ok := errors.AsType[*refused](err); ok && of.status != http.StatusServiceUnavailable || isUnsent(err) {
+	if isUnsent(err) {
 		return err
 	}
 	for gone := (outage{}); err != nil && gone.wait(ctx, err, c.lostAfter); {

@@ -179,7 +179,7 @@ func TestRefusals(t *testing.T) {
 
 // What is no sidecar at all.
 func TestNoSidecar(t *testing.T) {
-	s := newSidecar(t)
+	s := newSidecar(t, func(c *client.Config) { c.LostAfter = 100 * time.Millisecond })
 	s.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "<html>"+strings.Repeat("x", 1<<21), http.StatusBadGateway)
 	})

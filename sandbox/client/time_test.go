@@ -64,7 +64,8 @@ func timed(t *testing.T, change ...func(*client.Config)) *sidecar {
 		t.Fatal(err)
 	}
 	l := inMemory{make(chan net.Conn), make(chan struct{})}
-	s.Dial(l.dial)
+	s.dial = l.dial
+	s.Dial(s.dial)
 	s.server = &httptest.Server{Listener: l, Config: &http.Server{Handler: s}}
 	s.server.Start()
 	t.Cleanup(func() {

@@ -157,6 +157,9 @@ func (b *Book) ended(x *Execution) {
 	if b.Ended != nil {
 		b.Ended(r)
 	}
+	if err := x.log.failure(); err != nil {
+		b.Log.Warn("an execution's events could not be recorded", "execution", x.ID, "error", err)
+	}
 	_, err := b.Logs.LogInfo(context.Background(), x.ID)
 	if err == nil {
 		x.count()

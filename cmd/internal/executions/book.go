@@ -119,9 +119,10 @@ type Request struct {
 
 	Release func() // is called once the execution has ended, or is refused; may be nil
 
-	Detached           bool // Start does not wait for an approval
-	CancelWithCaller   bool // cancel it if the caller leaves before it began
-	CancelWithTerminal bool // cancel it when the last terminal that callers have of it closes
+	Detached           bool          // Start does not wait for an approval
+	Patience           time.Duration // how long Start waits; 0: until it is clear whether the execution begins
+	CancelWithCaller   bool          // cancel it if the caller leaves before it began
+	CancelWithTerminal bool          // cancel it when the last terminal that callers have of it closes
 
 	held *Held // instead of a command to start
 }
@@ -186,11 +187,20 @@ var errRepeated = errors.New("the request was repeated")
 // wait waits until it is clear whether the execution begins.
 func (s *starting) wait(ctx context.Context, r Request) (*Execution, error) {
 	var waits chan struct{}
+	var enough <-chan time.Time
 	if r.Detached && s.x.early != nil {
 		waits = s.x.waits
 	}
+	if r.Patience > 0 && s.x.early != nil {
+		timer := time.NewTimer(r.Patience)
+		defer timer.Stop()
+		enough = timer.C
+	}
 	select {
 	case <-waits:
+		return s.x, nil
+	case <-enough:
+		s.x.tell()
 		return s.x, nil
 	case <-s.done:
 		err := s.err

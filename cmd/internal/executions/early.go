@@ -19,7 +19,7 @@ type early struct {
 	Description string
 	release     func() // see Request
 
-	waits chan struct{} // closed once it waits, or has waited, for an approval
+	waits chan struct{} // closed once it waits, or has waited, for an approval, or for longer than its caller
 	told  sync.Once
 
 	mu      sync.Mutex
@@ -75,7 +75,15 @@ func (e *early) kill() {
 	}
 }
 
-// waited reports whether it waits for an approval, or has.
+// tell notes that callers know of it, or may, before it begins.
+func (x *Execution) tell() {
+	x.told.Do(func() {
+		x.log.waits()
+		close(x.waits)
+	})
+}
+
+// waited reports whether callers knew of it before it began.
 func (e *early) waited() bool { return isClosed(e.waits) }
 
 func isClosed(c <-chan struct{}) bool {
@@ -99,10 +107,7 @@ type approver struct {
 func (a approver) Approve(ctx context.Context, q sandbox.Question) (sandbox.Approval, error) {
 	if x, err := a.book.Find(q.ID); err == nil && x.log != nil {
 		x.state.Store(Waiting)
-		x.told.Do(func() {
-			x.log.waits()
-			close(x.waits)
-		})
+		x.tell()
 		defer x.state.CompareAndSwap(Waiting, Queued)
 	}
 	return a.of.Approve(ctx, q)

@@ -62,7 +62,7 @@ func TestCrashWhileItWaits(t *testing.T) {
 		}
 		if err == nil {
 			result, notices, err := found.Ending(t.Context())
-			if err != nil || len(notices) > 0 || result.Cause != sandbox.CauseEngineLost || result.ExitCode != sandbox.ExitNeverRan || !strings.Contains(result.Message, "waited for an approval") {
+			if err != nil || len(notices) > 0 || result.Cause != sandbox.CauseEngineLost || result.ExitCode != sandbox.ExitNeverRan || !strings.Contains(result.Message, "before the command began") {
 				t.Errorf("%+v, %v", result, err)
 			}
 			if events := follow(t, found, 0, false); len(events) != 1 || events[0].Result == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"belljar/internal/sniff"
 	"belljar/sandbox"
@@ -24,7 +25,8 @@ type Follower struct {
 	cut  chan struct{} // closed once it holds the command no longer
 
 	journal *journal // of events that are not in memory
-	lost    int      // see unrecorded
+	told    bool     // see unrecorded
+	over    bool     // the result was the last one
 	streams map[sandbox.EventType]*stream
 }
 
@@ -56,12 +58,15 @@ func (f *Follower) Next(ctx context.Context) (sandbox.Event, error) {
 			return sandbox.Event{}, ErrCut
 		default:
 		}
+		if f.over {
+			return sandbox.Event{}, io.EOF
+		}
 		e, wait, err := f.step(ctx)
 		switch {
 		case err != nil:
 			return e, err
 		case wait == nil:
-			f.next = e.Seq + 1
+			f.next, f.over = e.Seq+1, e.Type == sandbox.EventResult
 			if f.x.log != nil {
 				f.x.log.moved(f, f.next)
 			}
@@ -87,6 +92,9 @@ func (f *Follower) step(ctx context.Context) (e sandbox.Event, wait <-chan struc
 		case wait != nil && f.x.log.isOver(f.next):
 			return e, nil, io.EOF
 		case wait != nil:
+			return e, wait, nil
+		}
+		if wait := f.x.log.untilResult(); f.told && wait != nil {
 			return e, wait, nil
 		}
 	}
@@ -121,7 +129,7 @@ func (f *Follower) stored(ctx context.Context) (e sandbox.Event, err error) {
 			return f.fill(ctx, e, offset)
 		}
 	}
-	if errors.Is(err, io.EOF) && f.x.State() == Ended {
+	if errors.Is(err, io.EOF) && (f.x.log == nil || !f.x.log.isStored()) {
 		return f.unrecorded(ctx)
 	}
 	if !errors.Is(err, errEnded) {
@@ -141,19 +149,19 @@ func (f *Follower) stored(ctx context.Context) (e sandbox.Event, err error) {
 }
 
 // unrecorded is what follows the last event of a journal that has no end, as when the disk
-// was full: a notice, and the result.
-func (f *Follower) unrecorded(ctx context.Context) (sandbox.Event, error) {
-	f.lost++
-	e := sandbox.Event{Type: sandbox.EventNotice, Seq: f.next, Time: f.x.ended(ctx), Data: []byte("the events from here on could not be recorded: read the output")}
-	switch f.lost {
-	case 1:
-		return e, nil
-	case 2:
-		r, err := f.x.Result(ctx)
-		e.Type, e.Data, e.Result = sandbox.EventResult, nil, &r
-		return e, err
+// was full: a notice, and the result. No other follower need have them under these numbers.
+func (f *Follower) unrecorded(ctx context.Context) (e sandbox.Event, err error) {
+	e = sandbox.Event{Type: sandbox.EventNotice, Seq: f.next, Time: time.Now(), Data: []byte("the events from here on could not be recorded: read the output")}
+	if f.x.State() == Ended {
+		e.Time = f.x.ended(ctx)
 	}
-	return sandbox.Event{}, io.EOF
+	if f.told {
+		var r sandbox.Result
+		r, err = f.x.Result(ctx)
+		e.Type, e.Data, e.Result = sandbox.EventResult, nil, &r
+	}
+	f.told = true
+	return e, err
 }
 
 // fill reads an event's output.
@@ -233,5 +241,41 @@ func (f *Follower) Waiting() bool {
 	}
 	f.x.log.mu.Lock()
 	defer f.x.log.mu.Unlock()
-	return f.next >= f.x.log.next && f.x.log.result == nil
+	return (f.told || f.next >= f.x.log.next) && f.x.log.result == nil
+}
+
+// CheckAfter refuses the number of an event that there is not: what follows it would never come,
+// or be something else. last says that it is the result's.
+func (x *Execution) CheckAfter(after uint64) (last bool, err error) {
+	most, ended, err := x.numbers(after)
+	if err == nil && after > most {
+		err = sandbox.Invalid("send the number of the last event that you have; 0 is for all", "execution %s has %d events, and none with the number %d", x.ID, most, after)
+	}
+	return ended && after == most, err
+}
+
+// numbers is the number of the last event, or one that is no less than after, and whether it is
+// the result's.
+func (x *Execution) numbers(after uint64) (most uint64, ended bool, err error) {
+	switch {
+	case x.log != nil:
+		most, ended = x.log.last()
+		return most, ended, nil
+	case x.refused:
+		return 1, true, nil
+	case after == 0:
+		return 0, false, nil
+	}
+	j, err := openJournal(x.file)
+	if err != nil {
+		return 0, false, err
+	}
+	defer j.Close()
+	switch err = j.skip(min(after, math.MaxUint64-1) + 1); {
+	case errors.Is(err, errEnded):
+		return j.next, true, nil
+	case errors.Is(err, io.EOF): // see unrecorded
+		err = nil
+	}
+	return after, false, err
 }

@@ -29,6 +29,7 @@ type Record struct {
 	Started time.Time `json:"started"`
 	Profile string    `json:"profile"`
 	Session string    `json:"session,omitempty"`
+	Cut     bool      `json:"cut"` // what follows its last line could not be written
 }
 
 // appendLine is its JSON, which encoding/json takes several times as long to write after a pause.
@@ -53,14 +54,19 @@ func (r Record) appendLine(line []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return append(line, "}\n"...), nil
+	return append(line, `,"cut":false`+lineEnd...), nil
 }
 
 const (
+	lineEnd = "}\n"
+
+	// cutMark takes the place of false in the record.
+	cutMark = "true "
+
 	// endLine is the journal's last: the result's event follows it, if it is not before it.
 	endLine = "end\n"
 
-	// waitsLine is in the journal of an execution that waited for an approval, before its events.
+	// waitsLine is in the journal of an execution that callers knew of before it began, before its events.
 	waitsLine = "waits\n"
 )
 
@@ -114,7 +120,7 @@ type journal struct {
 	Record Record
 	next   uint64           // the number of the event that Next returns
 	ended  bool             // all were read
-	waited bool             // for an approval
+	waited bool             // see waitsLine
 	at     map[string]int64 // where its data begins, by stream
 }
 
@@ -204,7 +210,7 @@ const spareCount = 8
 const journalSuffix = ".journal"
 
 func (b *Book) newJournal() (*os.File, error) {
-	return os.OpenFile(filepath.Join(b.Dir, rand.Text()+journalSuffix), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	return os.OpenFile(filepath.Join(b.Dir, rand.Text()+journalSuffix), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 func discard(file *os.File) { os.Remove(file.Name()); file.Close() }

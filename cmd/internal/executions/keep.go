@@ -79,15 +79,20 @@ func (x *Execution) complete() error {
 		return err
 	}
 	whole := strings.LastIndexByte(string(text), '\n') + 1 // a line may be there in part
+	_, none := x.book.Logs.LogInfo(context.Background(), x.ID)
 	var rest []byte
-	for _, t := range []sandbox.EventType{sandbox.EventStdout, sandbox.EventStderr} {
-		if rest, err = x.unsent(rest, t, j.at[string(t)]); err != nil {
-			return err
-		}
-	}
-	if _, err := x.book.Logs.LogInfo(context.Background(), x.ID); j.waited && sandbox.CauseOf(err) == sandbox.CauseInvalid {
+	switch {
+	case j.waited && sandbox.CauseOf(none) == sandbox.CauseInvalid:
 		if rest, err = x.lost(); err != nil {
 			return err
+		}
+	case j.Record.Cut:
+		return nil // see unrecorded
+	default:
+		for _, t := range []sandbox.EventType{sandbox.EventStdout, sandbox.EventStderr} {
+			if rest, err = x.unsent(rest, t, j.at[string(t)]); err != nil {
+				return err
+			}
 		}
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY, 0o600)
@@ -102,13 +107,13 @@ func (x *Execution) complete() error {
 	return err
 }
 
-// lost is the line of an execution that waited for an approval when its server died.
+// lost is the line of an execution that had not begun when its server died.
 func (x *Execution) lost() ([]byte, error) {
 	result := sandbox.Refused(sandbox.Command{ID: x.ID, Profile: x.Profile, Session: x.Session}, errLost)
 	return appendLine(nil, sandbox.Event{Type: sandbox.EventResult, Seq: 1, Time: time.Now(), Result: &result})
 }
 
-var errLost = &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "the sidecar ended while the command waited for an approval", Hint: "send it again"}
+var errLost = &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "the sidecar ended before the command began", Hint: "send it again"}
 
 // unsent appends the lines of a stream's output from an offset on.
 func (x *Execution) unsent(lines []byte, t sandbox.EventType, offset int64) ([]byte, error) {
@@ -135,13 +140,18 @@ func (x *Execution) unsent(lines []byte, t sandbox.EventType, offset int64) ([]b
 	}
 }
 
-// maxInMemory is how many results are kept in memory that could not be written, as on a full disk.
-const maxInMemory = 100
+const (
+	// maxInMemory is how many results are kept in memory that could not be written, as on a full disk.
+	maxInMemory = 100
+
+	// maxRefused is how many of a caller's executions are kept that never began: they cost it nothing.
+	maxRefused = 1000
+)
 
 // Sweep forgets the executions whose output and result are no longer kept. What has none on
-// the disk is kept as long.
+// the disk is kept as long, the newest of it.
 func (b *Book) Sweep() {
-	ctx, inMemory := context.Background(), 0
+	ctx, inMemory, refused := context.Background(), 0, map[string]int{}
 	for _, x := range b.List(func(x *Execution) bool { return x.State() == Ended }) {
 		if _, err := b.Logs.LogInfo(ctx, x.ID); sandbox.CauseOf(err) != sandbox.CauseInvalid {
 			continue
@@ -149,7 +159,10 @@ func (b *Book) Sweep() {
 		if x.log != nil {
 			inMemory++
 		}
-		if (x.refused || x.log != nil && inMemory <= maxInMemory) && time.Since(x.ended(ctx)) < b.Keep {
+		if x.refused {
+			refused[x.Owner]++
+		}
+		if (x.refused && refused[x.Owner] <= maxRefused || x.log != nil && inMemory <= maxInMemory) && time.Since(x.ended(ctx)) < b.Keep {
 			continue
 		}
 		b.mu.Lock()

@@ -1,6 +1,7 @@
 package executions
 
 import (
+	"errors"
 	"io"
 	"os"
 	"runtime"
@@ -32,16 +33,13 @@ const (
 	mergeTime  = 20 * time.Millisecond
 )
 
-// StallTime is how long a command waits for a follower that holds it and does not read.
-// After that the follower is cut off.
-const StallTime = 30 * time.Second
-
 // log is the events of a running execution.
 type log struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at each change
 	file    *os.File      // the journal; nil before it is there
-	failed  error         // why
+	record  int64         // how many bytes of it are the record
+	failed  error         // why nothing more is written to it
 	next    uint64        // the number of the next event
 	events  []sandbox.Event
 	size    int                     // their weight
@@ -55,11 +53,12 @@ func newLog() *log {
 	return &log{next: 1, changed: make(chan struct{}), holding: map[*Follower]time.Time{}}
 }
 
-// open gives it its journal.
+// open gives it its journal, which has the record.
 func (l *log) open(file *os.File) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.file = file
+	l.record, l.failed = file.Seek(0, io.SeekCurrent)
 }
 
 func (l *log) close() {
@@ -70,12 +69,12 @@ func (l *log) close() {
 	}
 }
 
-// waits notes that the execution waits for an approval: it is known also after a crash.
+// waits notes that callers know of the execution before it begins: it is known also after a crash.
 func (l *log) waits() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file != nil && l.failed == nil {
-		_, l.failed = io.WriteString(l.file, waitsLine)
+	if l.next == 1 {
+		l.append([]byte(waitsLine), nil)
 	}
 }
 
@@ -101,8 +100,8 @@ func (l *log) add(e sandbox.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.Seq = l.next
+	l.append(appendLine(nil, e))
 	l.next++
-	l.write(e)
 	l.written += int64(e.Size)
 	l.events = append(l.events, e)
 	l.size += weight(e)
@@ -113,17 +112,28 @@ func (l *log) add(e sandbox.Event) {
 	l.wake()
 }
 
-// write adds the event's line to the journal. If that fails, as on a full disk, the
-// execution runs on, and only those who follow closely get the events.
-func (l *log) write(e sandbox.Event) {
-	if l.failed != nil || e.Type == sandbox.EventResult {
+// append adds lines to the journal. If that fails, as on a full disk, the execution runs on, and
+// only those who follow closely get the events. The record says so, in bytes that are on the disk
+// already: what these events were no later server can tell, so it must give the output no other numbers.
+// l.mu is held.
+func (l *log) append(lines []byte, err error) {
+	if l.file == nil || l.failed != nil {
 		return
 	}
-	line, err := appendLine(nil, e)
 	if err == nil {
-		_, err = l.file.Write(line)
+		_, err = l.file.Write(lines)
 	}
-	l.failed = err
+	if err != nil {
+		_, marked := l.file.WriteAt([]byte(cutMark), l.record-int64(len("false"+lineEnd)))
+		l.failed = errors.Join(err, marked)
+	}
+}
+
+// failure is why the journal is not whole.
+func (l *log) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
 }
 
 // Written is how many bytes it has written while it runs, 0 afterwards.
@@ -162,15 +172,7 @@ func (l *log) addResult(e sandbox.Event, refused bool) {
 }
 
 // finish writes the journal's end, after a last line if there is one. l.mu is held.
-func (l *log) finish(line []byte, err error) {
-	if l.file == nil || l.failed != nil {
-		return
-	}
-	if err == nil {
-		_, err = l.file.Write(append(line, endLine...))
-	}
-	l.failed = err
-}
+func (l *log) finish(line []byte, err error) { l.append(append(line, endLine...), err) }
 
 func (l *log) wake() {
 	close(l.changed)
@@ -191,31 +193,21 @@ func (l *log) get(seq uint64) (e sandbox.Event, found bool, wait <-chan struct{}
 	return l.events[seq-l.events[0].Seq], true, nil
 }
 
-// hold makes the command wait for f; release ends that.
-func (l *log) hold(f *Follower) {
+// last is the number of the last event, and whether it is the result's.
+func (l *log) last() (seq uint64, ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holding[f] = time.Now()
+	return l.next - 1, l.result != nil
 }
 
-func (l *log) release(f *Follower) {
+// untilResult is closed at the next change, and nil where the result is there.
+func (l *log) untilResult() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.holding, f)
-	l.wake()
-}
-
-// moved says that f has all events before next.
-func (l *log) moved(f *Follower, next uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if _, holds := l.holding[f]; holds {
-		f.has = next
-		l.holding[f] = time.Now()
-		if l.enough > 0 && next >= l.enough {
-			l.wake()
-		}
+	if l.result != nil {
+		return nil
 	}
+	return l.changed
 }
 
 // weight is about how many bytes of memory an event takes.
@@ -228,65 +220,4 @@ func weight(e sandbox.Event) int {
 		}
 	}
 	return size
-}
-
-// room waits until there is room for an event of that weight, without those that a follower
-// lacks which holds the command. It cuts off those that have not read for StallTime. A
-// command that is being ended waits for no one.
-func (l *log) room(size int, ending <-chan struct{}) {
-	for {
-		behind, since, changed := l.slowest(size)
-		if behind == nil {
-			return
-		}
-		timer := time.NewTimer(time.Until(since.Add(StallTime)))
-		select {
-		case <-changed:
-		case <-ending:
-			timer.Stop()
-			return
-		case <-timer.C:
-			l.cut(behind)
-		}
-		timer.Stop()
-	}
-}
-
-// slowest is a follower that holds the command and lacks what has to go for an event of that
-// weight.
-func (l *log) slowest(size int) (f *Follower, since time.Time, changed <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.enough = 0
-	last := l.before(l.size + size - inMemory)
-	for h, at := range l.holding {
-		if h.has <= last && (f == nil || at.Before(since)) {
-			f, since = h, at
-		}
-	}
-	if f != nil {
-		l.enough = l.before(l.size+size-inMemory/2) + 1
-	}
-	return f, since, l.changed
-}
-
-// before is the last of the first events that have that weight, 0 if it takes none.
-func (l *log) before(size int) (seq uint64) {
-	for _, e := range l.events {
-		if size <= 0 {
-			break
-		}
-		size -= weight(e)
-		seq = e.Seq
-	}
-	return seq
-}
-
-func (l *log) cut(f *Follower) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if time.Since(l.holding[f]) >= StallTime {
-		delete(l.holding, f)
-		close(f.cut)
-	}
 }

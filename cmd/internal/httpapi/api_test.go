@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"belljar/cmd/internal/problem"
 	"belljar/sandbox"
@@ -351,6 +352,10 @@ func TestStdin(t *testing.T) {
 	s.get(t, "ann", "POST", "/v1/executions?wait=0", fields{"command": "cat", "stdin_open": true}, 202, &accepted)
 	of = "/v1/executions/" + accepted.ID
 	send("", "abc", 200)
+	for text := ""; text != "abc"; time.Sleep(time.Millisecond) { // else the end could come before the command has written it
+		said, _ := io.ReadAll(s.do(t, "ann", "GET", of+"/output?stream=stdout", nil).Body)
+		text = string(said)
+	}
 	send("eof=1&failed=oh", "", 200)
 	s.get(t, "ann", "GET", of+"?wait=60", nil, 200, &x)
 	if r := x.Result; string(r.Stdout.Bytes()) != "abc" || r.Cause != sandbox.CauseInvalid || !strings.Contains(r.Message, "oh") {

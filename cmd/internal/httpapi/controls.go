@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 
 	"belljar/cmd/internal/access"
@@ -49,11 +51,14 @@ func (s *Server) stdin(ctx context.Context, in *stdinInput) (*huma.StreamRespons
 	}
 	return &huma.StreamResponse{Body: func(h huma.Context) {
 		r, w := humago.Unwrap(h)
+		part, err := partOf(r)
 		var n int64
-		if in.EOF && in.Failed != "" {
-			n, err = input.Fail(r.Context(), in.Offset, r.Body, in.Failed)
-		} else {
-			n, err = input.Write(r.Context(), in.Offset, r.Body, in.EOF)
+		switch {
+		case err != nil:
+		case in.EOF && in.Failed != "":
+			n, err = input.Fail(r.Context(), in.Offset, part, in.Failed)
+		default:
+			n, err = input.Write(r.Context(), in.Offset, part, in.EOF)
 		}
 		if err != nil {
 			problem.Of(err).Write(w)
@@ -61,6 +66,16 @@ func (s *Server) stdin(ctx context.Context, in *stdinInput) (*huma.StreamRespons
 		}
 		writeJSON(w, http.StatusOK, received{n})
 	}}, nil
+}
+
+// partOf is the request's body. A small one is read before it waits for the command: net/http sees
+// only then that the client leaves, and those that a proxy gave up would be there until the end.
+func partOf(r *http.Request) (io.Reader, error) {
+	if r.ContentLength < 0 || r.ContentLength > smallBody {
+		return r.Body, nil
+	}
+	part, err := io.ReadAll(r.Body)
+	return bytes.NewReader(part), err
 }
 
 type signalInput struct {

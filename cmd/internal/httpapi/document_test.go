@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,11 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
+// redirects reports whether an answer is the mux's for a path that is not clean, or none of this operation's.
+func redirects(r *http.Response) bool {
+	return r.Request.Response != nil || r.StatusCode == http.StatusMovedPermanently || r.StatusCode == http.StatusTemporaryRedirect || r.StatusCode == http.StatusMethodNotAllowed
+}
+
 func (s *sidecar) hostile(t *testing.T, random *rand.Rand, doc *huma.OpenAPI, known, path, method string, op *huma.Operation) {
 	t.Helper()
 	text := func(v any) string {
@@ -196,6 +202,9 @@ func (s *sidecar) hostile(t *testing.T, random *rand.Rand, doc *huma.OpenAPI, kn
 	}
 	defer response.Body.Close()
 	answer, _ := io.ReadAll(response.Body)
+	if op.Responses[strconv.Itoa(response.StatusCode)] == nil && !redirects(response) {
+		t.Errorf("%s %s: status %d is not documented: %s", method, r.URL, response.StatusCode, answer)
+	}
 	if response.StatusCode >= 500 && response.StatusCode != http.StatusBadGateway || response.StatusCode == http.StatusBadGateway && bytes.Contains(answer, []byte("internal")) {
 		t.Errorf("%s %s: %d: %s", method, r.URL, response.StatusCode, answer)
 	}

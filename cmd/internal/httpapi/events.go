@@ -14,6 +14,7 @@ import (
 
 	"belljar/cmd/internal/access"
 	"belljar/cmd/internal/executions"
+	"belljar/cmd/internal/problem"
 	"belljar/sandbox"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -38,13 +39,13 @@ type eventsInput struct {
 
 func (s *Server) registerStreams(api huma.API) {
 	huma.Register(api, huma.Operation{
-		OperationID: "get-events", Method: http.MethodGet, Path: "/v1/executions/{id}/events", Summary: "Follow an execution's events", Errors: []int{404},
-		Description: "They end with the event result. A stream that ends without it was cut: ask for the events after the last one. A silent stream has an empty line (NDJSON) or a comment (SSE) every 15 s. As application/vnd.belljar.events each line is a number, a blank and the event without its data; so many bytes of data follow the line.",
-		Responses:   map[string]*huma.Response{"200": content(api, "events", map[string]string{mediaNDJSON: "Event", mediaSSE: "Event", mediaFrames: "Event"})},
+		OperationID: "get-events", Method: http.MethodGet, Path: "/v1/executions/{id}/events", Summary: "Follow an execution's events", Errors: []int{404, 422},
+		Description: "They end with the event result: what is asked for after that is answered with 204, which ends an EventSource. A stream that ends without it was cut: ask for the events after the last one. A silent stream has an empty line (NDJSON) or a comment (SSE) every 15 s. As application/vnd.belljar.events each line is a number, a blank and the event without its data; so many bytes of data follow the line.",
+		Responses:   map[string]*huma.Response{"200": content(api, "events", map[string]string{mediaNDJSON: "Event", mediaSSE: "Event", mediaFrames: "Event"}), "204": {Description: "No events follow that one."}},
 	}, s.events)
 	huma.Register(api, huma.Operation{
 		OperationID: "get-output", Method: http.MethodGet, Path: "/v1/executions/{id}/output", Summary: "Read an execution's output", Errors: []int{404},
-		Description: "The header Belljar-Offset is the offset of the first byte: if it is larger than asked for, what is between is no longer kept. The bytes end where some are missing; ask again from there. As NDJSON each chunk says what is missing before it.",
+		Description: "The header Belljar-Offset is the offset of the first byte: if it is larger than asked for, what is between is no longer kept. The bytes end where some are missing; ask again from there. As NDJSON each chunk says what is missing before it, and while it waits there is an empty line every 15 s.",
 		Responses:   map[string]*huma.Response{"200": content(api, "output", map[string]string{mediaBytes: "", mediaNDJSON: "Chunk"})},
 	}, s.output)
 }
@@ -59,6 +60,13 @@ func (s *Server) events(ctx context.Context, in *eventsInput) (*huma.StreamRespo
 			return nil, sandboxInvalid("send the id of the last event that you have", "Last-Event-ID %.40q is not a number", in.LastID)
 		}
 	}
+	last, err := x.CheckAfter(in.After)
+	if err != nil {
+		return nil, problem.Of(err)
+	}
+	if last {
+		return noContent(), nil
+	}
 	give, err := s.roomForStored(ctx, x)
 	if err != nil {
 		return nil, err
@@ -69,6 +77,10 @@ func (s *Server) events(ctx context.Context, in *eventsInput) (*huma.StreamRespo
 		media := streamType(in.Accept)
 		if media == "" {
 			media = mediaNDJSON
+		}
+		if r.Method == http.MethodHead {
+			head(w, media)
+			return
 		}
 		s.stream(w, r, x, streaming{media: media, after: in.After, roomy: give != nil})
 	}}, nil

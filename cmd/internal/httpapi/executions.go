@@ -30,7 +30,7 @@ type runInput struct {
 
 func (s *Server) registerExecutions(api huma.API) {
 	events := content(api, "events", map[string]string{"application/json": "Result", mediaNDJSON: "Event", mediaSSE: "Event", mediaFrames: "Event"})
-	events.Description = "The result, or the events as they come."
+	events.Description = "The result, or the events as they come. Without hold it begins after 15 s at the latest, also where it is not clear yet whether the command may run: what is refused later is a result. Until there is more to say there is an empty line every 15 s, before the result, too."
 	huma.Register(api, huma.Operation{
 		OperationID: "run", Method: http.MethodPost, Path: "/v1/executions", Summary: "Run a command", MaxBodyBytes: -1, BodyReadTimeout: -1, Metadata: map[string]any{wholeBody: true}, Middlewares: huma.Middlewares{s.plainly},
 		Responses: map[string]*huma.Response{"200": events, "202": acceptedResponse(api)}, Errors: []int{403, 409, 413, 422, 429, 502, 503},
@@ -89,6 +89,7 @@ func (s *Server) runHere(ctx context.Context, who access.Identity, in *runInput)
 		return nil, problem.Of(err)
 	}
 	in.Body = RunRequest{CancelOnDisconnect: in.Body.CancelOnDisconnect} // the rest may be large, and the command may take long
+	asked := time.Now()
 	if in.Hold == "1" {
 		return s.hold(ctx, c, r)
 	}
@@ -117,7 +118,11 @@ func (s *Server) runHere(ctx context.Context, who access.Identity, in *runInput)
 			s.stream(w, r, x, streaming{media: media, hold: true, roomy: give != nil})
 			return
 		}
-		result, err := x.Result(r.Context())
+		_, err := untilEnd(r.Context(), w, x, asked)
+		var result sandbox.Result
+		if err == nil {
+			result, err = x.Result(r.Context())
+		}
 		if err != nil {
 			panic(http.ErrAbortHandler) // the caller left
 		}
@@ -153,6 +158,9 @@ func (s *Server) request(ctx context.Context, who access.Identity, in *runInput)
 		Owner: who.Name, Key: in.Key, Detached: in.Wait == "0",
 		CancelWithCaller: in.Body.CancelOnDisconnect && in.Wait != "0", CancelWithTerminal: in.Body.CancelOnDisconnect,
 	}
+	if in.Wait != "0" {
+		r.Patience = heartbeat // then the answer begins: a proxy would end a request that no one answers
+	}
 	first, err := in.Body.stdin()
 	switch {
 	case err != nil:
@@ -171,7 +179,7 @@ func (s *Server) find(ctx context.Context, scope access.Scope, id string) (*exec
 
 type getInput struct {
 	OfExecution
-	Wait    float64 `query:"wait" minimum:"0" maximum:"3600" doc:"Wait for the end, for so many seconds at most."`
+	Wait    float64 `query:"wait" minimum:"0" maximum:"3600" doc:"Wait for the end, for so many seconds at most. Every 15 s the answer has an empty line before its JSON."`
 	Result  string  `query:"result" enum:"0,1" doc:"0: without the result, which can be large."`
 	Streams string  `query:"streams" enum:"full,none" doc:"none: the result without stdout and stderr."`
 }
@@ -193,9 +201,15 @@ func (s *Server) get(ctx context.Context, in *getInput) (*huma.StreamResponse, e
 func (s *Server) writeExecution(ctx context.Context, w http.ResponseWriter, x *executions.Execution, in *getInput) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(in.Wait*float64(time.Second)))
 	defer cancel()
-	select {
-	case <-x.Done():
-	case <-ctx.Done():
+	begun, err := untilEnd(ctx, w, x, time.Now())
+	if err != nil && ctx.Err() == nil {
+		panic(http.ErrAbortHandler)
+	}
+	refuse := func(err error) {
+		if begun {
+			panic(http.ErrAbortHandler)
+		}
+		problem.Of(err).Write(w)
 	}
 	full := described{Summary: s.summary(ctx, x)}
 	if full.State != executions.Ended || in.Result == "0" {
@@ -204,13 +218,13 @@ func (s *Server) writeExecution(ctx context.Context, w http.ResponseWriter, x *e
 	}
 	give, err := s.roomForStored(context.WithoutCancel(ctx), x)
 	if err != nil {
-		problem.Of(err).Write(w)
+		refuse(err)
 		return
 	}
 	defer giveBack(give)
 	result, notices, err := x.Ending(context.WithoutCancel(ctx))
 	if err != nil {
-		problem.Of(err).Write(w)
+		refuse(err)
 		return
 	}
 	if in.Streams == "none" {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"belljar/cmd/internal/problem"
 	"belljar/internal/filemode"
 	"belljar/sandbox"
 )
@@ -56,6 +57,18 @@ func (d *download) Write(p []byte) (int, error) {
 func (d *download) end() error {
 	d.begin()
 	return nil
+}
+
+// canBeWhole refuses HTTP/1.0. There the end of the connection ends the body, so that a file that was cut looks
+// whole, also to a proxy, which passes it on as such.
+func (d *download) canBeWhole(r *http.Request) error {
+	if r.ProtoAtLeast(1, 1) {
+		return nil
+	}
+	d.w.Header().Set("Upgrade", "HTTP/1.1")
+	p := problem.New(string(sandbox.CauseInvalid), "by HTTP/1.0, a file that is cut looks whole", "ask for it by HTTP/1.1; with nginx in between, set proxy_http_version 1.1")
+	p.Status, p.Title = http.StatusUpgradeRequired, http.StatusText(http.StatusUpgradeRequired)
+	return p
 }
 
 // done takes back the deadline, which is the connection's.

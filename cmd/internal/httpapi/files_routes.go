@@ -24,7 +24,7 @@ func (s *Server) registerFiles(api huma.API) {
 	where := []*huma.Param{{Name: "path", In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}}}
 	none := map[string]*huma.Response{"204": {Description: "Done."}}
 	huma.Register(api, huma.Operation{
-		OperationID: "get-file", Method: http.MethodGet, Path: at, Parameters: where, Summary: "Read a file, or list a directory", Errors: []int{403, 404, 422, 502},
+		OperationID: "get-file", Method: http.MethodGet, Path: at, Parameters: where, Summary: "Read a file, or list a directory", Errors: []int{403, 404, 422, 426, 502},
 		Description: "A body that ends early is cut: the connection breaks. Links are not followed." + paths,
 		Responses:   map[string]*huma.Response{"200": bytes},
 	}, s.getFile)
@@ -101,6 +101,9 @@ func (s *Server) sendFile(r *http.Request, at sandbox.SessionPath, out *download
 	if len(list) != 1 || !list[0].Mode().IsRegular() || list[0].Name() != path.Base(at.Path) {
 		return out.entries(list)
 	}
+	if err := out.canBeWhole(r); err != nil {
+		return err
+	}
 	out.media = mediaBytes
 	out.w.Header().Set("Belljar-Mode", filemode.Octal(list[0].Mode()))
 	if r.Method == http.MethodHead {
@@ -121,6 +124,9 @@ func (s *Server) sendFile(r *http.Request, at sandbox.SessionPath, out *download
 }
 
 func (s *Server) sendTar(r *http.Request, at sandbox.SessionPath, out *download) error {
+	if err := out.canBeWhole(r); err != nil {
+		return err
+	}
 	out.media = mediaTar
 	if err := s.Files.ReadTar(r.Context(), at, out); err != nil {
 		return err

@@ -51,11 +51,9 @@ func (s *Server) putFile(ctx context.Context, in *putFileInput) (*huma.StreamRes
 // receive writes the body into the session.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request, at sandbox.SessionPath, in *putFileInput, body *upload) error {
 	mode, err := owned.ParseMode(in.Mode)
-	switch encoding := r.Header.Get("Content-Encoding"); {
+	switch {
 	case err != nil:
 		return err
-	case encoding != "" && encoding != "identity":
-		return problem.New(problem.UnsupportedMediaType, "the body is compressed", "send it without Content-Encoding")
 	case in.Tar:
 		access.LimitBody(w, r, maxArchive)
 	case r.ContentLength < 0:

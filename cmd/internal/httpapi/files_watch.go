@@ -33,6 +33,7 @@ func (s *Server) sendChanges(r *http.Request, at sandbox.SessionPath, out *downl
 	if err != nil {
 		return err
 	}
+	at.Again = true
 	out.media = mediaNDJSON
 	if out.begin(); r.Method == http.MethodHead {
 		return nil

@@ -37,7 +37,7 @@ func (s *Server) output(ctx context.Context, in *outputInput) (*huma.StreamRespo
 		r, w := humago.Unwrap(h)
 		defer reader.Close()
 		out := &outputWriter{patientWriter: patientWriter{w: w, rc: http.NewResponseController(w)}, next: reader.Ready}
-		if in.Follow {
+		if in.Follow && r.Method != http.MethodHead {
 			out.next = out.follow(reader)
 		}
 		write := out.bytes
@@ -53,23 +53,35 @@ func (s *Server) output(ctx context.Context, in *outputInput) (*huma.StreamRespo
 // outputWriter writes a command's output.
 type outputWriter struct {
 	patientWriter
-	next  func(context.Context) (sandbox.Chunk, error) // io.EOF at the end
-	begun bool
+	next    func(context.Context) (sandbox.Chunk, error) // io.EOF at the end
+	begun   bool
+	inLines bool
 }
 
-// follow sends what is there before it waits for more.
+// follow sends what is there before it waits for more, and lines show meanwhile that they go on.
 func (o *outputWriter) follow(r sandbox.Reader) func(context.Context) (sandbox.Chunk, error) {
 	return func(ctx context.Context) (sandbox.Chunk, error) {
 		c, err := r.Ready(ctx)
-		if !errors.Is(err, io.EOF) {
-			return c, err
-		}
-		if o.begun {
-			if err := o.Flush(); err != nil {
+		for errors.Is(err, io.EOF) {
+			if o.begun {
+				if err := o.Flush(); err != nil {
+					return c, err
+				}
+			}
+			if !o.inLines {
+				return r.Next(ctx)
+			}
+			waiting, cancel := context.WithTimeout(ctx, heartbeat)
+			c, err = r.Next(waiting)
+			cancel()
+			if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 				return c, err
 			}
+			if _, err = o.Write([]byte("\n")); err == nil {
+				err = io.EOF
+			}
 		}
-		return r.Next(ctx)
+		return c, err
 	}
 }
 
@@ -108,6 +120,7 @@ type chunk struct {
 
 func (o *outputWriter) lines(ctx context.Context, _ int64) error {
 	head(o.w, mediaNDJSON)
+	o.inLines = true
 	for o.begun = true; ; {
 		c, err := o.next(ctx)
 		if errors.Is(err, io.EOF) {

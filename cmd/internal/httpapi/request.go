@@ -145,6 +145,9 @@ func (r *RunRequest) command(who access.Identity) (sandbox.Command, error) {
 		Live: sandbox.LiveMode(r.Live), Streams: sandbox.Streams(r.Streams), Encoding: sandbox.Encoding(r.Encoding),
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
+		if strings.Contains(name, "=") { // it would be another variable
+			return c, sandbox.Invalid("write the value after the name's colon", "variable %.80q has a = in its name", name)
+		}
 		c.Env = append(c.Env, name+"="+r.Env[name])
 	}
 	for _, kv := range r.Inherit {

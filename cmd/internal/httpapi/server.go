@@ -95,6 +95,7 @@ func (s *Server) register(mux *http.ServeMux) huma.API {
 	s.registerSessions(api)
 	s.registerFiles(api)
 	s.registerInfo(api)
+	documentRefusals(api.OpenAPI())
 	return api
 }
 

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"net/url"
+
 	"belljar/cmd/internal/problem"
 	"belljar/cmd/internal/strictjson"
 	"belljar/sandbox"
@@ -21,8 +23,17 @@ func oneMeaning(c huma.Context, next func(huma.Context)) {
 			return
 		}
 	}
+	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		problem.New(problem.UnsupportedMediaType, "the body is compressed", "send it without Content-Encoding").Write(w)
+		return
+	}
 	if r.URL.RawQuery != "" {
-		for name, values := range r.URL.Query() {
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil { // what cannot be read would be left out
+			problem.Of(sandbox.Invalid("escape it as a URL's query", "the query cannot be read: %v", err)).Write(w)
+			return
+		}
+		for name, values := range query {
 			if len(values) > 1 {
 				problem.Of(sandbox.Invalid("send it once", "the query has %.80q %d times", name, len(values))).Write(w)
 				return

@@ -53,6 +53,9 @@ func (s *Server) tty(ctx context.Context, in *ttyInput) (*huma.StreamResponse, e
 	if err == nil {
 		err = x.CheckTerminal()
 	}
+	if err == nil {
+		_, err = x.CheckAfter(in.After)
+	}
 	if err != nil {
 		return nil, problem.Of(err)
 	}

@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"time"
 
+	"belljar/cmd/internal/executions"
 	"belljar/cmd/internal/problem"
 	"belljar/sandbox"
 )
@@ -26,8 +28,36 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 		return
 	}
 	head(w, "application/json")
-	w.WriteHeader(status)
+	if status != http.StatusOK { // an answer that has begun has that
+		w.WriteHeader(status)
+	}
 	w.Write(append(text, '\n')) // a caller that left needs no answer
+}
+
+// untilEnd waits for an execution's end, or for that of ctx. From heartbeat after the request on, the
+// answer has an empty line at each: a proxy ends what is silent, and JSON may begin with them.
+func untilEnd(ctx context.Context, w http.ResponseWriter, x *executions.Execution, asked time.Time) (begun bool, err error) {
+	beat := time.NewTimer(time.Until(asked.Add(heartbeat)))
+	defer beat.Stop()
+	out := &patientWriter{w: w, rc: http.NewResponseController(w)}
+	for {
+		select {
+		case <-x.Done():
+			return begun, nil
+		case <-ctx.Done():
+			return begun, ctx.Err()
+		case <-beat.C:
+		}
+		head(w, "application/json")
+		begun = true
+		if _, err = out.Write([]byte("\n")); err == nil {
+			err = out.Flush()
+		}
+		if err != nil {
+			return begun, err
+		}
+		beat.Reset(heartbeat)
+	}
 }
 
 // writeResult writes a result, which may be large, piece by piece. Where there is no room for it

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"container/list"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -30,6 +31,9 @@ type conn struct {
 	left  bool
 
 	timed atomic.Bool // the server has set a deadline for writing
+
+	reading sync.Mutex // of SetReadDeadline
+	ended   bool       // a Read was given up
 }
 
 // Accept implements net.Listener.
@@ -127,6 +131,17 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	}
 }
 
+// SetReadDeadline implements net.Conn. A deadline that has passed gives up the Read, until there is
+// none: who sets another one at the same moment, as body does, does not know of that.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.ended = !t.IsZero() && (c.ended || !t.After(time.Now())); c.ended {
+		t = time.Unix(1, 0)
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
 // SetWriteDeadline implements net.Conn. A deadline of the handler's goes first.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.timed.Store(!t.IsZero())
@@ -135,6 +150,5 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 
 // SetDeadline implements net.Conn.
 func (c *conn) SetDeadline(t time.Time) error {
-	c.timed.Store(!t.IsZero())
-	return c.Conn.SetDeadline(t)
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -90,12 +93,39 @@ func whole(w http.ResponseWriter, r *http.Request, large *access.Slots) (message
 		message, err = append(message, rest...), failed
 	}
 	if err == nil && r.Method == http.MethodPost {
-		if err = strictjson.Check(message); err != nil {
+		if err = check(message); err != nil {
 			err = sandbox.Invalid("send one JSON-RPC message, in UTF-8", "the message: %v", err)
 		}
 	}
 	r.Body = io.NopCloser(bytes.NewReader(message))
 	return message, end, problem.Of(err)
+}
+
+// maxID is the largest number that is one for every reader of JSON.
+const maxID = 1<<53 - 1
+
+// check refuses a message that has several meanings, or an ID that the SDK would answer with another
+// one: it cuts numbers to integers of its own, and takes null for none.
+func check(message []byte) error {
+	if err := strictjson.Check(message); err != nil {
+		return err
+	}
+	all := make([]map[string]json.RawMessage, 1)
+	var into any = &all[0]
+	if bytes.TrimLeft(message, " \t\r\n")[0] == '[' {
+		into = &all
+	}
+	_ = json.NewDecoder(bytes.NewReader(message)).Decode(into) // as the SDK does, which says what is wrong: the first value, and names by their case
+	for _, m := range all {
+		id := m["id"]
+		if len(id) == 0 || id[0] == '"' {
+			continue
+		}
+		if n, err := strconv.ParseFloat(string(id), 64); err != nil || n != math.Trunc(n) || math.Abs(n) > maxID {
+			return fmt.Errorf("the id %.40s is no text, and no integer that all readers of JSON have", id)
+		}
+	}
+	return nil
 }
 
 // standsAlone reports whether a message says itself that it needs no session, whatever the headers say.

@@ -122,7 +122,7 @@ func TestAnswersAreSmall(t *testing.T) {
 		"escapes":  "yes \"$(printf '\\033[31m\\302\\205')\" | head -c 1000000; echo the end",
 	} {
 		var r mcpapi.Ran
-		result := c.call("shell_run", fields{"command": command}, &r)
+		result := c.call("shell_run", fields{"command": command, "yield_seconds": 600}, &r)
 		data, err := json.Marshal(result)
 		if err != nil || len(data) > 40_000 || r.Status != "success" || r.Omitted == 0 {
 			t.Errorf("%s: %d bytes: %.500s", name, len(data), text(result))

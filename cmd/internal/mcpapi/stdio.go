@@ -9,7 +9,6 @@ import (
 
 	"belljar/cmd/internal/access"
 	"belljar/cmd/internal/executions"
-	"belljar/cmd/internal/strictjson"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -134,7 +133,7 @@ func message(line []byte, whole bool) (jsonrpc.Message, error) {
 	if len(line) == 0 {
 		return nil, nil
 	}
-	err := strictjson.Check(line)
+	err := check(line)
 	var m jsonrpc.Message
 	if err == nil {
 		m, err = jsonrpc.DecodeMessage(line)

@@ -10,6 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// clientLeft is the code of a request whose client left before the end of its answer, as in other
+// servers: no status was sent, or one that says less.
+const clientLeft = 499
+
 // maxScrapes bounds the scrapes at a time; more get a 503.
 const maxScrapes = 4
 
@@ -28,7 +32,10 @@ func (m *Metrics) Requests(routes *http.ServeMux, next http.Handler) http.Handle
 		_, pattern := routes.Handler(r)
 		method, code, ended := methodLabel(r.Method), http.StatusOK, false
 		defer func() {
-			if !ended { // it panicked
+			switch {
+			case !ended && r.Context().Err() != nil:
+				code = clientLeft
+			case !ended: // it panicked
 				code = http.StatusInternalServerError
 			}
 			m.requests.WithLabelValues(routeLabel(pattern), method, strconv.Itoa(code)).Inc()

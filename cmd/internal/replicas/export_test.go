@@ -3,16 +3,13 @@ package replicas
 import (
 	"context"
 	"net/http"
-	"time"
 )
 
 // Look looks who there is now, and after the sessions.
-func (r *Replicas) Look(ctx context.Context) error {
-	if err := r.refresh(ctx, time.Now()); err != nil {
-		return err
-	}
-	return r.tidySessions(ctx)
-}
+func (r *Replicas) Look(ctx context.Context) error { return r.lookAround(ctx) }
+
+// SessionEntry is the name of a session's entry.
+func SessionEntry(session string) string { return entryName(kindSession, session) }
 
 // Peers are who lives.
 func (r *Replicas) Peers() (names []string) {

@@ -32,7 +32,8 @@ type store struct {
 	mu   sync.Mutex
 	all  map[string]replicas.Entry
 	next int
-	down error // what everything fails with
+	down error           // what everything fails with
+	dead map[string]bool // whose Leases no renewal revives
 }
 
 func (s *store) do(f func() error) error {
@@ -46,7 +47,7 @@ func (s *store) do(f func() error) error {
 
 func (s *store) put(e replicas.Entry) replicas.Entry {
 	s.next++
-	e.Version, e.Lives, e.Age, e.Values = fmt.Sprint(s.next), true, 0, maps.Clone(e.Values)
+	e.Version, e.Lives, e.Age, e.Values = fmt.Sprint(s.next), !s.dead[e.Name], 0, maps.Clone(e.Values)
 	s.all[e.Name] = e
 	return e
 }
@@ -149,7 +150,7 @@ func newCluster(t *testing.T, n int) *cluster {
 	}
 	port := netip.MustParseAddrPort(probe.Addr().String()).Port()
 	probe.Close()
-	c := &cluster{store: &store{all: map[string]replicas.Entry{}}, t: t, port: port}
+	c := &cluster{store: &store{all: map[string]replicas.Entry{}, dead: map[string]bool{}}, t: t, port: port}
 	for range n {
 		c.add()
 	}
@@ -210,6 +211,7 @@ func (o *one) die() {
 		e := all["belljar-replica-"+o.Name]
 		e.Lives = false
 		all[e.Name] = e
+		o.cluster.dead[e.Name] = true
 	})
 }
 

@@ -190,12 +190,20 @@ func (r *Replicas) renewals() {
 // upkeep looks who else lives, and after the sessions, until Close.
 func (r *Replicas) upkeep() {
 	for {
-		r.log(r.refresh(r.life, time.Now()), "looking for the other replicas")
-		r.log(r.tidySessions(r.life), "looking after the sessions of replicas")
+		r.log(r.lookAround(r.life), "looking after the other replicas")
 		if !r.awaitNext() {
 			return
 		}
 	}
+}
+
+// lookAround looks who lives, and then after the sessions. Where the former is not known, those of replicas that live would seem to be
+// without a home.
+func (r *Replicas) lookAround(ctx context.Context) error {
+	if err := r.refresh(ctx, time.Now()); err != nil {
+		return err
+	}
+	return r.tidySessions(ctx)
 }
 
 // awaitNext is false once this replica ends.
