@@ -37,8 +37,12 @@ func (t *trial) again(ctx context.Context) outcome {
 	return t.judge(ctx, made)
 }
 
-// graded reports whether all that the trial came to was graded: of several steps each that ran.
+// graded reports whether all that the trial came to was graded: of several steps each that ran. What the infrastructure
+// failed has no verdict that another could differ from.
 func graded(r run.Result) bool {
+	if !r.Final() {
+		return false
+	}
 	verified := func(step string) bool {
 		return slices.ContainsFunc(r.Phases, func(p run.Phase) bool { return p.Name == run.Verify && p.Step == step })
 	}
@@ -67,9 +71,12 @@ func (t *trial) kept(key run.Key, want []run.Artifact) (artifacts, error) {
 	if len(t.task.Steps.List) > 0 {
 		declared = []suite.Artifact{{Path: "/" + suite.StepsDir}}
 	}
-	made, refused, err := unpacked(f, declared, max(1, len(t.task.Steps.List)))
-	if err != nil || len(refused) > 0 {
-		return nil, fmt.Errorf("%s is not one that belljar wrote: %q (%w)", f.Name(), refused, err)
+	made, refused, err := unpacked(f, declared, len(t.task.Steps.List))
+	if err != nil {
+		return nil, fmt.Errorf("%s is not one that belljar wrote: %w", f.Name(), err)
+	}
+	if len(refused) > 0 {
+		return nil, fmt.Errorf("%s is not one that belljar wrote: it has %q", f.Name(), refused)
 	}
 	have := made.list()
 	for _, w := range want {

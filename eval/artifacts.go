@@ -86,11 +86,15 @@ func (t *trial) lingers(list []sandbox.Process) {
 	}
 }
 
-// unpacked reads an archive that may be hostile, of so many steps: regular files that are declared, and nothing
-// else. The rest is listed with the reason, but for what is excluded.
+// unpacked reads an archive that may be hostile: regular files that are declared, and nothing else. The rest is listed
+// with the reason, but for what is excluded. It is of a container, or was made of so many steps: see inStep.
 func unpacked(from io.Reader, declared []suite.Artifact, steps int) (made artifacts, refused []string, err error) {
-	r, left, seen := tar.NewReader(io.LimitReader(from, maxArchive)), int64(steps)*maxBytes, map[string]bool{}
-	entries, names := steps*maxArtifacts, steps*suite.MaxNames // that are left
+	parts, more := max(1, steps), 0
+	if steps > 0 {
+		more = len(inStep(strings.Repeat("x", suite.MaxID), ""))
+	}
+	r, left, seen := tar.NewReader(io.LimitReader(from, maxArchive)), int64(parts)*maxBytes, map[string]bool{}
+	entries, names := parts*maxArtifacts, parts*(suite.MaxNames+maxArtifacts*more) // that are left
 	for {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -101,7 +105,7 @@ func unpacked(from io.Reader, declared []suite.Artifact, steps int) (made artifa
 			return nil, refused, fmt.Errorf("reading the artifacts: %w", err)
 		}
 		name := "/" + strings.TrimPrefix(strings.TrimSuffix(h.Name, "/"), "./")
-		why := whyNot(h, name, declared, seen)
+		why := whyNot(h, name, suite.MaxName+more, declared, seen)
 		if why == excluded {
 			continue
 		}
@@ -130,9 +134,12 @@ func unpacked(from io.Reader, declared []suite.Artifact, steps int) (made artifa
 
 const excluded = "excluded"
 
+// inStep is the path of a step's artifact in the archive of all steps.
+func inStep(step, name string) string { return "/" + suite.StepsDir + "/" + step + name }
+
 // whyNot says why an entry is not taken, or "".
-func whyNot(h *tar.Header, name string, declared []suite.Artifact, seen map[string]bool) string {
-	if path.Clean(name) != name || strings.ContainsRune(name, 0) || len(name) > suite.MaxName {
+func whyNot(h *tar.Header, name string, longest int, declared []suite.Artifact, seen map[string]bool) string {
+	if path.Clean(name) != name || strings.ContainsRune(name, 0) || len(name) > longest {
 		return "its name is not clean"
 	}
 	if !utf8.ValidString(name) { // results are JSON, which cannot say which file it is
@@ -175,7 +182,7 @@ func (t *trial) take(ctx context.Context, b *box) (artifacts, outcome) {
 	declared := append(slices.Clone(t.task.Artifacts), suite.Artifact{Path: suite.LogsDir})
 	var made artifacts
 	s, err := b.fetch(ctx, run.Collect, script, func(from io.Reader) (err error) {
-		made, t.result.Refused, err = unpacked(from, declared, 1)
+		made, t.result.Refused, err = unpacked(from, declared, 0)
 		if err == nil {
 			_, err = io.Copy(io.Discard, io.LimitReader(from, maxBytes)) // padding
 		}

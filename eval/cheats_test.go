@@ -193,7 +193,10 @@ func TestCheats(t *testing.T) {
 	var answers []map[string]any
 	var of []cheat
 	for _, c := range append([]cheat{{"honest", "pytest", []run.Verdict{run.Passed}, honest, nil}, {"honest", "perl", []run.Verdict{run.Passed}, "", map[string]string{"Solution.pm": "package Solution; sub add { $_[0] + $_[1] } 1;\n"}}, {"honest", "shell", []run.Verdict{run.Passed}, "", map[string]string{"add.sh": "add() { echo $(($1 + $2)); }\n"}}, {"honest", "unittest", []run.Verdict{run.Passed}, honest, nil}, {"honest", "script", []run.Verdict{run.Passed}, honest, nil}, {"honest", "inline", []run.Verdict{run.Passed}, honest, nil}, {"honest", "output", []run.Verdict{run.Passed}, honest, nil}}, cheats...) {
-		o := map[string]any{"image": python, "answer": "solution.py", "artifacts": []string{"."}, "solution": honest, "timeout": 20}
+		o := map[string]any{"image": python, "answer": "solution.py", "artifacts": []string{"."}, "solution": honest, "timeout": 120}
+		if c.name == "never ending" {
+			o["timeout"] = 15
+		}
 		for key, value := range graded[c.task] {
 			o[key] = value
 		}

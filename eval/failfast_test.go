@@ -2,6 +2,7 @@ package eval_test
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,22 @@ func TestFailFastCutsOff(t *testing.T) {
 		if want := map[string]run.Verdict{"held": run.Skipped, "fails": run.Failed}[r.Task]; r.Verdict != want || want == run.Skipped && r.Side != "" {
 			t.Errorf("%s: %s of %q (%s)%s", r.Task, r.Verdict, r.Side, r.Message, phases(r))
 		}
+	}
+}
+
+// A result that cannot be written ends the run with an error, also once the rest is skipped: a run without results did not pass.
+func TestFailFastCannotWrite(t *testing.T) {
+	b := engine(t)
+	tasks := load(t, map[string]any{"id": "fails", "answer": "a", "command": "cat a", "expect": "42"}, map[string]any{"id": "next", "answer": "a", "command": "cat a", "expect": "42"})
+	dir, err := run.Create(filepath.Join(t.TempDir(), "run"), run.Run{Version: run.Version, ID: b.id(t), Trials: 1, Agent: run.Agent{Kind: run.Nop}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir.Close() // as on a full disk, nothing more can be written
+	h := b.harness(tasks)
+	h.Dir, h.FailFast = dir, true
+	if err := h.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "writing a result") {
+		t.Errorf("error %v", err)
 	}
 }
 

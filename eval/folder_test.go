@@ -49,7 +49,7 @@ var agents = map[string]struct {
 	"a sparse bomb":                {"greet", "truncate -s 1G /app/greeting.txt", run.Failed, ""},
 	"files that are not declared":  {"greet", "echo 'def pytest_collection_modifyitems(items): items[:] = []' >/app/conftest.py; echo 1 >/tmp/x", run.Failed, ""},
 	"a daemon rewrites it later":   {"greet", "(while :; do echo hello >/app/greeting.txt; echo bye >/app/greeting.txt; done) >/dev/null 2>&1 & sleep 1; exit 1", run.Error, ""},
-	"a daemon completes it later":  {"greet", "(sleep 5; echo hello >/app/greeting.txt) >/dev/null 2>&1 & sleep 0.1", run.Failed, ""},
+	"a daemon completes it later":  {"greet", "(sleep 120; echo hello >/app/greeting.txt) >/dev/null 2>&1 & sleep 0.1", run.Failed, ""},
 	"kills all":                    {"greet", "echo bye >/app/greeting.txt; kill -9 -1; true", run.Failed, ""},
 	"removes what it began with":   {"count", "rm /app/count.py", run.Failed, ""},
 	"leaves what it began with":    {"count", "true", run.Failed, ""},

@@ -38,11 +38,25 @@ func (t *trial) expect(ctx context.Context, made artifacts, c control) outcome {
 	for i, one := range g.Cases {
 		b := t.newBox(g.Image, g.Bounds, t.task.Dirs(), slices.Concat(t.task.Env, g.Env))
 		detail := c.detail(fmt.Sprintf("case %d", i+1))
-		last = b.do(ctx, c.phase(), detail, func(cmd *sandbox.Command) {
-			cmd.Session, cmd.Script, cmd.Timeout = "", script, g.Timeout
-			cmd.Files, cmd.Stdin = append(t.beside(t.task.Files), made...), strings.NewReader(one.Stdin)
-			cmd.Limits.Result += int64(len(one.Stdout))
-		})
+		with := func(made artifacts, detail string) step {
+			return b.do(ctx, c.phase(), detail, func(cmd *sandbox.Command) {
+				cmd.Session, cmd.Script, cmd.Timeout = "", script, g.Timeout
+				cmd.Files, cmd.Stdin = append(t.beside(t.task.Files), made...), strings.NewReader(one.Stdin)
+				cmd.Limits.Result += int64(len(one.Stdout))
+			})
+		}
+		last = with(made, detail)
+		// What a command cannot have, as a file with the name of another's directory, is the solution's doing, and no way out of
+		// the denominator. The same command without it shows that.
+		if last.result.Cause == sandbox.CauseInvalid && len(made) > 0 {
+			without := with(nil, detail+" without artifacts")
+			switch out := without.fails(run.BySolution); {
+			case out.verdict == run.Error && out.side == run.Infrastructure:
+				return out // nothing is shown
+			case without.result.Cause != sandbox.CauseInvalid:
+				return last.outcome(run.Failed, run.BySolution, "%s: the artifacts cannot be placed: %s", detail, last.result.Message)
+			}
+		}
 		if out := last.fails(run.BySolution); out.verdict != "" {
 			out.message = detail + ": " + out.message
 			return out

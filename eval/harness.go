@@ -76,8 +76,17 @@ func (h *Harness) Run(ctx context.Context) error {
 	if err := h.removeLeft(ctx); err != nil { // also where no trial had ended yet
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	whole, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	ctx, skip := context.WithCancelCause(whole)
+	defer skip(nil)
+	cancel := func(cause error) { // a failure of ours counts also once the rest is skipped
+		if errors.Is(cause, errFailFast) {
+			skip(cause)
+		} else {
+			fail(cause)
+		}
+	}
 	jobs, all := make(chan *trial), sync.WaitGroup{}
 	for range max(1, h.Jobs) {
 		all.Go(func() {
@@ -92,35 +101,33 @@ func (h *Harness) Run(ctx context.Context) error {
 			}
 		})
 	}
-	h.feed(ctx, done, jobs)
+	h.feed(ctx, cancel, done, jobs)
 	close(jobs)
 	all.Wait()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errFailFast) {
-		return cause
-	}
-	return nil
+	return context.Cause(whole)
 }
 
 // errFailFast ends a run whose first failure ends it.
 var errFailFast = errors.New("a trial did not pass")
 
 // feed hands out the trials that are not done.
-func (h *Harness) feed(ctx context.Context, done map[run.Key]run.Result, jobs chan<- *trial) {
+func (h *Harness) feed(ctx context.Context, cancel context.CancelCauseFunc, done map[run.Key]run.Result, jobs chan<- *trial) {
 	for number := 1; number <= max(1, h.Dir.Run.Trials); number++ {
 		for i := range h.Tasks {
 			t := &trial{harness: h, task: &h.Tasks[i], number: number}
-			before, again := done[run.Key{Task: t.task.ID, Trial: number}]
-			if again && (before.Verdict != run.Error || before.Side != run.Infrastructure) && before.Verdict != run.Skipped {
+			if before, again := done[run.Key{Task: t.task.ID, Trial: number}]; again && before.Final() {
 				continue
 			}
 			select {
 			case jobs <- t:
 			case <-ctx.Done():
-				if errors.Is(context.Cause(ctx), errFailFast) {
-					h.add(t.notRun(0))
-					continue
+				if !errors.Is(context.Cause(ctx), errFailFast) {
+					return
 				}
-				return
+				if err := h.add(t.notRun(0)); err != nil {
+					cancel(err)
+					return
+				}
 			}
 		}
 	}
@@ -145,7 +152,7 @@ func (h *Harness) evaluate(ctx context.Context, cancel context.CancelCauseFunc, 
 			return
 		}
 		if err := h.add(r); err != nil {
-			cancel(fmt.Errorf("writing a result: %w", err))
+			cancel(err)
 		}
 	}
 }
@@ -217,7 +224,7 @@ func (h *Harness) add(r run.Result) error {
 	h.writing.Lock()
 	defer h.writing.Unlock()
 	if err := h.Dir.Add(r); err != nil {
-		return err
+		return fmt.Errorf("writing a result: %w", err)
 	}
 	if h.Watch.Ended != nil {
 		h.Watch.Ended(r)

@@ -15,6 +15,7 @@ import (
 type loses struct {
 	runner eval.Runner
 	all    bool
+	goes   bool // on, with a command that then has another container
 	writes string
 	tries  int
 }
@@ -35,6 +36,14 @@ func (l *loses) Solve(ctx context.Context, w eval.Work) sandbox.Result {
 			l.runner.RemoveSession(ctx, s.Name)
 		}
 	}
+	if l.goes {
+		if x, err = w.Place.Start(ctx, c); err != nil {
+			return sandbox.Refused(c, err)
+		}
+		r, _ = x.Wait()
+		r.SessionLost = "its container was ended" // who removes it by name is not told so
+		w.Place.Ended(r)
+	}
 	return r
 }
 
@@ -47,10 +56,12 @@ func TestLostByTheSolution(t *testing.T) {
 		verdict run.Verdict
 		attempt int
 	}{false: {run.Failed, 1}, true: {run.Passed, 2}} {
-		program := &loses{runner: b.runner, all: all, writes: "echo 42 >a"}
-		r := b.runWith(t, run.Run{Agent: run.Agent{Kind: run.Program}}, task, func(h *eval.Harness) { h.Program = program })[0]
-		if r.Verdict != want.verdict || r.Attempt != want.attempt || r.Verdict == run.Failed && r.Side != run.BySolution {
-			t.Errorf("all are gone: %t: %s of %q (%s) in attempt %d%s", all, r.Verdict, r.Side, r.Message, r.Attempt, phases(r))
+		for _, goes := range []bool{false, true} {
+			program := &loses{runner: b.runner, all: all, goes: goes, writes: "echo 42 >a"}
+			r := b.runWith(t, run.Run{Agent: run.Agent{Kind: run.Program}}, task, func(h *eval.Harness) { h.Program = program })[0]
+			if r.Verdict != want.verdict || r.Attempt != want.attempt || r.Verdict == run.Failed && r.Side != run.BySolution {
+				t.Errorf("all are gone: %t, and it goes on: %t: %s of %q (%s) in attempt %d%s", all, goes, r.Verdict, r.Side, r.Message, r.Attempt, phases(r))
+			}
 		}
 	}
 }

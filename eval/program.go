@@ -58,8 +58,12 @@ func (t *trial) program(ctx context.Context, b *box) outcome {
 // solution.
 func (t *trial) gone(ctx context.Context, b *box, s step, why string) outcome {
 	out := s.fails(run.BySolution)
-	if own := s.result.Evidence.KilledBy != "outside" && b.isOwn(ctx); out.verdict == "" || out.verdict == run.Error && own {
-		out = s.outcome(run.Failed, run.BySolution, "")
+	if out.verdict == "" || out.verdict == run.Error {
+		if s.result.Evidence.KilledBy != "outside" && b.isOwn(ctx) {
+			out = s.outcome(run.Failed, run.BySolution, "")
+		} else if out.verdict == "" { // it ran in the container that came after
+			out = s.outcome(run.Error, run.Infrastructure, "")
+		}
 	}
 	out.message = "the agent's container is gone: " + why
 	return out

@@ -205,7 +205,7 @@ func (h *Harness) seed(ctx context.Context, t *trial, image string) ([]sandbox.F
 	defer b.remove(ctx)
 	var made artifacts
 	s, err := b.fetch(ctx, run.Setup, "cd / && [ -d "+quote("."+t.task.Workdir)+" ] || exit 0; exec tar -cf - "+quote("."+t.task.Workdir), func(from io.Reader) (err error) {
-		made, _, err = unpacked(from, []suite.Artifact{{Path: t.task.Workdir}}, 1)
+		made, _, err = unpacked(from, []suite.Artifact{{Path: t.task.Workdir}}, 0)
 		if err == nil {
 			_, err = io.Copy(io.Discard, from)
 		}

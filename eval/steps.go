@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
@@ -67,7 +66,7 @@ func (t *trial) oneStep(ctx context.Context, b *box, s *suite.Step, work func(co
 		return out
 	}
 	for _, f := range made {
-		f.Path = path.Join("/", suite.StepsDir, t.step, f.Path)
+		f.Path = inStep(t.step, f.Path)
 		*all = append(*all, f)
 	}
 	if out := t.keep(*all); out.verdict != "" {
@@ -85,8 +84,8 @@ func (t *trial) stepsAgain(ctx context.Context, all artifacts, before []run.Step
 	return t.steps(ran, func(s *suite.Step) outcome {
 		var made artifacts
 		for _, f := range all {
-			if rest, ok := strings.CutPrefix(f.Path, path.Join("/", suite.StepsDir, s.Name)+"/"); ok {
-				f.Path = "/" + rest
+			if rest, ok := strings.CutPrefix(f.Path, inStep(s.Name, "")); ok && strings.HasPrefix(rest, "/") {
+				f.Path = rest
 				made = append(made, f)
 			}
 		}

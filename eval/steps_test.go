@@ -9,6 +9,7 @@ import (
 	"belljar/eval"
 	"belljar/eval/run"
 	"belljar/eval/suite"
+	"belljar/sandbox"
 )
 
 // taskIn writes a task folder of a few files, and reads it.
@@ -77,6 +78,47 @@ func TestStepsAgain(t *testing.T) {
 				t.Errorf("%s: %s (%s) with %d steps, was %s (%s) with %d%s", b.Task, b.Verdict, b.Message, len(b.Steps), a.Verdict, a.Message, len(a.Steps), phases(b))
 			}
 		}
+	}
+}
+
+// Only what was graded is graded again: not the steps that did not run, though the one before them reaches what they need now, nor
+// a trial that the infrastructure or a step's own agent ended before. That is another verdict of no one.
+func TestStepsNotAgain(t *testing.T) {
+	b := engine(t)
+	regrade := func(first *run.Dir, tasks ...suite.Task) run.Result {
+		return b.runWith(t, run.Run{Agent: run.Agent{Kind: run.Regrade}}, tasks, func(h *eval.Harness) { h.Earlier = first })[0]
+	}
+	solve := func(task suite.Task) (first *run.Dir, r run.Result) {
+		r = b.runWith(t, run.Run{Agent: run.Agent{Kind: run.Oracle}}, []suite.Task{task}, func(h *eval.Harness) { first = h.Dir })[0]
+		return first, r
+	}
+	writes, fails := "steps/write/solution/solve.sh", "steps/extend/solution/solve.sh"
+	first, was := solve(folder(t, "steps", "one", map[string]string{writes: "echo 'print(1)' >/app/hello.py\n"}))
+	easier := folder(t, "steps", "one", map[string]string{"steps/write/tests/test.sh": "python3 /app/hello.py && echo 1 >/logs/verifier/reward.txt\n"})
+	if r := regrade(first, easier); len(was.Steps) != 1 || len(r.Steps) != 1 || r.Steps[0].Verdict != run.Passed || r.Verdict != run.Failed || r.Message != "step write was the last that ran (1 of 2 steps ran)" {
+		t.Errorf("%s (%s) with %d steps, was %s (%s) with %d%s", r.Verdict, r.Message, len(r.Steps), was.Verdict, was.Message, len(was.Steps), phases(r))
+	}
+	task := folder(t, "steps", "two", map[string]string{fails: "exit 3\n"})
+	first, was = solve(task)
+	if r := regrade(first, task); was.Verdict != run.Error || len(was.Steps) != 2 || r.Verdict != run.Skipped || !strings.Contains(r.Message, "step extend") {
+		t.Errorf("%s (%s), was %s (%s) with %d steps%s", r.Verdict, r.Message, was.Verdict, was.Message, len(was.Steps), phases(r))
+	}
+	task = folder(t, "steps", "all", nil)
+	first, was = solve(task)
+	was.Verdict, was.Side, was.Phase, was.Message = run.Error, run.Infrastructure, run.Check, "the engine ended"
+	line, err := sandbox.JSON(was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(first.Path, run.ResultsFile), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(append(line, '\n')); err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	if r := regrade(first, task); r.Verdict != run.Skipped || !strings.Contains(r.Message, "the engine ended") {
+		t.Errorf("%s (%s)%s", r.Verdict, r.Message, phases(r))
 	}
 }
 

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -119,11 +120,10 @@ func (t *trial) record(name run.PhaseName, detail string, r sandbox.Result, took
 	}
 	p.Evidence.Killed = nil // by belljar, of the harness's own steps
 	key, number := run.Key{Task: t.task.ID, Trial: t.number}, len(t.result.Phases)+1
-	var err error
-	if p.Stdout, err = t.harness.Dir.Log(key, number, string(name)+".stdout", r.Stdout); err == nil {
-		p.Stderr, err = t.harness.Dir.Log(key, number, string(name)+".stderr", r.Stderr)
-	}
-	if err != nil {
+	var err, errStderr error
+	p.Stdout, err = t.harness.Dir.Log(key, number, string(name)+".stdout", r.Stdout)
+	p.Stderr, errStderr = t.harness.Dir.Log(key, number, string(name)+".stderr", r.Stderr)
+	if err = cmp.Or(err, errStderr); err != nil {
 		t.notice("writing the logs of phase %s: %v", name, err)
 	}
 	t.result.Phases = append(t.result.Phases, p)

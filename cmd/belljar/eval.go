@@ -16,8 +16,6 @@ func evalCmd(g *globals) *cobra.Command {
 		Use:   "eval",
 		Short: "Score untrusted solutions of tasks",
 		Long:  evalHelp,
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(evalRunCmd(g), evalResumeCmd(g), evalCheckCmd(g), evalRegradeCmd(g), evalMergeCmd(g), evalReportCmd(g), evalVerifyCmd(g))
 	return cmd

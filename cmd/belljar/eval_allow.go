@@ -22,6 +22,28 @@ func (a *evalAllow) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&a.root, "root", false, "run all tasks with a root user and a writable root, not only those that say so")
 }
 
+// again adds the flags for what a run that is resumed or graded again does on this host.
+func (a *evalAllow) again(flags *pflag.FlagSet) {
+	flags.BoolVar(&a.network, "allow-network", false, "if the run has it: give tasks a network if they say so")
+	flags.BoolVar(&a.build, "allow-build", false, "if the run has it: have Docker's engine build images of its Dockerfiles, outside belljar's lock-down")
+}
+
+// named refuses a run that does on this host what its operator did not name: its directory may come from anywhere.
+func (a *evalAllow) named(o evalrun.Options) error {
+	for _, one := range []struct {
+		flag     string
+		was, now bool
+	}{{"--allow-network", o.AllowNetwork, a.network}, {"--allow-build", o.AllowBuild, a.build}} {
+		switch {
+		case one.was && !one.now:
+			return sandbox.Invalid("if its tasks may do that on this host, name it again: "+one.flag, "the run was begun with %s", one.flag)
+		case one.now && !one.was:
+			return sandbox.Invalid("leave it out", "the run was begun without %s", one.flag)
+		}
+	}
+	return nil
+}
+
 // options are those of a run, which a resumed one keeps.
 func (a *evalAllow) options(o *evalrun.Options) {
 	o.AllowShared, o.AllowNetwork, o.Root = o.AllowShared || a.shared, o.AllowNetwork || a.network, o.Root || a.root

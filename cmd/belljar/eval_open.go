@@ -189,7 +189,11 @@ func (e *evaluation) evaluate(cmd *cobra.Command, dir *evalrun.Dir) error {
 	if a, ok := e.harness.Program.(*hostAgent); ok {
 		a.clean()
 	}
-	show := newEvalProgress(len(e.harness.Tasks) * dir.Run.Trials)
+	left, err := unfinished(dir, len(e.harness.Tasks)*dir.Run.Trials)
+	if err != nil {
+		return err
+	}
+	show := newEvalProgress(left)
 	for _, n := range dir.Run.Notices {
 		fmt.Fprintln(cmd.ErrOrStderr(), "belljar: "+view.SafeLine(n))
 	}
@@ -201,6 +205,17 @@ func (e *evaluation) evaluate(cmd *cobra.Command, dir *evalrun.Dir) error {
 	e.harness.Watch = eval.Watch{Begun: show.begun, Ended: show.ended}
 	defer show.clear()
 	return e.harness.Run(cmd.Context())
+}
+
+// unfinished is how many of a run's trials are to be run.
+func unfinished(dir *evalrun.Dir, all int) (int, error) {
+	results, err := dir.Results()
+	for _, r := range results {
+		if r.Final() {
+			all--
+		}
+	}
+	return all, err
 }
 
 // exitOf is the exit status of a run.

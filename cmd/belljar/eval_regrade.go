@@ -41,6 +41,7 @@ func evalRegradeCmd(g *globals) *cobra.Command {
 	}
 	f.add(cmd)
 	f.addOutput(cmd)
+	f.allow.again(cmd.Flags())
 	cmd.Flags().StringVar(&f.out, "out", "", "keep the new run in this `DIR`ectory, as eval run does (default: nothing is kept)")
 	return cmd
 }
@@ -48,6 +49,9 @@ func evalRegradeCmd(g *globals) *cobra.Command {
 func (f *evalFlags) regrade(cmd *cobra.Command, g *globals, name string) error {
 	earlier, err := evalrun.Open(name)
 	if err != nil {
+		return err
+	}
+	if err := f.allow.named(earlier.Run.Options); err != nil {
 		return err
 	}
 	r := earlier.Run

@@ -184,8 +184,9 @@ func evalResumeCmd(g *globals) *cobra.Command {
 		Long: `Finish a run whose belljar was ended or killed: run the trials without a result, and those
 that the infrastructure failed. Containers that it left are removed. The suite, the
 answers, the settings and the version of belljar must be those of the run: otherwise it is
-refused. If its agent is a program on this host, name it again: the run's directory may
-come from anywhere, and what runs on your host is what you say.`,
+refused. If its agent is a program on this host, name it again, and --profile,
+--allow-network and --allow-build, too: the run's directory may come from anywhere, and what
+runs on your host is what you say.`,
 		Example: `  belljar eval resume runs/1
   belljar eval resume runs/3 -- python3 agent.py --model small`,
 		Args: cobra.MinimumNArgs(1),
@@ -219,6 +220,7 @@ come from anywhere, and what runs on your host is what you say.`,
 	f.add(cmd)
 	f.addFailFast(cmd)
 	f.addOutput(cmd)
+	f.allow.again(cmd.Flags())
 	return cmd
 }
 
@@ -227,6 +229,9 @@ func (f *evalFlags) resumes(dir *evalrun.Dir) error {
 	was := dir.Run
 	if own := strings.TrimSpace(versionLine()); was.Belljar != own {
 		return sandbox.Invalid("use the belljar that began it, or begin a new run", "the run was begun by %.100q, and this is %q", was.Belljar, own)
+	}
+	if err := f.allow.named(was.Options); err != nil {
+		return err
 	}
 	if was.Agent.Kind == evalrun.Regrade && f.failFast {
 		return sandbox.Invalid("leave out --fail-fast", "the run grades another again, and compares all of its verdicts")
@@ -262,7 +267,7 @@ func same(was, is evalrun.Run) error {
 	case was.Agent.SHA256 != is.Agent.SHA256:
 		return sandbox.Invalid(hint, "the answers, or the earlier run, changed since the run began")
 	case was.Config != is.Config:
-		return sandbox.Invalid(hint, "the profile's settings changed since the run began")
+		return sandbox.Invalid(hint+"; name its --profile, if it has one", "the profile's settings are not those that the run began with")
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func openBrowser(t *testing.T) *browser {
 	}
 	home := t.TempDir()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.UserDataDir(filepath.Join(home, "profile")),
-		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home), chromedp.WSURLReadTimeout(time.Minute))
+		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home), chromedp.WSURLReadTimeout(5*time.Minute))
 	allocator, release := chromedp.NewExecAllocator(context.Background(), options...)
 	b := &browser{t: t}
 	ctx, end := chromedp.NewContext(allocator, chromedp.WithListener(b.heard))
@@ -216,7 +216,7 @@ func (b *browser) follow(name string) {
 	}
 	value[any](b, "void "+link+".click()")
 	const shown = `(() => { const e = document.getElementById(location.hash.slice(1)), r = e?.getBoundingClientRect(); return !!e && e.closest("details").open && r.height > 0 && r.top < innerHeight && r.bottom > 0; })()`
-	for over := time.Now().Add(30 * time.Second); !value[bool](b, shown); time.Sleep(20 * time.Millisecond) {
+	for over := time.Now().Add(2 * time.Minute); !value[bool](b, shown); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(over) {
 			b.t.Fatalf("%s: a click shows no evidence", name)
 		}

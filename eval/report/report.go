@@ -84,7 +84,8 @@ func (r *Report) checked(result run.Result) run.Result {
 	switch result.Verdict {
 	case run.Passed, run.Failed, run.Tampered, run.Timeout, run.OOM, run.Skipped:
 	case run.Error:
-		if result.Side == "" {
+		if !slices.Contains([]run.Side{run.BySolution, run.ByTask, run.Infrastructure}, result.Side) {
+			r.wrong("results.jsonl has an error of the side %.40q for trial %d of %.200q", result.Side, result.Trial, result.Task)
 			result.Side = run.Infrastructure
 		}
 	default:

@@ -115,6 +115,15 @@ func TestHostileResults(t *testing.T) {
 	}
 }
 
+// An error of no one is in the numbers all the same: they add up.
+func TestErrorOfNoOne(t *testing.T) {
+	t.Parallel()
+	r := New(runOf(1, "a", "b"), []run.Result{bySide(ended("a", 1, run.Error), "someone"), bySide(ended("b", 1, run.Error), "")})
+	if s := r.Summary; s.InfrastructureErrors != 2 || s.Counted != 0 || len(r.Wrong) != 2 || !strings.Contains(r.Text(), "not counted: 2 errors of the infrastructure") {
+		t.Errorf("%+v, %q\n%s", s, r.Wrong, r.Text())
+	}
+}
+
 // hostile has what acts on terminals, browsers, XML readers and eyes in each text.
 const hostile = "\x1b]0;pwned\x07\x1b[2J\r\n<script>alert(1)</script>&#0;]]>\x00\x08\u202egnp\u2066\ufffe\uffff\xff\xc3\u200b\u009b31m\" onx='y' --> <!-- {{.}} \U000e0041\t"
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -23,43 +22,67 @@ type Dir struct {
 
 // Create begins a run in a directory that does not exist yet, or is empty.
 func Create(path string, r Run) (*Dir, error) {
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		return nil, err
-	}
-	list, err := os.ReadDir(path)
+	d, err := claim(path, r)
 	if err != nil {
 		return nil, err
 	}
-	if !began(list) {
-		return nil, sandbox.Invalid("name a new one, or continue the run that it has: belljar eval resume "+path, "directory %q is not empty", path)
-	}
-	d := &Dir{Path: path, Run: r}
-	if err := d.lock(); err != nil {
-		return nil, err
-	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err == nil {
-		err = r.fits(len(text) + 1)
-	}
-	if err == nil {
-		err = writeSynced(filepath.Join(path, RunFile), append(text, '\n'))
-	}
-	if err != nil {
+	if err := d.begin(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-// began reports whether a directory has at most what Create leaves if it is killed.
-func began(list []fs.DirEntry) bool {
+// claim locks a directory for a run that does not begin before begin.
+func claim(path string, r Run) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, err
+	}
+	if err := isNew(path); err != nil {
+		return nil, err
+	}
+	d := &Dir{Path: path, Run: r}
+	if err := d.lock(); err != nil {
+		return nil, err
+	}
+	if err := isNew(path); err != nil { // another had the lock in between
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// begin writes run.json, without which a directory is no run's.
+func (d *Dir) begin() error {
+	text, err := d.Run.text()
+	if err != nil {
+		return err
+	}
+	return writeSynced(filepath.Join(d.Path, RunFile), text)
+}
+
+// text is what run.json has.
+func (r Run) text() ([]byte, error) {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return append(text, '\n'), r.fits(len(text) + 1)
+}
+
+// isNew refuses a directory that has more than what Create leaves if it is killed.
+func isNew(path string) error {
+	list, err := os.ReadDir(path)
 	for _, entry := range list {
 		about, err := entry.Info()
 		empty := err == nil && entry.Name() == ResultsFile && about.Mode().IsRegular() && about.Size() == 0
 		if !empty && entry.Name() != RunFile+".new" {
-			return false
+			hint := "name a new one; a run that it has is continued by: belljar eval resume " + path
+			if _, err := os.Lstat(filepath.Join(path, RunFile)); err != nil {
+				hint = "name a new one; if a merge that was cut off left it, remove it"
+			}
+			return sandbox.Invalid(hint, "directory %q is not empty", path)
 		}
 	}
-	return true
+	return err
 }
 
 // Continue opens a run to add results to it. A line that a crash cut off is removed.

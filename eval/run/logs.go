@@ -45,10 +45,15 @@ func (d *Dir) Log(k Key, number int, name string, o sandbox.Output) (Output, err
 	out.SHA256 = fmt.Sprintf("%x", sha256.Sum256(kept)) // not o.SHA256: that is of what was dropped, too
 	out.Log = path.Join(Logs, k.name(), fmt.Sprint(k.Trial), fmt.Sprintf("%02d-%s", number, name))
 	file := filepath.Join(d.Path, filepath.FromSlash(out.Log))
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return out, err
+	err := os.MkdirAll(filepath.Dir(file), 0o755)
+	if err == nil {
+		err = os.WriteFile(file, kept, 0o644)
 	}
-	return out, os.WriteFile(file, kept, 0o644)
+	if err != nil { // as on a full disk: no result names what is not whole
+		os.Remove(file)
+		out.Log, out.SHA256 = "", ""
+	}
+	return out, err
 }
 
 // Forget removes what an attempt that did not count left of a trial.

@@ -34,6 +34,9 @@ func Merge(path, id string, shards []*Dir) (*Dir, error) {
 		return nil, err
 	}
 	all.ID = id
+	if _, err := all.text(); err != nil { // before anything is copied
+		return nil, err
+	}
 	lines := make([]map[Key][]byte, len(shards))
 	for i, s := range shards {
 		if lines[i], err = s.lines(); err != nil {
@@ -41,7 +44,7 @@ func Merge(path, id string, shards []*Dir) (*Dir, error) {
 		}
 	}
 	_, missing := os.Lstat(path)
-	d, err := Create(path, all)
+	d, err := claim(path, all)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +55,9 @@ func Merge(path, id string, shards []*Dir) (*Dir, error) {
 	}
 	if err == nil {
 		err = d.results.Sync()
+	}
+	if err == nil {
+		err = d.begin() // at last: a part of a merge is no run that resume would finish
 	}
 	if err == nil {
 		return d, nil

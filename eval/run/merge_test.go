@@ -1,10 +1,15 @@
 package run
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"belljar/sandbox"
 )
@@ -138,6 +143,73 @@ func TestMergeRefuses(t *testing.T) {
 				t.Errorf("left: %q", left)
 			}
 		})
+	}
+}
+
+// A merge that is killed leaves no run: resume would solve again what the shards have.
+func TestMergeKilled(t *testing.T) {
+	if out := os.Getenv("TEST_MERGE_INTO"); out != "" { // the one that is killed
+		var shards []*Dir
+		for _, name := range strings.Fields(os.Getenv("TEST_MERGE_SHARDS")) {
+			d, err := Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shards = append(shards, d)
+		}
+		_, err := Merge(out, "merged", shards)
+		t.Fatalf("it ended: %v", err)
+	}
+	t.Parallel()
+	shards := shardsOf(t, nil)
+	last := Key{"b/1", 1}
+	if err := os.Truncate(shards[1].ArtifactsFile(last), 2<<30); err != nil { // which takes seconds to copy
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "all")
+	var said bytes.Buffer
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestMergeKilled$")
+	cmd.Env, cmd.Stdout = append(os.Environ(), "TEST_MERGE_INTO="+out, "TEST_MERGE_SHARDS="+shards[0].Path+" "+shards[1].Path), &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for begun := false; !begun; time.Sleep(time.Millisecond) {
+		select {
+		case err := <-ended:
+			t.Fatalf("%v: %s", err, said.String())
+		default:
+		}
+		_, err := os.Stat((&Dir{Path: out}).ArtifactsFile(last))
+		begun = err == nil
+	}
+	cmd.Process.Kill()
+	if <-ended; said.Len() > 0 {
+		t.Fatal(said.String())
+	}
+	if _, err := Open(out); err == nil || !strings.Contains(err.Error(), "it is not a run's") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Of several that begin a run in one directory one does, also if it has ended before the next one looks.
+func TestCreateTogether(t *testing.T) {
+	t.Parallel()
+	r, _ := example()
+	for range 50 {
+		dir, won, all := filepath.Join(t.TempDir(), "run"), atomic.Int32{}, sync.WaitGroup{}
+		for range 8 {
+			all.Go(func() {
+				if d, err := Create(dir, r); err == nil {
+					won.Add(1)
+					d.Close()
+				}
+			})
+		}
+		if all.Wait(); won.Load() != 1 {
+			t.Fatalf("%d began", won.Load())
+		}
 	}
 }
 

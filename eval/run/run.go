@@ -265,6 +265,11 @@ func (r Result) Counts() bool {
 	return r.Verdict != Skipped && (r.Verdict != Error || r.Side == BySolution)
 }
 
+// Final reports whether the trial is not run again when the run is resumed.
+func (r Result) Final() bool {
+	return r.Verdict != Skipped && (r.Verdict != Error || r.Side == BySolution || r.Side == ByTask)
+}
+
 // MarshalJSON writes empty lists as such.
 func (r Result) MarshalJSON() ([]byte, error) {
 	type plain Result

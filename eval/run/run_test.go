@@ -152,3 +152,22 @@ func TestForget(t *testing.T) {
 		}
 	}
 }
+
+// A log that cannot be written is not named: who reads the result would miss it.
+func TestLogNotWritten(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r, result := example()
+	d, err := Create(dir, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := os.WriteFile(filepath.Join(dir, Logs), nil, 0o600); err != nil { // where a directory is to be
+		t.Fatal(err)
+	}
+	out, err := d.Log(result.Key(), 1, "verify.stdout", sandbox.Output{Head: []byte("ok"), Total: 2})
+	if err == nil || out.Log != "" || out.SHA256 != "" || out.Tail != "ok" || out.Bytes != 2 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}

@@ -24,6 +24,7 @@ type Answers struct {
 	SHA256 string
 	of     map[string][]json.RawMessage
 	files  map[string][]sandbox.File // relative to the workdir; "" is a text
+	wrong  map[string]error          // why what the directory has about a task is no answer
 	names  []string                  // in the directory
 }
 
@@ -84,7 +85,7 @@ func answersOfDir(name string, tasks []Task) (*Answers, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, sum := &Answers{files: map[string][]sandbox.File{}}, sha256.New()
+	a, sum := &Answers{files: map[string][]sandbox.File{}, wrong: map[string]error{}}, sha256.New()
 	for _, entry := range list {
 		if !strings.HasPrefix(entry.Name(), ".") {
 			a.names = append(a.names, entry.Name())
@@ -101,12 +102,14 @@ func answersOfDir(name string, tasks []Task) (*Answers, error) {
 		case err != nil:
 			return nil, err
 		}
-		list, err := readTree(root, t.ID, "")
+		list, err := readAnswer(root, t.ID, about)
+		if sandbox.CauseOf(err) == sandbox.CauseInvalid { // its own doing, which ends no run of others
+			a.wrong[t.ID] = err
+			fmt.Fprintf(sum, "%q %q\n", t.ID, err)
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the solution of task %q: %w", t.ID, err)
-		}
-		if !about.IsDir() {
-			list[0].Path = ""
 		}
 		a.files[t.ID] = list
 		fmt.Fprintf(sum, "%q %s\n", t.ID, digestOf(list))
@@ -115,11 +118,26 @@ func answersOfDir(name string, tasks []Task) (*Answers, error) {
 	return a, nil
 }
 
+// readAnswer reads a file, whose path is then "", or a directory.
+func readAnswer(root *os.Root, name string, about fs.FileInfo) ([]sandbox.File, error) {
+	if !about.IsDir() && !about.Mode().IsRegular() { // WalkDir follows a link that it begins with
+		return nil, notRegular(name)
+	}
+	list, err := readTree(root, name, "")
+	if err == nil && !about.IsDir() {
+		list[0].Path = ""
+	}
+	return list, err
+}
+
 // Of is the answer to a task, in a trial. Without as many answers as trials there is none.
 func (a *Answers) Of(t Task, trial int) (files []sandbox.File, found bool, err error) {
 	if list := a.of[t.ID]; trial <= len(list) {
 		files, err = t.answer(list[trial-1])
 		return files, true, err
+	}
+	if err := a.wrong[t.ID]; err != nil {
+		return nil, true, err
 	}
 	list, found := a.files[t.ID]
 	if !found {

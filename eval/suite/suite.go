@@ -25,6 +25,7 @@ import (
 // Bounds of a suite.
 const (
 	MaxTasks   = 100_000
+	MaxID      = 200      // bytes of the name of a task, or of a step
 	MaxFiles   = 1000     // of one task, or one answer
 	MaxContent = 16 << 20 // bytes of them
 	MaxName    = 1000     // bytes of a path
@@ -244,8 +245,8 @@ func (t *Task) complete() error {
 
 // checkID refuses a name that cannot be shown, or used in a path.
 func checkID(id string) error {
-	if id == "" || len(id) > 200 || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return sandbox.Invalid("use at most 200 printable ASCII characters", "task id %q is unusable", id)
+	if id == "" || len(id) > MaxID || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return sandbox.Invalid(fmt.Sprintf("use at most %d printable ASCII characters", MaxID), "task id %q is unusable", id)
 	}
 	return nil
 }

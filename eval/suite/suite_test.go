@@ -111,9 +111,20 @@ func TestAnswers(t *testing.T) {
 	if files, _, err := answers.Of(tasks[1], 1); err != nil || len(files) != 1 || files[0].Path != "/work/x.py" || string(files[0].Content) != "text" {
 		t.Errorf("a file: %v %v", files, err)
 	}
+	was := answers.SHA256
 	os.Symlink("/etc/passwd", filepath.Join(dir, "a", "1", "link"))
-	if _, err = LoadAnswers(dir, tasks); err == nil || !strings.Contains(err.Error(), "not a regular file") {
-		t.Errorf("a link: %v", err)
+	os.Mkdir(filepath.Join(dir, "empty"), 0o700)
+	for _, b := range []string{"empty", "a", "nowhere", "/etc/passwd"} { // one answer is wrong, and not the others
+		os.Remove(filepath.Join(dir, "b"))
+		os.Symlink(b, filepath.Join(dir, "b"))
+		if answers, err = LoadAnswers(dir, tasks); err != nil || answers.SHA256 == was {
+			t.Fatalf("a link to %q: %v", b, err)
+		}
+		for _, task := range tasks[:2] {
+			if _, found, err := answers.Of(task, 1); !found || err == nil || !strings.Contains(err.Error(), "not a regular file") {
+				t.Errorf("a link to %q: task %q: %t, %v", b, task.ID, found, err)
+			}
+		}
 	}
 }
 

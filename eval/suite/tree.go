@@ -22,7 +22,7 @@ func readTree(root *os.Root, name, dir string) (list []sandbox.File, err error) 
 			return err
 		}
 		if !entry.Type().IsRegular() {
-			return sandbox.Invalid("copy the file to where the link is", "%q is not a regular file", at)
+			return notRegular(at)
 		}
 		f, err := root.Open(at)
 		if err != nil {
@@ -42,6 +42,10 @@ func readTree(root *os.Root, name, dir string) (list []sandbox.File, err error) 
 		return err
 	})
 	return list, err
+}
+
+func notRegular(name string) error {
+	return sandbox.Invalid("copy the file to where the link is", "%q is not a regular file", name)
 }
 
 // digestOf is a digest of files, which are in the order of their paths.
