@@ -34,7 +34,6 @@ func auditCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Check the audit log: decisions about commands, and how commands ended",
-		Args:  cobra.NoArgs,
 	}
 	cmd.AddCommand(auditVerifyCmd(g))
 	return cmd

@@ -54,8 +54,9 @@ belljar's figure divided by docker's: less is better for milliseconds, more is b
 for commands or bytes per second.
 
 With --engine docker,oci bench compares first one engine with docker, then the other. With
---engine kubernetes it has the rows warm, session, session_burst and create, whose peer is kubectl exec
-in a pod that runs: that needs the kubectl command.
+--engine kubernetes it has the rows warm, session, session_burst and create. Their peer is kubectl exec
+in a pod that runs, which needs the kubectl command; that of create is a pod without a command, from the request for it
+until the API server says that it runs.
 It uses the default profile of the configuration: its image, user, limits, network
 and runtime. Run nothing else on the host at the same time. Ctrl-C stops after the
 current measurement and leaves nothing behind.`

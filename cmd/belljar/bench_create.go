@@ -26,7 +26,7 @@ func benchCreate(ctx context.Context, b *bench) (benchRow, error) {
 		})
 		return start, err
 	})
-	name, beside := b.beside()
+	name, beside := b.besideCreate()
 	a, t, err := alternate(ctx, b.count, ours, used[1].around(beside))
 	row := newBenchRow(name, a, t)
 	if b.kubectl == nil { // of a cluster's hosts it is not known

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"belljar/config"
+	"belljar/internal/names"
 	"belljar/sandbox"
 	"belljar/sandbox/kubernetes"
 )
@@ -87,6 +88,20 @@ func (b *bench) beside() (name string, theirs side) {
 		return "kubectl exec", wholeProcess(b.kubectl.exec(trivial))
 	}
 	return "docker run", wholeProcess(b.peer.run(trivial))
+}
+
+// besideCreate is the same for a container of the command's own; over pods, a pod without a command, until it runs.
+func (b *bench) besideCreate() (name string, theirs side) {
+	pods, is := b.host.Engine.(*kubernetes.Engine)
+	if !is {
+		return b.beside()
+	}
+	p := b.config.Profiles[sandbox.DefaultProfile]
+	return "pod Running", func(ctx context.Context) (time.Duration, error) {
+		return pods.TimeToRun(ctx, sandbox.Spec{
+			Command: names.NewID(), Image: b.image, User: p.User, Network: p.Network, Runtime: p.Runtime, Limits: p.Limits, Deadline: time.Now().Add(processTimeout),
+		})
+	}
 }
 
 // besideSession is the same in a container that runs, which clear removes.

@@ -17,7 +17,6 @@ func configCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Check and show the configuration",
-		Args:  cobra.NoArgs,
 	}
 	cmd.AddCommand(configValidateCmd(g), configShowCmd(g), configSchemaCmd())
 	return cmd

@@ -155,6 +155,9 @@ func superviseCmd() *cobra.Command {
 				defer conn.Close()
 				args, err = readArguments(conn)
 			}
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				return &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled before the command was known"}
+			}
 			if err != nil {
 				return sandbox.Invalid("use: belljar run --detach", "belljar %s is started by belljar run --detach only", superviseName)
 			}
@@ -195,7 +198,8 @@ func (s *supervisor) unwatch() {
 }
 
 // follow detaches the command once it has started, or waits for its session, and follows
-// it to its end. How it ended is kept for belljar wait, and shown if it did not start.
+// it to its end. How it ended is kept for belljar wait, and shown if it did not start, or
+// could not be detached.
 func (s *supervisor) follow(ctx context.Context, x sandbox.Execution, logs sandbox.Logs, show *printer, kill <-chan struct{}) error {
 	var failed error
 	for more := true; more; {
@@ -212,14 +216,15 @@ func (s *supervisor) follow(ctx context.Context, x sandbox.Execution, logs sandb
 				x.Kill()
 			}
 		}
-		reports := failed == nil || e.Type == sandbox.EventNotice && show.format == "text" // it says why
+		reports := failed == nil || e.Type == sandbox.EventResult || e.Type == sandbox.EventNotice && show.format == "text" // it says why
 		if more && !s.detached && reports {
 			show.event(e)
 		}
 	}
 	switch {
-	case failed != nil:
-		return failed
+	case failed != nil: // its result is shown: it began, or waited for its session
+		tellError(show.err, failed)
+		return exitError(exitFor(failed))
 	case s.detached:
 		return nil
 	}
@@ -270,12 +275,17 @@ func leave(stdin bool) error {
 }
 
 // detached shows the ID of a command that runs in the background.
-func (p *printer) detached(id string) error {
+func (p *printer) detached(id string) (err error) {
 	if p.format == "json" || p.format == "ndjson" {
-		return writeJSON(p.out, struct {
+		err = writeJSON(p.out, struct {
 			ID string `json:"id"`
 		}{id})
+	} else {
+		_, err = fmt.Fprintln(p.out, id)
 	}
-	_, err := fmt.Fprintln(p.out, id)
-	return err
+	if err == nil {
+		return nil
+	}
+	p.say(fmt.Sprintf("command %s runs in the background, but writing its ID failed: %v", id, err))
+	return exitError(exitFailed)
 }

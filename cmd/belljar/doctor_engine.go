@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -152,18 +153,41 @@ func checkAppArmor(a docker.About) finding {
 		"neither AppArmor nor SELinux confines containers: user, capabilities, seccomp and the read-only root still do")
 }
 
-func checkUsers(a docker.About) finding {
+// checkUsers reports who root in a container would be, and why some profiles cannot have it.
+func checkUsers(a docker.About, refused map[string]error) finding {
+	var all []finding
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		f := problem(refused[name])
+		f.Text = fmt.Sprintf("profile %q: %s", name, f.Text)
+		all = append(all, f)
+	}
+	text := "no user namespaces: root in a container would be root on the host, so commands run as root only with gVisor"
 	switch {
 	case security(a, "rootless"):
-		return ok("rootless engine: root in a container is an unprivileged user on the host")
+		text = "rootless engine: root in a container is the engine's user on the host; commands never run as root"
 	case security(a, "userns"):
-		return ok("user namespaces: root in a container is an unprivileged user on the host")
+		text = "user namespaces: root in a container is an unprivileged user on the host"
 	}
-	return ok("no user namespaces: root in a container would be root on the host; commands never run as root")
+	return together(append(all, ok("%s", text))...)
+}
+
+// refusedRoots says why the engine would refuse profiles with a root user or a writable root file system.
+func (p *patient) refusedRoots(ctx context.Context) map[string]error {
+	refused := map[string]error{}
+	for name, profile := range p.profiles() {
+		spec := sandbox.Spec{User: profile.User, Root: profile.User.IsRoot(), Limits: profile.Limits, Network: profile.Network, Runtime: profile.Runtime}
+		if !spec.Root && spec.Limits.Disk == 0 {
+			continue
+		}
+		if err := p.docker.CheckRoot(ctx, spec); err != nil {
+			refused[name] = err
+		}
+	}
+	return refused
 }
 
 func checkStorage(a docker.About) finding {
-	text := a.Storage + "; no disk quota needed: a container's root is read-only, and /tmp and /work are in memory and limited"
+	text := a.Storage + "; no disk quota needed: what a container may write to is in memory and limited"
 	if a.Storage == "vfs" {
 		text += "; it copies the image for each container, which is slow"
 	}

@@ -137,6 +137,9 @@ func TestEngineChecks(t *testing.T) {
 	runcOf := func(names ...string) func(docker.About) finding {
 		return func(a docker.About) finding { return checkRunc(a, withRuntimes(names...)) }
 	}
+	users := func(refused map[string]error) func(docker.About) finding {
+		return func(a docker.About) finding { return checkUsers(a, refused) }
+	}
 	for _, test := range []struct {
 		name   string
 		change func(*docker.About)
@@ -172,7 +175,10 @@ func TestEngineChecks(t *testing.T) {
 		{"AppArmor", nil, checkAppArmor, verdictOK, "AppArmor confines"},
 		{"SELinux", func(a *docker.About) { a.Security = []string{"name=selinux"} }, checkAppArmor, verdictOK, "SELinux confines"},
 		{"neither", func(a *docker.About) { a.Security = nil }, checkAppArmor, verdictWarn, "neither AppArmor nor SELinux"},
-		{"rootless", func(a *docker.About) { a.Security = []string{"name=rootless"} }, checkUsers, verdictOK, "rootless"},
+		{"rootless", func(a *docker.About) { a.Security = []string{"name=rootless"} }, users(nil), verdictOK, "never run as root"},
+		{"users", nil, users(nil), verdictOK, "only with gVisor"},
+		{"remapped", func(a *docker.About) { a.Security = []string{"name=userns"} }, users(nil), verdictOK, "is an unprivileged user"},
+		{"root refused", nil, users(map[string]error{"bench": &sandbox.Error{Message: "root on the host", Hint: "use oci"}}), verdictFail, `profile "bench": root on the host`},
 		{"storage", nil, checkStorage, verdictOK, "overlay2"},
 
 		{"no warnings", nil, checkWarnings, verdictOK, "none"},

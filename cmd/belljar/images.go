@@ -20,8 +20,6 @@ func imagesCmd(g *globals) *cobra.Command {
 With Docker, images are stored in the engine, where docker sees them, too; without,
 in belljar's state directory. Images whose names begin with belljar/ are built on this
 machine and never pulled. belljar/base, the default, is built when it is first needed.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(imagesListCmd(g), imagesPullCmd(g), imagesBuildCmd(g), imagesImportCmd(g), imagesRemoveCmd(g), imagesPruneCmd(g))
 	return cmd
@@ -51,8 +49,6 @@ func imagesBuildCmd(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "Build an image on this machine, without a registry",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(imagesBuildBaseCmd(g), imagesBuildDebianCmd(g))
 	return cmd

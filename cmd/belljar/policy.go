@@ -32,7 +32,7 @@ to enforce the rules.`
 const exitAsk = 3
 
 func policyCmd(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "policy", Short: "Show what the command policy decides about a script", Long: policyHelp, Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "policy", Short: "Show what the command policy decides about a script", Long: policyHelp}
 	cmd.AddCommand(policyCheckCmd(g), policyExplainCmd(g), policyTestCmd(g))
 	return cmd
 }

@@ -37,7 +37,36 @@ Then:        belljar run 'echo hello'`,
 	cmd.Version = version
 	cmd.SetVersionTemplate(versionLine())
 	cmd.AddCommand(runCmd(g), psCmd(g), doctorCmd(g), configCmd(g), imagesCmd(g), benchCmd(g), sessionCmd(g), logsCmd(g), waitCmd(g), killCmd(g), superviseCmd(), keepCmd(), serveCmd(g), mcpCmd(g), healthCmd(g), volumeCmd(), policyCmd(g), auditCmd(g), evalCmd(g), versionCmd())
+	cmd.InitDefaultHelpCmd()
+	cmd.InitDefaultCompletionCmd()
+	for _, sub := range cmd.Commands() {
+		if sub.Name() == "help" {
+			sub.Args = isTopic
+		}
+		takesCommand(sub)
+	}
 	return cmd
+}
+
+// takesCommand lets a command that only has others show its help, and refuse what is none of
+// them: by itself cobra shows the help for a word that was mistyped, too, and that succeeds.
+func takesCommand(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		takesCommand(sub)
+	}
+	if cmd.HasSubCommands() {
+		cmd.Args = cobra.NoArgs
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+}
+
+// isTopic refuses to help with what is no command.
+func isTopic(cmd *cobra.Command, words []string) error {
+	topic, rest, err := cmd.Root().Find(words)
+	if err == nil && topic.HasParent() && topic.HasSubCommands() {
+		err = topic.Args(topic, rest)
+	}
+	return err
 }
 
 // globals are the flags of every subcommand, and what is opened with them.

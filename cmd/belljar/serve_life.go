@@ -34,8 +34,9 @@ func (s *sidecar) serve(ctx context.Context, l *listen.Listener, signals <-chan 
 	go func() { served <- l.Serve(server) }()
 	s.notify(listen.Ready())
 	s.log.Info("serving", "addresses", fmt.Sprint(l.Addrs()), "version", version, "pages", s.pages(l.Addrs()))
-	sweep := make(chan struct{})
-	endSweeps := s.sweepKeys(ctx, sweep)
+	sweep := make(chan struct{}, 1)
+	sweep <- struct{}{} // what was left before
+	endSweeps := s.sweepEach(ctx, sweep)
 	defer endSweeps()
 	tick := time.NewTicker(upkeepPause)
 	defer tick.Stop()
@@ -71,8 +72,9 @@ func (s *sidecar) serve(ctx context.Context, l *listen.Listener, signals <-chan 
 	}
 }
 
-// sweepKeys has old idempotency keys removed at each signal, until stop. That may take long, and the end does not wait for it.
-func (s *sidecar) sweepKeys(ctx context.Context, sweep <-chan struct{}) (stop func()) {
+// sweepEach has what ended belljars left removed at each signal, and old idempotency keys, until stop. That may take long, and the end
+// does not wait for it.
+func (s *sidecar) sweepEach(ctx context.Context, sweep <-chan struct{}) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -81,6 +83,12 @@ func (s *sidecar) sweepKeys(ctx context.Context, sweep <-chan struct{}) (stop fu
 			case <-sweep:
 			case <-ctx.Done():
 				return
+			}
+			switch removed, err := s.runner.Host.Engine.Sweep(ctx); {
+			case err != nil && ctx.Err() == nil:
+				s.log.Warn("removing what other belljars left failed", "error", err)
+			case removed > 0:
+				s.log.Info("removed containers that another belljar left", "containers", removed)
 			}
 			if err := s.replicas.Load().SweepKeys(ctx); err != nil && ctx.Err() == nil {
 				s.log.Warn("removing old idempotency keys failed", "error", err)

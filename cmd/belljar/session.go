@@ -25,8 +25,6 @@ func sessionCmd(g *globals) *cobra.Command {
 		Use:   "session",
 		Short: "List and remove sessions, run commands in them, and copy files",
 		Long:  sessionHelp,
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(sessionListCmd(g), sessionRemoveCmd(g), sessionExecCmd(g), sessionCopyCmd(g), sessionFilesCmd(g))
 	return cmd

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math"
 	"slices"
+	"syscall"
 
 	"belljar/sandbox"
 
@@ -114,7 +116,7 @@ func await(ctx context.Context, logs records, given string, show *printer, stdou
 	}
 	if show.format == "text" {
 		all := logsFlags{format: "text"}
-		if err := all.print(ctx, logs, id, stdout, stderr); err != nil {
+		if err := all.print(ctx, logs, id, stdout, stderr); err != nil && !errors.Is(err, syscall.EPIPE) {
 			return r, err
 		}
 	}
