@@ -55,7 +55,7 @@ func fileCapabilities(t *testing.T) {
 	}
 	tool(t, "cp", filepath.Join(from, "probe"), dir)
 	all := `cp /bin/busybox /mnt/busybox-own; /mnt/probe setcap /mnt/busybox-own; id -u; for p in /mnt/busybox-capable /mnt/busybox-own; do su -s /bin/sh nobody -c "$p` + strings.ReplaceAll(capsOf, "$'", `\$'`) + `echo ran"; done`
-	if a := asRoot(t, dir, all); a != nil {
+	if a := asRoot(t, nil, dir, all); a != nil {
 		a.says(t, "setcap <nil>\n0\nran\nran\n")
 	}
 }

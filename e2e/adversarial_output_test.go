@@ -15,7 +15,7 @@ import (
 // O1: endless output is truncated, and does not grow belljar.
 func endlessOutput(t *testing.T) {
 	const most = 256 << 10
-	a := ask(t, "--timeout", "2s", "--max-output", "256KiB", "yes")
+	a := ask(t, "--timeout", "5s", "--max-output", "256KiB", "yes")
 	a.ended(t, 124, "wall_timeout")
 	if !a.Truncated || len(a.Stdout) > most || a.StdoutBytes <= most {
 		t.Errorf("truncated %v, kept %d of %d", a.Truncated, len(a.Stdout), a.StdoutBytes)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -10,22 +11,27 @@ import (
 
 // roots are attacks by root in a container, with a root file system that it may write to.
 var roots = []row{
-	{name: "N15", group: "Escape", do: nothingOfRootsOutside},
-	{name: "root installs", group: "Truth", do: rootInstalls},
+	{name: "N15", group: "Escape", do: func(t *testing.T) { nothingOfRootsOutside(t, nil) }},
+	{name: "root installs", group: "Truth", do: func(t *testing.T) { rootInstalls(t, nil) }},
 }
 
-// asRoot is ask by root in a container, with dir at /mnt. Where the engine cannot contain root, it is refused, and
-// the answer is nil.
-func asRoot(t *testing.T, dir, script string) *answer {
+// asRoot is askAs by root in a container, with dir at /mnt. Without as it is ask; where the host's engine cannot contain
+// root, that is refused, and the answer is nil.
+func asRoot(t *testing.T, as func(*exec.Cmd), dir, script string) *answer {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "sandbox.yaml")
 	text := "mounts: {allow: [{source: " + dir + ", mode: rw}]}\nprofiles: {rooted: {user: root, rootfs: writable, limits: {disk: 8MiB}}}\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := ask(t, "--config", config, "--profile", "rooted", "-v", dir+":/mnt", script)
+	args := []string{"--config", config, "--profile", "rooted", "-v", dir + ":/mnt", script}
+	if as != nil {
+		a := askAs(t, as, args...)
+		return &a
+	}
+	a := ask(t, args...)
 	if !onOCI() {
-		if a.code != 125 || !strings.Contains(string(a.json), "root on the host with Docker") {
+		if a.code != 125 || !strings.Contains(string(a.json), "root in a container would be root on the host") {
 			t.Errorf("exit status %d: %s", a.code, a.json)
 		}
 		return nil
@@ -46,9 +52,9 @@ func open(t *testing.T) string {
 }
 
 // N15: what root leaves on the host is no one's there, and no device; it gains nothing by namespaces of its own.
-func nothingOfRootsOutside(t *testing.T) {
+func nothingOfRootsOutside(t *testing.T, as func(*exec.Cmd)) {
 	dir := open(t)
-	a := asRoot(t, dir, `cp /bin/busybox /mnt/sh; chown 0:0 /mnt/sh; chmod 6755 /mnt/sh; mknod /tmp/x b 8 0; mknod /mnt/b b 8 0; mknod /mnt/c c 1 1; mknod /x b 8 0
+	a := asRoot(t, as, dir, `cp /bin/busybox /mnt/sh; chown 0:0 /mnt/sh; chmod 6755 /mnt/sh; mknod /tmp/x b 8 0; mknod /mnt/b b 8 0; mknod /mnt/c c 1 1; mknod /x b 8 0
 unshare -U true; unshare -m true; unshare -p true; mount -t tmpfs x /opt; umount /proc; chroot / true; nsenter -t 1 -m true; ls -d /x /tmp/x /mnt/b /mnt/c; exit 0`)
 	if a == nil {
 		return
@@ -65,7 +71,7 @@ unshare -U true; unshare -m true; unshare -p true; mount -t tmpfs x /opt; umount
 }
 
 // What root is for: packages, owners, a checkout at the top, other users.
-func rootInstalls(t *testing.T) {
+func rootInstalls(t *testing.T, as func(*exec.Cmd)) {
 	from, dir := t.TempDir(), open(t)
 	for name, text := range map[string]string{
 		"DEBIAN/control": "Package: tool\nVersion: 1.0\nArchitecture: all\nMaintainer: none <none@example.com>\nDescription: a tool\n",
@@ -80,7 +86,7 @@ func rootInstalls(t *testing.T) {
 		}
 	}
 	tool(t, "dpkg-deb", "-Zgzip", "--root-owner-group", "--build", from, filepath.Join(dir, "tool.deb"))
-	a := asRoot(t, dir, `set -e; mkdir -p /var/lib/dpkg/info; touch /var/lib/dpkg/status; dpkg -i /mnt/tool.deb >/dev/null; sh /opt/tool/run
+	a := asRoot(t, as, dir, `set -e; mkdir -p /var/lib/dpkg/info; touch /var/lib/dpkg/status; dpkg -i /mnt/tool.deb >/dev/null; sh /opt/tool/run
 mkdir /testbed; echo a >/testbed/a; chown -R 1000:50 /testbed; stat -c %u:%g /testbed/a
 grep NoNewPrivs /proc/self/status; su -s /bin/sh nobody -c 'id -u; grep CapEff /proc/self/status'`)
 	if a != nil {

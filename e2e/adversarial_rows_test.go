@@ -105,9 +105,9 @@ var outputs = []row{
 	{name: "O6", group: "Truth", do: everyMarker},
 	{name: "O7", group: "Truth", do: bothStreamsWhole},
 	{name: "O8", group: "Truth", script: "exec >&- 2>&-; sleep 2; exit 9", code: 9},
-	{name: "O9", group: "Truth", flags: []string{"--timeout", "1s"}, script: "printf partial; sleep 100", code: 124, cause: "wall_timeout", out: "partial"},
+	{name: "O9", group: "Truth", flags: []string{"--timeout", "4s"}, script: "printf partial; sleep 100", code: 124, cause: "wall_timeout", out: "partial"},
 	{name: "O10", group: "HostDoS", do: readerStalls},
-	{name: "O11", group: "SelfDoS", flags: []string{"--idle-timeout", "3s", "--timeout", "4s"}, script: "while :; do printf x; sleep 0.5; done", code: 124, cause: "wall_timeout", out: "x+"},
+	{name: "O11", group: "SelfDoS", flags: []string{"--idle-timeout", "10s", "--timeout", "12s"}, script: "while :; do printf x; sleep 0.5; done", code: 124, cause: "wall_timeout", out: "x+"},
 	{name: "O12", group: "Truth", do: shortLines},
 }
 
@@ -150,6 +150,8 @@ var imageRows = []row{
 var faults = []row{
 	{name: "F1", group: "Truth", do: engineKilled},
 	{name: "F3", group: "Truth", do: engineStopped},
+	{name: "F3-ended", group: "Truth", do: endedUnheard},
+	{name: "F4-ended", group: "Truth", do: endedUntold},
 	{name: "F3-resumed", group: "Truth", do: enginePaused},
 	{name: "F4", group: "Truth", do: shimKilled},
 	{name: "F4-stopped", group: "Truth", do: partsStopped},

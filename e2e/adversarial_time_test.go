@@ -11,7 +11,7 @@ import (
 
 // T3: a new session (setsid) neither hides nor saves a process.
 func detachedDies(t *testing.T) {
-	a := ask(t, "--timeout", "3s", "setsid sleep 999 & sleep 999")
+	a := ask(t, "--timeout", "6s", "setsid sleep 999 & sleep 999")
 	a.ended(t, 124, "wall_timeout")
 	sleeps := 0
 	for _, p := range a.Lingering {

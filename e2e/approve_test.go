@@ -86,10 +86,10 @@ func TestApproveDenies(t *testing.T) {
 	})
 	t.Run("deadline", func(t *testing.T) {
 		t.Parallel()
-		a := sitDown(t, "run", "--config", asking(t, "5s"), "git push")
+		a := sitDown(t, "run", "--config", asking(t, "10s"), "git push")
 		a.sees(prompt)
 		a.types("y") // and no Enter
-		a.sees("\r\nbelljar: policy requires approval, but no one answered within 5s: rule \"push\"")
+		a.sees("\r\nbelljar: policy requires approval, but no one answered within 10s: rule \"push\"")
 		a.ends(exitDenied)
 		if err := syscall.SetNonblock(int(a.its.Fd()), true); err != nil {
 			t.Fatal(err)
@@ -104,7 +104,7 @@ func TestApproveDenies(t *testing.T) {
 func TestApproveIgnoresWhatWasTypedAhead(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
-	a := sitDown(t, "run", "--config", asking(t, "1m"), "git push")
+	a := sitDownTo(t, exec.Command("sh", "-c", `sleep 2; exec "$0" "$@"`, binary, "run", "--config", asking(t, "1m"), "git push"))
 	a.types("y\ry\ry")
 	a.sees(prompt)
 	a.types("\r")

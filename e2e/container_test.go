@@ -70,7 +70,7 @@ func pause(t *testing.T, id string) {
 	t.Helper()
 	switch {
 	case onDocker():
-		tool(t, "docker", "pause", id)
+		eventually(t, "it is paused", func() bool { return exec.Command("docker", "pause", id).Run() == nil }) // runc gives up on what forks
 		return
 	case onPods():
 		pausePod(t, id)

@@ -106,7 +106,7 @@ func TestImage(t *testing.T) {
 // command runs a program that knows the group of the engine's socket. The engine removes no
 // image while other tests hold one of its containers.
 func command(name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
 	c.Env = append(os.Environ(), "DOCKER_GID="+engineGroup())
@@ -150,9 +150,10 @@ func tryCompose(t *testing.T, project, image string, compose []string) {
 	service := func(user string) []string {
 		return []string{"run", "--rm", "--network", "none", "--user", user, "-v", project + "_run:/run/belljar", image, "health", "--ready"}
 	}
-	if out, err := command("docker", service("65532:65532")...); err != nil || out != "ready" {
-		t.Errorf("the service asks: %v, %s\n%s", err, out, must(t, "docker", "logs", id))
-	}
+	eventually(t, "the service is ready", func() bool {
+		out, err := command("docker", service("65532:65532")...)
+		return err == nil && out == "ready"
+	})
 	if out, err := command("docker", service("1000:1000")...); err == nil {
 		t.Errorf("another user asks: %s", out)
 	}

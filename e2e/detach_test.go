@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -199,7 +200,7 @@ func TestKillDetached(t *testing.T) {
 	canceled := detached(t, use, "echo so far; sleep 1000")
 	signaled := detached(t, use, `trap 'echo hup; exit 7' HUP; echo ready; while :; do sleep 0.05; done`)
 	inSession := detached(t, use, "--session", session, "--on-timeout", "command", "echo first; sleep 1000")
-	queued := detached(t, use, "--session", session, "echo second; exit 5")
+	queued := detached(t, use, "--config", configured(t, "queue: {wait: 10m}"), "--session", session, "echo second; exit 5")
 	lost := detached(t, use, "echo kept; sleep 1000")
 	for id, text := range map[string]string{canceled: "so far\n", signaled: "ready\n", inSession: "first\n", lost: "kept\n"} {
 		eventually(t, "output is there", func() bool { return merged(t, use, id) == text })
@@ -231,5 +232,65 @@ func TestKillDetached(t *testing.T) {
 	all := belljarIn(t, use, "wait", "--format", "ndjson", queued, canceled, lost, "none")
 	if all.code != 5 || strings.Count(all.stdout, `"type":"result"`) != 4 || strings.Count(all.stdout, "\n") != 4 {
 		t.Errorf("%+v", all)
+	}
+}
+
+// Once a bug: where the ID could not be written, belljar said that the command never ran, and not which one runs.
+func TestDetachedIDWithoutAReader(t *testing.T) {
+	needEngine(t)
+	t.Parallel()
+	_, use := ownState(t)
+	for _, format := range []string{"text", "json"} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := belljarIn(t, func(c *exec.Cmd) { use(c); c.Stdout = full }, "run", "-d", "--format", format, "sleep 600")
+		full.Close()
+		words := strings.Fields(r.stderr)
+		if r.code != 125 || len(words) < 3 || !strings.HasSuffix(r.stderr, " runs in the background, but writing its ID failed: write /dev/stdout: no space left on device\n") {
+			t.Fatalf("%+v", r)
+		}
+		if got := belljarIn(t, use, "kill", words[2]); got.code != 0 {
+			t.Errorf("%+v", got)
+		}
+		if code, r := waitedFor(t, use, words[2]); code != 130 || r.Cause != sandbox.CauseCanceled {
+			t.Errorf("exit status %d, %s", code, r.Cause)
+		}
+	}
+}
+
+// Once a bug: a command that began, and was ended as nothing of it could be kept, was told as one that never ran.
+func TestDetachWithoutASpool(t *testing.T) {
+	needEngine(t)
+	t.Parallel()
+	state, use := ownState(t)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(spoolOf(state)), 0o700), os.Symlink(t.TempDir(), spoolOf(state))); err != nil {
+		t.Fatal(err)
+	}
+	got := belljarIn(t, use, "run", "-d", "--format", "json", "sleep 600")
+	var r sandbox.Result
+	if err := json.Unmarshal([]byte(got.stdout), &r); err != nil || r.Cause != sandbox.CauseCanceled || r.ExitCode != sandbox.ExitEnded {
+		t.Errorf("%v: %+v", err, got)
+	}
+	if got.code != 125 || !strings.Contains(got.stderr, "the output and the result of a detached command cannot be kept (") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Once a bug: belljar wait failed where its reader had read enough.
+func TestWaitWhoseReaderLeaves(t *testing.T) {
+	needEngine(t)
+	t.Parallel()
+	_, use := ownState(t)
+	id := detached(t, use, "seq 100000; exit 3")
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Close()
+	defer in.Close()
+	if got := belljarIn(t, func(c *exec.Cmd) { use(c); c.Stdout = in }, "wait", id); got != (finished{code: 3}) {
+		t.Errorf("%+v", got)
 	}
 }

@@ -41,7 +41,7 @@ esac
 func TestEvalAgent(t *testing.T) {
 	t.Parallel()
 	const rest = `","instruction":"the answer is 1","answer":"answer","check":"test $(cat answer) = 1","tests":{"hidden.txt":"hidden"},"timeout":`
-	e := evaluate(t, `{"id":"good`+rest+`60}`, `{"id":"fails`+rest+`60}`, `{"id":"slow`+rest+`10}`)
+	e := evaluate(t, `{"id":"good`+rest+`600}`, `{"id":"fails`+rest+`600}`, `{"id":"slow`+rest+`30}`)
 	e.write(t, "agent.sh", hostAgentScript)
 	bin := t.TempDir()
 	if err := os.Symlink(binary, filepath.Join(bin, "belljar")); err != nil {
@@ -59,7 +59,7 @@ func TestEvalAgent(t *testing.T) {
 	for task, want := range map[string]struct {
 		cause  sandbox.Cause
 		notice string
-	}{"good": {sandbox.CauseExited, ""}, "fails": {sandbox.CauseExited, "exit status 3, 2 of its processes still ran"}, "slow": {sandbox.CauseWallTimeout, "still running after 10s"}} {
+	}{"good": {sandbox.CauseExited, ""}, "fails": {sandbox.CauseExited, "exit status 3, 2 of its processes still ran"}, "slow": {sandbox.CauseWallTimeout, "still running after 30s"}} {
 		r := results[run.Key{Task: task, Trial: 1}]
 		for _, p := range r.Phases {
 			if p.Name == run.Work && p.Cause != want.cause {

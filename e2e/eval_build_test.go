@@ -58,7 +58,10 @@ func TestEvalBuild(t *testing.T) {
 	if said := e.run(t, 0, "run", "builds", "--agent", "oracle", "--out", "out", "--allow-build"); !strings.Contains(said, "1 of 1 trial passed") {
 		t.Errorf("built: %s", said)
 	}
-	if said := e.run(t, 0, "regrade", "out"); !strings.Contains(said, "1 verdicts are the same") {
+	if said := e.run(t, 125, "regrade", "out"); !strings.Contains(said, "name it again: --allow-build") {
+		t.Errorf("graded again without --allow-build: %s", said)
+	}
+	if said := e.run(t, 0, "regrade", "out", "--allow-build"); !strings.Contains(said, "1 verdicts are the same") {
 		t.Errorf("graded again: %s", said)
 	}
 	e.env = append(e.env, "BELLJAR_ENGINE_KIND=oci", "XDG_STATE_HOME="+t.TempDir())

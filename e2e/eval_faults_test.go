@@ -28,7 +28,7 @@ func TestEvalFaults(t *testing.T) {
 		`{"id":"image",`+rest+`,"image":"belljar/nosuch:1","check":"true"}`,
 		`{"id":"hangs",`+rest+`,"check":"sleep 1000","timeout":2}`,
 		fmt.Sprintf(`{"id":"floods",%s,"check":"head -c %d /dev/zero; test $(cat a) = 42"}`, rest, flood),
-		`{"id":"killed",`+rest+`,"check":"sleep 6.0221; test $(cat a) = 42"}`,
+		`{"id":"killed",`+rest+`,"check":"sleep 20.0221; test $(cat a) = 42"}`,
 	)
 	cmd := e.command("run", "suite.jsonl", "--agent", "oracle", "--out", "out", "--jobs", "3", "--no-controls", "--format", "json")
 	var said strings.Builder
@@ -36,7 +36,7 @@ func TestEvalFaults(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the container is killed", func() bool { return killContainerOf("sleep\x006.0221\x00") })
+	eventually(t, "the container is killed", func() bool { return killContainerOf("sleep\x0020.0221\x00") })
 	if cmd.Wait(); cmd.ProcessState.ExitCode() != 125 {
 		t.Errorf("%s: %s", cmd.ProcessState, said.String())
 	}

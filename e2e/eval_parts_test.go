@@ -131,4 +131,19 @@ func TestEvalResumeAnothers(t *testing.T) {
 	if _, err := os.Stat(e.dir + "/agent.sh.ran"); err != nil {
 		t.Errorf("the program did not run: %v", err)
 	}
+	plain := e.read(t, "out/run.json")
+	for _, option := range []string{"build", "network"} {
+		flag := "--allow-" + option
+		e.write(t, "out/run.json", strings.Replace(plain, `"allow_shared": false`, `"allow_shared": false, "allow_`+option+`": true`, 1))
+		for command, args := range map[string][]string{"resume": {"--", "./agent.sh"}, "regrade": nil} {
+			if said := e.run(t, 125, append([]string{command, "out"}, args...)...); !strings.Contains(said, "the run was begun with "+flag) {
+				t.Errorf("%s: %s", command, said)
+			}
+		}
+		e.run(t, 1, "resume", "out", flag, "--", "./agent.sh")
+		e.write(t, "out/run.json", plain)
+		if said := e.run(t, 125, "regrade", "out", flag); !strings.Contains(said, "the run was begun without "+flag) {
+			t.Errorf("regrade: %s", said)
+		}
+	}
 }

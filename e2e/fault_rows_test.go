@@ -30,7 +30,7 @@ func mark(t *testing.T, what, file string) {
 func engineKilled(t *testing.T) {
 	d := privateEngine(t)
 	dir, config := shared(t, "rw")
-	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "echo partial; echo partial >&2; sleep 1; touch /work/ready; sleep 1000")
+	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "echo partial; echo partial >&2; sleep 3; touch /work/ready; sleep 1000")
 	mark(t, "command started", dir+"/ready")
 	d.Signal(t, syscall.SIGKILL)
 	a := p.wait(t)
@@ -45,9 +45,10 @@ func engineKilled(t *testing.T) {
 	}
 	// The next command does not stumble over what the last one left.
 	askAs(t, d.Use, "echo again").says(t, "again\n")
-	if left, err := d.Left(); len(left) > 0 || err != nil {
-		t.Errorf("left behind: %q, %v", left, err)
-	}
+	eventually(t, "nothing is left", func() bool {
+		left, err := d.Left()
+		return len(left) == 0 && err == nil
+	})
 }
 
 // F3: an engine that does not answer does not keep belljar from ending, and
@@ -55,8 +56,15 @@ func engineKilled(t *testing.T) {
 func engineStopped(t *testing.T) {
 	d := privateEngine(t)
 	dir, config := shared(t, "rw")
-	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "--idle-timeout", "6s", "echo partial; sleep 1; touch /work/ready; sleep 1000")
+	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "--idle-timeout", "20s", "echo partial; sleep 3; touch /work/ready; sleep 1000")
 	mark(t, "command started", dir+"/ready")
+	first, err := d.Docker("ps", "-q")
+	if err == nil {
+		first, err = d.Docker("inspect", "--format", "{{.State.Pid}}", first)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	d.Signal(t, syscall.SIGSTOP)
 	unanswered := begun(t, d.Use, "true")
 	a := p.wait(t)
@@ -65,8 +73,65 @@ func engineStopped(t *testing.T) {
 	if a.Evidence.RemoveError == "" {
 		t.Errorf("that the container is still there is not said: %s", a.json)
 	}
+	eventually(t, "its processes are killed all the same", func() bool {
+		_, err := os.Stat("/proc/" + first)
+		return err != nil
+	})
 	unanswered.wait(t).ended(t, 125, "engine_error")
 	d.Signal(t, syscall.SIGCONT)
+	eventually(t, "late removal done", func() bool {
+		left, err := d.Left()
+		return len(left) == 0 && err == nil
+	})
+}
+
+// F3-ended: a command that ended while the engine stood still has not run into a limit: how it ended is not known.
+func endedUnheard(t *testing.T) {
+	d := privateEngine(t)
+	dir, config := shared(t, "rw")
+	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "--timeout", "1m", "echo partial; sleep 3; touch /work/ready; while [ ! -e /work/go ]; do sleep 0.1; done; exit 7")
+	mark(t, "command started", dir+"/ready")
+	d.Signal(t, syscall.SIGSTOP)
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := p.wait(t)
+	a.ended(t, 125, "engine_lost")
+	a.says(t, "partial\n")
+	if !strings.Contains(a.Message, "stopped answering") || a.Evidence.KilledBy != "" {
+		t.Errorf("%s", a.json)
+	}
+	d.Signal(t, syscall.SIGCONT)
+	eventually(t, "late removal done", func() bool {
+		left, err := d.Left()
+		return len(left) == 0 && err == nil
+	})
+}
+
+// F4-ended: the same where the engine goes on, starts the command itself, and does not hear of its end.
+func endedUntold(t *testing.T) {
+	d := privateEngine(t)
+	dir, config := shared(t, "rw")
+	byExec := func(c *exec.Cmd) {
+		d.Use(c)
+		c.Env = append(c.Env, "BELLJAR_ENGINE_INIT=none")
+	}
+	p := begun(t, byExec, "--config", config, "-v", dir+":/work", "--timeout", "1m", "echo partial; sleep 3; touch /work/ready; while [ ! -e /work/go ]; do sleep 0.1; done; exit 7")
+	mark(t, "command started", dir+"/ready")
+	id, err := d.Docker("ps", "-q", "--no-trunc")
+	if err != nil || id == "" {
+		t.Fatalf("no container: %v", err)
+	}
+	shim := d.Shim(t, id)
+	syscall.Kill(shim, syscall.SIGSTOP)
+	t.Cleanup(func() { syscall.Kill(shim, syscall.SIGCONT) })
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := p.wait(t)
+	a.ended(t, 125, "engine_lost")
+	a.says(t, "partial\n")
+	syscall.Kill(shim, syscall.SIGCONT)
 	eventually(t, "late removal done", func() bool {
 		left, err := d.Left()
 		return len(left) == 0 && err == nil
@@ -94,7 +159,7 @@ func enginePaused(t *testing.T) {
 func shimKilled(t *testing.T) {
 	d := privateEngine(t)
 	dir, config := shared(t, "rw")
-	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "echo partial; sleep 1; touch /work/ready; sleep 1000")
+	p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "echo partial; sleep 3; touch /work/ready; sleep 1000")
 	mark(t, "command started", dir+"/ready")
 	id, err := d.Docker("ps", "-q", "--no-trunc")
 	if err != nil || id == "" {
@@ -114,7 +179,7 @@ func partsStopped(t *testing.T) {
 	d := privateEngine(t)
 	for _, part := range []string{"shim", "init"} {
 		dir, config := shared(t, "rw")
-		p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "--timeout", "6s", "echo partial; sleep 1; touch /work/ready; sleep 1000")
+		p := begun(t, d.Use, "--config", config, "-v", dir+":/work", "--timeout", "20s", "echo partial; sleep 3; touch /work/ready; sleep 1000")
 		mark(t, "command started", dir+"/ready")
 		id, err := d.Docker("ps", "-q", "--no-trunc")
 		if err != nil || id == "" {
@@ -187,7 +252,7 @@ func endedFromOutside(t *testing.T) {
 	}
 	for _, how := range ways {
 		dir, config := shared(t, "rw")
-		p := begun(t, func(*exec.Cmd) {}, "--config", config, "-v", dir+":/work", "echo partial; sleep 1; touch /work/ready; sleep 1000")
+		p := begun(t, func(*exec.Cmd) {}, "--config", config, "-v", dir+":/work", "echo partial; sleep 3; touch /work/ready; sleep 1000")
 		mark(t, "command started", dir+"/ready")
 		if id := container(t, p.cmd.Process.Pid); onOCI() {
 			kill(id)
@@ -336,7 +401,7 @@ func groupsReadOnly(t *testing.T) {
 			t.Errorf("%q is not said once: %s", want, a.Message)
 		}
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -297,6 +297,7 @@ func TestFilesHTTPCut(t *testing.T) {
 			t.Fatalf("%d, %v", answer.StatusCode, err)
 		}
 		kill(containersOf(s.name)[0])
+		eventually(t, "it is gone", func() bool { return len(containersOf(s.name)) == 0 })
 		n, err := io.Copy(io.Discard, answer.Body)
 		answer.Body.Close()
 		if err == nil {

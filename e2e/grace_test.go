@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,14 +27,14 @@ func TestStopGrace(t *testing.T) {
 		locked bool
 	}{
 		"handles it":          {[]string{"--stop-grace", "30s"}, cleans, "working\ncleaned\n", "SIGTERM", false},
-		"handles it, idle":    {[]string{"--stop-grace", "30s", "--timeout", "1m", "--idle-timeout", "1s"}, `trap 'rm -f /work/lock; echo cleaned; exit' TERM; touch /work/lock; echo working; sleep 1000`, "working\ncleaned\n", "SIGTERM", false},
+		"handles it, idle":    {[]string{"--stop-grace", "30s", "--timeout", "1m", "--idle-timeout", "5s"}, `trap 'rm -f /work/lock; echo cleaned; exit' TERM; touch /work/lock; echo working; sleep 1000`, "working\ncleaned\n", "SIGTERM", false},
 		"in a terminal":       {[]string{"--stop-grace", "30s", "-t"}, "exec 2>/dev/null; " + cleans, "working\r\ncleaned\r\n", "SIGTERM", false},
 		"a child handles it":  {[]string{"--stop-grace", "30s"}, `sh -c "$CLEANS"; echo not reached`, "working\ncleaned\n", "SIGTERM", false},
 		"a child is slow":     {[]string{"--stop-grace", "30s"}, `sh -c 'trap "echo cleaning; sleep 1; echo cleaned; exit" TERM; echo working; while :; do sleep 0.1; done'; echo not reached`, "working\ncleaning\ncleaned\n", "SIGTERM", false},
 		"no time for it":      {nil, cleans, "working\n", "SIGKILL", true},
 		"ignores it":          {[]string{"--stop-grace", "1s"}, `trap '' TERM; touch /work/lock; echo working; while :; do sleep 1; done`, "working\n", "SIGKILL", true},
-		"forks at it":         {[]string{"--stop-grace", "5s"}, `trap 'sleep 1000 & exit' TERM; touch /work/lock; echo working; while :; do sleep 0.1; done`, "working\n", "SIGKILL", true},
-		"forks away from it":  {[]string{"--stop-grace", "5s"}, `trap 'setsid sleep 1000 >/dev/null 2>&1 & exit' TERM; touch /work/lock; echo working; while :; do sleep 0.1; done`, "working\n", "SIGKILL", true},
+		"forks at it":         {[]string{"--stop-grace", "20s"}, `trap 'sleep 1000 & exit' TERM; touch /work/lock; echo working; while :; do sleep 0.1; done`, "working\n", "SIGKILL", true},
+		"forks away from it":  {[]string{"--stop-grace", "20s"}, `trap 'setsid sleep 1000 >/dev/null 2>&1 & exit' TERM; touch /work/lock; echo working; while :; do sleep 0.1; done`, "working\n", "SIGKILL", true},
 		"is stopped":          {[]string{"--stop-grace", "1s"}, `touch /work/lock; echo working; kill -STOP $$; echo not reached`, "working\n", "SIGKILL", true},
 		"has no lock at all":  {[]string{"--stop-grace", "30s"}, `echo working; exec sleep 1000`, "working\n", "SIGTERM", false},
 		"writes without end":  {[]string{"--stop-grace", "1s", "--max-output", "1KiB", "--on-output-limit", "end", "--timeout", "1m"}, `trap '' TERM; touch /work/lock; yes`, strings.Repeat("y\n", 512), "SIGKILL", true},
@@ -42,7 +43,7 @@ func TestStopGrace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, config := shared(t, "rw")
-			args := append([]string{"--timeout", "2s", "-e", "CLEANS=" + cleans}, test.flags...)
+			args := append([]string{"--timeout", "5s", "-e", "CLEANS=" + cleans}, test.flags...)
 			if !onPods() { // which see none of its directories
 				args = append(args, "--config", config, "-v", dir+":/work")
 			}
@@ -77,7 +78,11 @@ func TestStopGraceInASession(t *testing.T) {
 		`echo working; kill -STOP $$`:                                       {"SIGKILL", "working\n"},
 		`setsid sleep 1000 >/dev/null 2>&1 & echo working; exec sleep 1000`: {"SIGTERM", "working\n"},
 	} {
-		a := asks(t, use, append(session, "--on-timeout", "command", "--timeout", "2s", script)...)
+		flags := []string{"--on-timeout", "command", "--timeout", "5s"}
+		if want.by == "SIGTERM" { // the usual two seconds are for the others
+			flags = append(flags, "--stop-grace", "30s")
+		}
+		a := asks(t, use, append(slices.Concat(session, flags), script)...)
 		if a.Cause != "wall_timeout" || a.Stdout != want.stdout || a.Evidence.StoppedBy != want.by || strings.Contains(string(a.json), "session_lost") || len(a.Evidence.Killed) == 0 {
 			t.Errorf("%s: %s", script, a.json)
 		}

@@ -62,8 +62,8 @@ func TestIdleWhileWaitingForInput(t *testing.T) {
 			}
 			defer stdin.Close()
 			defer typed.Close()
-			a := begun(t, func(c *exec.Cmd) { c.Stdin = stdin }, append(append([]string{"--idle-timeout", "2s"}, test.flags...), script)...).wait(t)
-			if want := "no output for 2s (idle timeout)" + test.want + "; partial output kept"; a.Message != want {
+			a := begun(t, func(c *exec.Cmd) { c.Stdin = stdin }, append(append([]string{"--idle-timeout", "5s"}, test.flags...), script)...).wait(t)
+			if want := "no output for 5s (idle timeout)" + test.want + "; partial output kept"; a.Message != want {
 				t.Errorf("message %q, want %q", a.Message, want)
 			}
 		})

@@ -54,7 +54,7 @@ var dependencies = map[string][]string{
 	"sandbox/internal/mask":      {"internal/lazyregexp"},
 	"sandbox/internal/record":    {"sandbox", "sandbox/internal/gate", "internal/ownfile", "internal/names", "internal/shellargs", "internal/target"},
 	"sandbox/internal/spool":     {"internal/spare", "sandbox", "sandbox/internal/control", "internal/ownfile", "internal/names", "internal/sniff"},
-	"sandbox/internal/bindmount": {"sandbox", "sandbox/internal/cgroup", "sandbox/internal/proc"},
+	"sandbox/internal/bindmount": {"sandbox", "sandbox/internal/failure", "sandbox/internal/cgroup", "sandbox/internal/proc"},
 	"sandbox/internal/cgroup":    nil,
 	"sandbox/internal/failure":   {"sandbox"},
 	"sandbox/internal/imagefile": {"sandbox", "sandbox/internal/failure"},

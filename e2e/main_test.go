@@ -130,11 +130,15 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience) // also while the test cleans up
 	defer cancel()
+	pause := 20 * time.Millisecond
+	if onPods() {
+		pause = 250 * time.Millisecond // a look is two requests to an API server
+	}
 	for !is() {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("still not: %s", what)
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

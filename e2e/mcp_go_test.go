@@ -43,14 +43,14 @@ func TestAgentFixesGo(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(settings, "belljar"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(settings, "belljar", "sandbox.yaml"), []byte("limits: {memory: 1g, tmp: 512m}\nidle_timeout: 5m\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(settings, "belljar", "sandbox.yaml"), []byte("limits: {memory: 1g, tmp: 512m}\nidle_timeout: 30m\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	server.Env = append(server.Env, "XDG_CONFIG_HOME="+settings)
 	a := startAgent(t, server)
 
 	test := func() answered {
-		got := a.run("go test -vet=off ./...", "session", "fix", "timeout_seconds", 600, "yield_seconds", 50)
+		got := a.run("go test -vet=off ./...", "session", "fix", "timeout_seconds", 1800, "yield_seconds", 50)
 		for got.data["state"] == "running" {
 			got = a.call("shell_output", map[string]any{"id": got.data["id"], "offset": got.data["next_offset"], "wait_seconds": 50})
 		}

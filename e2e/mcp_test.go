@@ -214,15 +214,15 @@ func TestAgent(t *testing.T) {
 	if len(a.asked) != 2 {
 		t.Errorf("asked %q", a.asked)
 	}
-	a.says(a.run("echo began; sleep 100 & sleep 200", "timeout_seconds", 1), false, "Status: timeout", "began", "sleep 100", "sleep 200", "Next: ")
-	big := a.run("yes 0123456789 | head -c 100000000")
+	a.says(a.run("echo began; sleep 100 & sleep 200", "timeout_seconds", 5), false, "Status: timeout", "began", "sleep 100", "sleep 200", "Next: ")
+	big := a.run("yes 0123456789 | head -c 100000000", "yield_seconds", 600)
 	a.says(big, false, "Status: success", "0123456789", "shell_output")
 	if big.bytes > 4*mostTokens {
 		t.Errorf("100 MB of output are %d bytes in the answer, over %d", big.bytes, 4*mostTokens)
 	}
-	slow := a.run("echo one; sleep 2; echo two", "yield_seconds", 0.5)
+	slow := a.run("echo one; sleep 20; echo two", "yield_seconds", 8)
 	a.says(slow, false, "Status: running", "one", "shell_output")
-	a.says(a.call("shell_output", map[string]any{"id": slow.data["id"], "offset": slow.data["next_offset"], "wait_seconds": 50}), false, "Status: success", "two")
+	a.says(a.call("shell_output", map[string]any{"id": slow.data["id"], "offset": slow.data["next_offset"], "wait_seconds": 300}), false, "Status: success", "two")
 	a.says(a.call("policy_explain", map[string]any{"command": "make && chown 1 x"}), false, "Decision: ask", "chown 1 x")
 	a.says(a.call("session_list", nil), false, "fix")
 	t.Logf("everything took %d bytes", a.bytes)

@@ -219,7 +219,7 @@ func TestOutputFile(t *testing.T) {
 		}
 	}
 	file := filepath.Join(dir, "both")
-	cmd := exec.Command(binary, "run", "--output-file", file, "--safe", `printf 'out\033\n'; sleep 1; printf 'err\033\n' >&2; sleep 1; echo end`)
+	cmd := exec.Command(binary, "run", "--output-file", file, "--safe", `printf 'out\033\n'; sleep 3; printf 'err\033\n' >&2; sleep 3; echo end`)
 	out, err := cmd.Output()
 	if got, _ := os.ReadFile(file); err != nil || string(got) != "out\x1b\nerr\x1b\nend\n" || string(out) != "out\\x1b\nend\n" {
 		t.Errorf("%q in the file, %q on stdout, %v", got, out, err)

@@ -41,7 +41,7 @@ func openTab(t *testing.T, s *attacked) *tab {
 	}
 	home := t.TempDir() // it writes to others than its profile, too
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.UserDataDir(filepath.Join(home, "profile")),
-		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home), chromedp.WSURLReadTimeout(time.Minute))
+		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home), chromedp.WSURLReadTimeout(patience))
 	allocator, release := chromedp.NewExecAllocator(context.Background(), options...)
 	b := &tab{root: t, t: t, s: s}
 	ctx, end := chromedp.NewContext(allocator, chromedp.WithListener(b.heard))
@@ -128,7 +128,7 @@ func js[T any](b *tab, expression string) (value T) {
 // until waits for a condition in the page.
 func (b *tab) until(condition string) {
 	b.t.Helper()
-	over := time.Now().Add(time.Minute)
+	over := time.Now().Add(patience)
 	for !js[bool](b, "!!("+condition+")") {
 		if time.Now().After(over) {
 			b.t.Fatalf("still not: %s\nthe page says: %.3000s", condition, js[string](b, "document.body.innerText"))

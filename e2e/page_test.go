@@ -197,7 +197,7 @@ func pageEnds(b *tab, boss *attacked) {
 	}{
 		{boss.accepts(object{"command": "exit 7"}), []string{"error", "exit 7"}},
 		{boss.accepts(object{"command": "kill -SEGV $$"}), []string{"signaled", "SIGSEGV", "exit 139"}},
-		{boss.accepts(object{"command": "sleep 100 & sleep 101", "idle_timeout_seconds": 1}), []string{"idle timeout", "2 left running"}},
+		{boss.accepts(object{"command": "sleep 100 & sleep 101", "idle_timeout_seconds": 5}), []string{"idle timeout", "2 left running"}},
 		{boss.accepts(object{"command": "tail /dev/zero", "limits": object{"memory_bytes": 64 << 20}}), []string{"oom killed", "1 process killed: out of memory"}},
 	} {
 		for _, text := range c.want {

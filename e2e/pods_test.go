@@ -105,11 +105,16 @@ type podObject struct {
 // pods are those of the tests' namespace in which something may still run.
 func pods() (list []ofEngine) {
 	var found, leases struct{ Items []json.RawMessage }
-	err := errors.Join(
-		apiServer().ask("GET", "/api/v1/namespaces/NAMESPACE/pods", "", &found),
-		apiServer().ask("GET", "/apis/coordination.k8s.io/v1/namespaces/NAMESPACE/leases", "", &leases))
-	if err != nil {
-		panic(err)
+	for try := time.Duration(0); ; try++ {
+		err := errors.Join(
+			apiServer().ask("GET", "/api/v1/namespaces/NAMESPACE/pods", "", &found),
+			apiServer().ask("GET", "/apis/coordination.k8s.io/v1/namespaces/NAMESPACE/leases", "", &leases))
+		if err == nil {
+			break
+		} else if try == 10 {
+			panic(err)
+		}
+		time.Sleep(try * 300 * time.Millisecond)
 	}
 	makers := map[string]string{}
 	for _, text := range leases.Items {

@@ -92,7 +92,7 @@ func TestRunFilesTraps(t *testing.T) {
 		t.Errorf("of a file that grows: %d bytes, %s", len(r.Files), r.Evidence.CollectError)
 	}
 	// A timeout, with the container and in its time; the command goes on writing.
-	r = collected(t, dir, "--timeout", "1s", "--collect", "*", "echo part >log; while :; do :; done")
+	r = collected(t, dir, "--timeout", "4s", "--collect", "*", "echo part >log; while :; do sleep 0.1; done")
 	if contents(r) != "log=part\n\n" || r.Cause != sandbox.CauseWallTimeout {
 		t.Errorf("%s: %q", r.Cause, contents(r))
 	}
@@ -209,7 +209,7 @@ func TestSessionRunFiles(t *testing.T) {
 			t.Errorf("%s: %s, %q", path, r.Message, r.Stdout.Head)
 		}
 	}
-	if r = run("echo part >log; sleep 1000", "--timeout", "1s", "--on-timeout", "command", "--collect", "log"); contents(r) != "log=part\n\n" || r.SessionLost != "" {
+	if r = run("echo part >log; sleep 1000", "--timeout", "4s", "--on-timeout", "command", "--collect", "log"); contents(r) != "log=part\n\n" || r.SessionLost != "" {
 		t.Errorf("%q, %+v", contents(r), r)
 	}
 	s.clean()

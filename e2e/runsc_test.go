@@ -80,6 +80,13 @@ func TestKernelOfItsOwn(t *testing.T) {
 			}
 		})
 	}
+	// Root is that of gVisor's kernel.
+	config := configured(t, "profiles: {r: {user: root}}")
+	root := askAs(t, d.Use, "--config", config, "--profile", "r", "--runtime", "runsc", "id -u; grep CapEff /proc/self/status; sleep 1000 &")
+	root.ended(t, 0, "")
+	if root.says(t, "0\nCapEff:\t00000000800005fb\n"); !strings.Contains(string(root.json), `"root":"gvisor"`) || len(root.Lingering) != 1 || root.Lingering[0].UID != 0 {
+		t.Errorf("%s", root.json)
+	}
 	// Signals are sent from inside, as the command's user.
 	for script, test := range map[string]struct{ grace, stdout, by string }{
 		cleans:                          {"30s", "working\ncleaned\n", "SIGTERM"},

@@ -165,7 +165,7 @@ func TestSignalWhileWaitingForTheTurn(t *testing.T) {
 		return err == nil && strings.Contains(string(out), `"command":"sleep 1000"`)
 	})
 	second := begun(t, use, "--session", name, "echo never")
-	time.Sleep(time.Second) // at any point once it handles signals, which a busy host delays
+	time.Sleep(5 * time.Second) // at any point once it handles signals, which a busy host delays
 	second.cmd.Process.Signal(syscall.SIGINT)
 	second.wait(t).ended(t, exitCanceled, "canceled")
 	first.cmd.Process.Signal(syscall.SIGINT)
@@ -225,4 +225,56 @@ func TestSessionEndsDuringACommand(t *testing.T) {
 		}
 		asks(t, use, "--session", name, "true").ended(t, 0, "")
 	})
+}
+
+// Once a bug: a command that could not start because the session has as many processes as it may was told as one that
+// ran, with belljar run's exit status of a command that was killed.
+func TestSessionWithoutRoom(t *testing.T) {
+	t.Parallel()
+	name, use := newSession(t)
+	with := func(script string) []string {
+		return []string{"--session", name, "--parallel", "--pids-limit", "32", script}
+	}
+	asks(t, use, with("i=0; while [ $i -lt 64 ]; do sleep 1000 >/dev/null 2>&1 & i=$((i+1)); done")...)
+	before := len(listed(t, use, name).Runs)
+	last := begun(t, use, with("exec sleep 1000")...) // where the first one was
+	eventually(t, "the last one runs", func() bool { return len(listed(t, use, name).Runs) > before })
+	var a answer
+	eventually(t, "there is no room", func() bool {
+		a = asks(t, use, with("echo ran")...)
+		return a.code != 0
+	})
+	if a.code != 125 || a.Status != "fatal" || a.Cause != "pids_limit" || a.ExitCode != sandbox.ExitNeverRan || a.Stdout != "" {
+		t.Errorf("%s", a.json)
+	}
+	if s := listed(t, use, name); s.Lost != "" || len(s.Runs) == 0 {
+		t.Errorf("%+v", s)
+	}
+	last.cmd.Process.Signal(syscall.SIGTERM)
+	last.wait(t)
+}
+
+// Once a bug: a session whose container does not answer could not be removed, and the error said to remove it.
+func TestSilentSessionIsRemoved(t *testing.T) {
+	needRoot(t, "stopping a container's first process")
+	t.Parallel()
+	name, use := newSession(t)
+	a := asks(t, use, "--session", name, "setsid sleep 1000 >/dev/null 2>&1 &")
+	eventually(t, "the first process is stopped", func() bool {
+		for _, p := range listed(t, use, name).Runs {
+			var first int
+			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.HostPID))
+			if _, rest, ok := strings.Cut(string(stat), ") S "); ok {
+				fmt.Sscan(rest, &first)
+			}
+			if first > 1 && syscall.Kill(first, syscall.SIGSTOP) == nil {
+				return true
+			}
+		}
+		return false
+	})
+	if r := belljarIn(t, use, "session", "rm", name); r != (finished{}) || len(containersOf(name)) > 0 {
+		t.Errorf("%+v: %q is left of %s", r, containersOf(name), a.json)
+	}
+	asks(t, use, "--session", name, "echo again").ended(t, 0, "")
 }

@@ -36,7 +36,7 @@ func (s *attacked) dial() net.Conn {
 func TestSidecarWithAReaderThatStalls(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, "")
-	body := asJSON(object{"command": "yes", "timeout_seconds": 300, "id": s.unique + "-flood"})
+	body := asJSON(object{"command": "yes", "timeout_seconds": 3000, "id": s.unique + "-flood"})
 	holding := s.dial()
 	fmt.Fprintf(holding, "POST /v1/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	output := "/v1/executions/" + s.unique + "-flood/output"
@@ -49,7 +49,7 @@ func TestSidecarWithAReaderThatStalls(t *testing.T) {
 	var all sync.WaitGroup
 	for _, conn := range []net.Conn{holding, resumed} {
 		all.Go(func() {
-			if err := hungUp(conn, 2*time.Minute); err != nil {
+			if err := hungUp(conn, patience); err != nil {
 				t.Errorf("the server keeps the connection: %v", err)
 			}
 		})

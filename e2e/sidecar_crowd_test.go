@@ -15,7 +15,7 @@ import (
 // output, and nothing stays behind.
 func TestSidecarWithACrowd(t *testing.T) {
 	t.Parallel()
-	s := besiege(t, "", "max_running: 8", "queue: {length: 256, wait: 5m}", "pool: {min: 4, max: 4}")
+	s := besiege(t, "", "max_running: 8", "queue: {length: 256, wait: 30m}", "pool: {min: 4, max: 4}")
 	sessions := []string{s.sessionName(), s.sessionName(), s.sessionName(), s.sessionName()}
 	s.runs(object{"command": "true"}) // from now on there are an engine's events
 	s.settles()

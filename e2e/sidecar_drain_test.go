@@ -14,7 +14,7 @@ import (
 // all who wait.
 func TestSidecarDrains(t *testing.T) {
 	t.Parallel()
-	s := besiegeOne(t, watched, ", drain_timeout: 10s", "max_running: 4", "pool: {min: 0, max: 0}", "queue: {length: 4, wait: 5m}")
+	s := besiegeOne(t, watched, ", drain_timeout: 30s", "max_running: 4", "pool: {min: 0, max: 0}", "queue: {length: 4, wait: 5m}")
 	s.drains(true, syscall.SIGTERM)
 }
 

@@ -105,7 +105,7 @@ func TestSidecarStreamIsCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		events.lines = bufio.NewReader(io.LimitReader(events.answer.Body, rand.Int64N(2*size/cuts*9/10)))
+		events.lines = bufio.NewReader(io.LimitReader(events.answer.Body, rand.Int64N(2*size/cuts*7/10)))
 		for {
 			e, err := events.next()
 			if err != nil {

@@ -38,7 +38,7 @@ func TestSidecarShell(t *testing.T) {
 func TestSidecarShellIsRestored(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, ", drain_timeout: 1s")
-	a := s.remoteRun("--timeout", "3s")
+	a := s.remoteRun("--timeout", "15s")
 	a.sees("belljar: ")
 	a.ends(exitTimeout)
 	a = s.remoteRun()

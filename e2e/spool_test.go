@@ -89,7 +89,7 @@ func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	_, use := smallDisk(t, 512<<10)
 	all := strings.Repeat(string(seqBlock()), 2)
-	r := reported(t, use, "--max-output", "4MiB", "echo first >&2; sleep 1; seq 100000; seq 100000; sleep 1; echo last >&2; exit 3") // or the streams may overtake each other
+	r := reported(t, use, "--max-output", "4MiB", "echo first >&2; sleep 3; seq 100000; seq 100000; sleep 3; echo last >&2; exit 3") // or the streams may overtake each other
 	r.ended(t, 3, "")
 	if r.StdoutBytes != int64(len(all)) || r.StderrBytes != 11 || r.StdoutSHA256 != sum(all) {
 		t.Errorf("%s", r.json)
@@ -282,8 +282,8 @@ func TestPartialOutput(t *testing.T) {
 		code  int
 		cause string
 	}{
-		{"wall timeout", []string{"--timeout", "10s"}, nothing, exitTimeout, "wall_timeout"},
-		{"idle timeout", []string{"--idle-timeout", "4s"}, nothing, exitTimeout, "idle_timeout"},
+		{"wall timeout", []string{"--timeout", "30s"}, nothing, exitTimeout, "wall_timeout"},
+		{"idle timeout", []string{"--idle-timeout", "15s"}, nothing, exitTimeout, "idle_timeout"},
 		{"canceled", nil, signal, exitCanceled, "canceled"},
 		{"killed", nil, func(t *testing.T, p *asked) { signal(t, p); signal(t, p) }, exitCanceled, "canceled"},
 		{"engine lost", nil, nil, 125, "engine_lost"},
@@ -291,7 +291,7 @@ func TestPartialOutput(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			_, use := ownState(t)
-			script := "echo first; sleep 1; echo second >&2; sleep 1; printf third; sleep 1000" // or the streams may overtake each other
+			script := "echo first; sleep 3; echo second >&2; sleep 3; printf third; sleep 1000" // or the streams may overtake each other
 			if test.end == nil {
 				d, mine := privateEngine(t), use
 				use = func(c *exec.Cmd) { d.Use(c); mine(c) }

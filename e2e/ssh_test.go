@@ -124,7 +124,7 @@ func TestSSH(t *testing.T) {
 	if a := askAs(t, func(c *exec.Cmd) { him(c); c.Stdin = strings.NewReader(strings.Repeat("in\n", 1<<20)) }, "-i", "cat"); a.StdoutBytes != 3<<20 || a.ExitCode != 0 {
 		t.Errorf("%.1000s", a.json)
 	}
-	if a := askAs(t, him, "--timeout", "2s", "trap '' TERM; echo begun; sleep 1000"); a.Cause != "wall_timeout" || a.Stdout != "begun\n" {
+	if a := askAs(t, him, "--timeout", "8s", "trap '' TERM; echo begun; sleep 1000"); a.Cause != "wall_timeout" || a.Stdout != "begun\n" {
 		t.Errorf("%s", a.json)
 	}
 	if a := askAs(t, him, "-t", "echo hi; exit 4"); a.ExitCode != 4 || a.Stdout != "hi\r\n" {

@@ -23,7 +23,7 @@ func TestStandstill(t *testing.T) {
 	}{
 		"it had ended before its time was up":     {[]string{"--timeout", "6s", "echo begun; sleep 1; echo done; exit 7"}, 9 * time.Second, 7, "exited", "begun\ndone\n", ""},
 		"it had ended, and something held stdout": {[]string{"--timeout", "6s", "echo begun; sleep 1000 & sleep 1; echo done; exit 7"}, 9 * time.Second, 7, "exited", "begun\ndone\n", ""},
-		"it ended after its time was up":          {[]string{"--timeout", "4s", "echo begun; sleep 9; echo done; exit 7"}, 15 * time.Second, 124, "wall_timeout", "begun\ndone\n", ""},
+		"it ended after its time was up":          {[]string{"--timeout", "10s", "echo begun; sleep 15; echo done; exit 7"}, 22 * time.Second, 124, "wall_timeout", "begun\ndone\n", ""},
 		"it runs on after its time is up":         {[]string{"--timeout", "4s", "echo begun; echo partial; sleep 1000"}, 7 * time.Second, 124, "wall_timeout", "begun\npartial\n", "belljar"},
 		"it was not silent":                       {[]string{"--idle-timeout", "4s", "echo begun; for i in 1 2 3 4 5 6 7 8 9; do echo $i; sleep 1; done; exit 7"}, 8 * time.Second, 7, "exited", "begun\n1\n2\n3\n4\n5\n6\n7\n8\n9\n", ""},
 		"it had ended after a silence":            {[]string{"--idle-timeout", "4s", "echo begun; sleep 1; exit 7"}, 7 * time.Second, 7, "exited", "begun\n", ""},

@@ -215,7 +215,7 @@ func TestTerminalIsRestored(t *testing.T) {
 	t.Parallel()
 	t.Run("after a timeout", func(t *testing.T) {
 		t.Parallel()
-		a := shell(t, "--timeout", "3s")
+		a := shell(t, "--timeout", "15s")
 		a.sees("belljar: ")
 		a.sees("\r\n")
 		a.ends(exitTimeout)

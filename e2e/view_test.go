@@ -41,7 +41,7 @@ func TestViews(t *testing.T) {
 			},
 		},
 		{
-			"as they came", []string{"--view", "merged", "--view-lines", "4"}, "seq 50; sleep 1; seq 51 99 >&2; sleep 1; seq 100 100",
+			"as they came", []string{"--view", "merged", "--view-lines", "4"}, "seq 50; sleep 3; seq 51 99 >&2; sleep 3; seq 100 100",
 			sandbox.Views{Merged: &sandbox.Text{Text: rows(1, 2) + "[… 281 bytes, 96 lines left out …]\n" + rows(99, 100), OmittedBytes: 281, OmittedLines: 96, Charset: "utf-8"}},
 		},
 		{
@@ -155,7 +155,7 @@ func TestLiveView(t *testing.T) {
 func TestBinaryEvents(t *testing.T) {
 	needEngine(t)
 	t.Parallel()
-	events := eventsOf(t, `echo text; sleep 1; for i in $(seq 25); do head -c 10000 /dev/zero; sleep 0.1; done`)
+	events := eventsOf(t, `echo text; sleep 3; for i in $(seq 25); do head -c 10000 /dev/zero; sleep 0.1; done`)
 	var stdout []byte
 	var notices []string
 	most := 0
