@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -62,4 +63,52 @@ func TestUnreadableIsNotGone(t *testing.T) {
 	if gone || !runs || has {
 		t.Errorf("this process is gone: %t, and runs: %t; a signal was sent: %t", gone, runs, has)
 	}
+}
+
+// Once a bug: where /proc is mounted with hidepid=2, another user's process seemed to be gone, and what it had was swept.
+func TestHiddenIsNotGone(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting /proc takes root")
+	}
+	me, child := ThisProcess(), exec.Command("sleep", "1000")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait()
+	defer child.Process.Kill()
+	stat, err := ReadStat(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocks: the thread, its user and its mounts end with this
+		err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
+		if err == nil {
+			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
+		if err == nil {
+			err = unix.Mount("proc", "/proc", "proc", 0, "hidepid=2")
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		const nobody = 65534
+		unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0)                // of this thread only
+		unix.RawSyscall(unix.SYS_SETRESGID, nobody, nobody, nobody) // root's group sees all
+		unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody)
+		name := fmt.Sprintf("%d@%d", stat.PID, stat.StartTicks)
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", stat.PID)); err == nil {
+			t.Error("the process can be seen: this tests nothing")
+		}
+		if me.Gone(me.Host, name) || !me.Runs(me.Host, name) {
+			t.Error("a process that runs is gone")
+		}
+		if !me.Gone(me.Host, fmt.Sprintf("%d@1", 1<<22+1)) {
+			t.Error("one that is past any PID is not gone")
+		}
+	}()
+	<-done
 }

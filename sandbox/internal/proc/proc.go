@@ -43,6 +43,9 @@ type Stat struct {
 // ReadStat reads that of a process of this host.
 func ReadStat(pid int) (Stat, error) {
 	text, err := cgroup.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if IsGone(err) && pid > 0 && !IsGone(unix.Kill(pid, 0)) {
+		return Stat{}, fmt.Errorf("process %d: %w", pid, errHidden)
+	}
 	if err != nil {
 		return Stat{}, err
 	}
@@ -70,6 +73,9 @@ func ParseStat(text []byte) (Stat, error) {
 }
 
 var errStat = errors.New("/proc/PID/stat has an unknown format")
+
+// errHidden is of a process that runs, and of which a /proc that is mounted with hidepid says as little as of none.
+var errHidden = errors.New("/proc hides it")
 
 // Runs is false for a process that ended and only waits to be reaped. One whose
 // first thread ended looks dead, but has other threads.
