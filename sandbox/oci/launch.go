@@ -124,17 +124,17 @@ func (l *launch) run() (_ *launched, err error) {
 	if run.log, err = openHere(logFile, unix.O_RDWR|unix.O_CREAT|unix.O_APPEND); err != nil {
 		return nil, err
 	}
-	null, err := openHere("/dev/null", unix.O_RDWR)
+	nothing, err := noInput()
 	if err != nil {
 		return nil, err
 	}
-	defer null.Close()
+	defer nothing.Close()
 	passed, err := l.passed()
 	defer func() { closeFiles(passed) }()
 	if err != nil {
 		return nil, err
 	}
-	files := []*os.File{null, null, run.log}
+	files := []*os.File{nothing, run.log, run.log}
 	if l.socket != nil {
 		files = append(files, l.socket)
 	} else {
@@ -150,6 +150,17 @@ func (l *launch) run() (_ *launched, err error) {
 		return nil, err
 	}
 	return run, nil
+}
+
+// noInput is a runtime's stdin, at its end. It is no file of the host: crun gives its stdio to the container's root, and
+// /dev/null is mounted in the container, where that root could then close it to the whole host.
+func noInput() (*os.File, error) {
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("making the runtime's stdin: %w", err)
+	}
+	theirs.Close()
+	return ours, nil
 }
 
 // runtimeEnv are the runtime's variables.

@@ -20,7 +20,7 @@ import (
 )
 
 // TestMain has four tests at once, which wait more than they compute. After them
-// no container of this process may be left.
+// no container of this process may be left, and the host's devices are as they were.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := false
@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 	if !given {
 		flag.Set("test.parallel", "4")
 	}
+	changed := hostsDevices()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		os.RemoveAll(madeStore)
 		if os.Getenv(storeEnv) == "" {
@@ -35,6 +36,10 @@ func TestMain(m *testing.M) {
 		}
 		if left := oci.Left(); len(left) > 0 {
 			fmt.Fprintln(os.Stderr, "FAIL: containers are left behind:", left)
+			code = 1
+		}
+		if list := changed(); len(list) > 0 {
+			fmt.Fprintln(os.Stderr, "FAIL: devices of the host were changed:", list)
 			code = 1
 		}
 		os.Exit(code)

@@ -155,11 +155,11 @@ func (u *rootless) start(l *launch, m *making) (_ *launched, err error) {
 		return nil, err
 	}
 	run.log = os.NewFile(uintptr(fd), logFile)
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	nothing, err := noInput()
 	if err != nil {
 		return nil, err
 	}
-	defer null.Close()
+	defer nothing.Close()
 	theirOrder, ourOrder, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (u *rootless) start(l *launch, m *making) (_ *launched, err error) {
 	defer ourReady.Close()
 	defer theirReady.Close()
 	run.process, err = os.StartProcess("/proc/self/exe", []string{launcher}, &os.ProcAttr{
-		Dir: "/", Env: runtimeEnv, Files: append([]*os.File{null, null, run.log, l.socket, theirOrder, theirReady}, l.holds...),
+		Dir: "/", Env: runtimeEnv, Files: append([]*os.File{nothing, run.log, run.log, l.socket, theirOrder, theirReady}, l.holds...),
 		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS, AmbientCaps: launcherCapabilities},
 	})
 	if err != nil {
