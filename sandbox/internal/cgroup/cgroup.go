@@ -110,7 +110,7 @@ func (g *Group) Processes() ([]int, error) {
 	if g.Instead != "" {
 		return g.inNamespace(), nil
 	}
-	text, err := ReadFile(filepath.Join(g.Pids, "cgroup.procs"))
+	text, err := ReadFile(in(g.Pids, "cgroup.procs"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil, nil
 	}
@@ -136,7 +136,7 @@ func (g *Group) DiskBytes() (n int64) {
 	if g.V2 == "" {
 		return keyed(g.Blkio, "blkio.throttle.io_service_bytes", "Total")
 	}
-	text, _ := ReadFile(filepath.Join(g.V2, "io.stat")) // MAJ:MIN rbytes=N wbytes=N …
+	text, _ := ReadFile(in(g.V2, "io.stat")) // MAJ:MIN rbytes=N wbytes=N …
 	for field := range strings.FieldsSeq(string(text)) {
 		name, value, _ := strings.Cut(field, "=")
 		if name == "rbytes" || name == "wbytes" {
@@ -147,12 +147,18 @@ func (g *Group) DiskBytes() (n int64) {
 	return n
 }
 
+// in is a file of a group's directory. Where there is none it is "", which names no file: by itself the file's name would be
+// one of the working directory, and may be a link from there.
+func in(dir, file string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, file)
+}
+
 // number reads a file that contains one number.
 func number(dir, file string) int64 {
-	if dir == "" {
-		return 0
-	}
-	text, _ := ReadFile(filepath.Join(dir, file))
+	text, _ := ReadFile(in(dir, file))
 	n, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	return n
 }
@@ -165,10 +171,7 @@ func keyed(dir, file, key string) int64 {
 
 // keyedThere is keyed, and reports whether there is such a line.
 func keyedThere(dir, file, key string) (n int64, there bool) {
-	if dir == "" {
-		return 0, false
-	}
-	text, _ := ReadFile(filepath.Join(dir, file))
+	text, _ := ReadFile(in(dir, file))
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, key+" "); ok {
 			n, err := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)

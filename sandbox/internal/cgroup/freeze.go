@@ -1,11 +1,11 @@
 package cgroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -33,8 +33,8 @@ var (
 // is frozen already, such as a paused container's, stays frozen, unless a belljar froze it that was killed. A lock keeps
 // out other belljar processes, which may list the same session.
 func (g *Group) WhileFreezing(ctx context.Context, list func(frozen bool) (done bool)) (err error) {
-	if g.Instead != "" {
-		return fmt.Errorf("%w: it has no control group", ErrNotFrozen)
+	if g.freezer() == "" {
+		return fmt.Errorf("%w: it has no control group for that", ErrNotFrozen)
 	}
 	ctx, cancel := context.WithTimeout(ctx, freezeTimeout)
 	defer cancel()
@@ -50,7 +50,7 @@ func (g *Group) WhileFreezing(ctx context.Context, list func(frozen bool) (done 
 		list(true)
 		return nil
 	}
-	unix.Setxattr(filepath.Dir(g.FreezerFile()), mark, []byte{1}, 0) // who may not write it is as before
+	unix.Setxattr(g.freezer(), mark, []byte{1}, 0) // who may not write it is as before
 	defer func() {
 		if failed := g.Freeze(file, false); failed != nil {
 			err = fmt.Errorf("%w: %w", ErrStayFrozen, errors.Join(failed, err))
@@ -70,14 +70,14 @@ func (g *Group) WhileFreezing(ctx context.Context, list func(frozen bool) (done 
 const mark = "trusted.belljar.freezes"
 
 func (g *Group) marked() bool {
-	_, err := unix.Getxattr(filepath.Dir(g.FreezerFile()), mark, nil)
+	_, err := unix.Getxattr(g.freezer(), mark, nil)
 	return err == nil
 }
 
 // Thaw resumes a group that a belljar froze which was killed before it could
 // thaw it, or was about to. The caller knows that the container is not paused.
 func (g *Group) Thaw() {
-	if g.Instead != "" {
+	if g.freezer() == "" {
 		return
 	}
 	file, err := os.OpenFile(g.FreezerFile(), os.O_WRONLY, 0)
@@ -90,12 +90,15 @@ func (g *Group) Thaw() {
 	}
 }
 
-// FreezerFile is the file that freezes and thaws the group.
+// freezer is the directory of FreezerFile, "" where none can be frozen.
+func (g *Group) freezer() string { return cmp.Or(g.V2, g.Freezer) }
+
+// FreezerFile is the file that freezes and thaws the group, "" where there is none.
 func (g *Group) FreezerFile() string {
 	if g.V2 != "" {
-		return filepath.Join(g.V2, "cgroup.freeze")
+		return in(g.V2, "cgroup.freeze")
 	}
-	return filepath.Join(g.Freezer, "freezer.state")
+	return in(g.Freezer, "freezer.state")
 }
 
 // Freeze freezes or thaws the group by its opened FreezerFile, and does not wait.
@@ -106,7 +109,7 @@ func (g *Group) Freeze(file *os.File, on bool) error {
 	}
 	_, err := file.WriteString(word)
 	if !on && err == nil {
-		unix.Removexattr(filepath.Dir(g.FreezerFile()), mark)
+		unix.Removexattr(g.freezer(), mark)
 	}
 	if errors.Is(err, unix.ENODEV) { // the group is gone, and all in it
 		return nil
@@ -117,12 +120,12 @@ func (g *Group) Freeze(file *os.File, on bool) error {
 // Frozen reports whether all processes of the group are frozen. A group that is removed
 // has none.
 func (g *Group) Frozen() bool {
-	if g.Instead != "" {
+	if g.freezer() == "" {
 		return false
 	}
 	file, word := g.FreezerFile(), "FROZEN\n"
 	if g.V2 != "" {
-		file, word = filepath.Join(g.V2, "cgroup.events"), "frozen 1\n"
+		file, word = in(g.V2, "cgroup.events"), "frozen 1\n"
 	}
 	text, err := ReadFile(file)
 	return errors.Is(err, unix.ENODEV) || strings.Contains(string(text), word)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -38,13 +37,13 @@ func (g *Group) OOMEvents() (*OOMEvents, error) {
 	}
 	if g.V2 != "" {
 		events := &OOMEvents{group: g, fd: -1, changed: make(chan struct{}, 1), stopped: make(chan struct{})}
-		if err := changes.watch(filepath.Join(g.Memory, "memory.events"), events); err != nil {
+		if err := changes.watch(in(g.Memory, "memory.events"), events); err != nil {
 			return nil, err
 		}
 		events.log = openKernelLog()
 		return events, nil
 	}
-	control, err := os.Open(filepath.Join(g.Memory, "memory.oom_control"))
+	control, err := os.Open(in(g.Memory, "memory.oom_control"))
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +54,7 @@ func (g *Group) OOMEvents() (*OOMEvents, error) {
 	}
 	events := &OOMEvents{group: g, file: os.NewFile(uintptr(fd), "memory.oom_control"), log: openKernelLog(), fd: fd}
 	line := fmt.Sprintf("%d %d", fd, control.Fd())
-	if err := os.WriteFile(filepath.Join(g.Memory, "cgroup.event_control"), []byte(line), 0); err != nil {
+	if err := os.WriteFile(in(g.Memory, "cgroup.event_control"), []byte(line), 0); err != nil {
 		events.Close()
 		return nil, fmt.Errorf("watching control group %s: %w", g.Memory, err)
 	}
