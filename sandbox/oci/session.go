@@ -192,9 +192,32 @@ func (e *Engine) FillProcesses(ctx context.Context, c *listing.Container) error 
 	if !e.ours(f) {
 		return engineError(nil, "container %q was not made by this user's belljar", c.ID).Hint("see what runs in it: cat " + filepath.Join(f.group.Pids, "cgroup.procs"))
 	}
+	if f.record.ownKernel() {
+		c.Runs, err = e.listInside(ctx, f)
+		return err
+	}
 	lister := proc.Lister{Group: f.group, KeeperUID: f.record.Keeper, HostUID: f.record.hostKeeper(), Taken: f.record.Root}
 	c.Runs, err = lister.Processes(ctx)
 	return err
+}
+
+// listInside lists what runs in a container with a kernel of its own: this host has only that kernel's processes. The init of
+// a session tells every belljar, that of another container only the one that made it.
+func (e *Engine) listInside(ctx context.Context, f found) (_ []sandbox.Process, err error) {
+	if f.record.Session == "" {
+		return nil, engineError(nil, "only the belljar that made container %q sees what runs in it", f.id).Hint("to see it, run the command in a session: belljar run --session NAME")
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	b := e.open(f)
+	defer b.close()
+	if b.link, err = f.record.dial(); err == nil {
+		err = b.link.Hello(ctx)
+	}
+	if err != nil {
+		return nil, engineError(err, "asking the init of container %q what runs in it", f.id).Hint("list again: belljar ps")
+	}
+	return b.Processes(ctx)
 }
 
 // Sweep removes this user's containers without an owner: those past their deadline, and those of
