@@ -3,12 +3,14 @@ package kubernetes
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"belljar/sandbox"
+	"belljar/sandbox/internal/boxlink"
 	"belljar/sandbox/internal/kube"
 )
 
@@ -135,6 +137,16 @@ func TestOverloadedDelete(t *testing.T) {
 	a.faulty(nil)
 }
 
+// broken is a link that is at its end.
+func broken(t *testing.T) *link {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	theirs.Close()
+	l := &link{Link: boxlink.Frames(ours)}
+	l.Link.Close()
+	return l
+}
+
 // How a session's pod ended is found out for what runs in it, also once the handle is closed that started that; and what was not
 // known once is asked again for another connection.
 func TestFateOfAClosedHandle(t *testing.T) {
@@ -142,7 +154,7 @@ func TestFateOfAClosedHandle(t *testing.T) {
 	b := newBox(e, e.record(wantSession(), makePod(t, e)))
 	b.spec = wantSession()
 	a.run(true)
-	one, two := &link{}, &link{}
+	one, two := broken(t), broken(t)
 	asked := make(chan struct{}, 1000)
 	a.faulty(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodGet {
@@ -185,5 +197,38 @@ func TestFateOfAClosedHandle(t *testing.T) {
 	removed.remove()
 	if err := <-found; err != nil {
 		t.Error(err)
+	}
+}
+
+// Once a bug: where a pod's node lost its power, a command seemed to run on, and then its connection just broke. A session's pod
+// stays, and Kubernetes' own reason comes first.
+func TestInitThatStopsAnswering(t *testing.T) {
+	a, e := withAPI(t)
+	e.askEach = 20 * time.Millisecond
+	b := newBox(e, e.record(wantSession(), makePod(t, e)))
+	defer b.Close()
+	a.run(true)
+	l, err := e.attach(t.Context(), b.record.Name, b.record.UID) // whose init answers no more than a hello
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.use(l)
+	select {
+	case <-b.Lost():
+	case <-time.After(10 * time.Second):
+		t.Fatal("no one asks whether the init is there")
+	}
+	for want, known := range map[string]fate{
+		"the pod's init stopped answering: the exit status is unknown (its node may be lost: kubectl get nodes": {},
+		"the pod's node does not answer: the exit status is unknown (its node may be lost":                      {noNode: true},
+		"the pod ended while the command ran: Evicted: low":                                                     {known: true, reason: "Evicted: low"},
+	} {
+		b.ended, b.endedOf = &known, l
+		if _, err := b.statusWithoutInit(l); sandbox.CauseOf(err) != sandbox.CauseEngineLost || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if len(a.names("pods")) != 1 {
+		t.Error("the session's pod is gone")
 	}
 }

@@ -137,13 +137,18 @@ func (b *box) statusWithoutInit(of *link) (int, error) {
 		return 0, engineError(nil, "the pod ended while the command ran: %s", f.reason).As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
 	case f.known:
 		return 0, engineError(nil, "another program deleted the pod: the exit status is unknown").As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
-	}
-	if f.silent {
+	case f.noNode:
+		return 0, engineError(nil, "the pod's node does not answer: the exit status is unknown").As(sandbox.CauseEngineLost).Hint(nodeHint)
+	case f.silent:
 		return 0, engineError(nil, "the connection to the pod broke, and the API server does not answer: the exit status is unknown").
 			As(sandbox.CauseEngineLost).Hint("partial output kept; see: belljar doctor")
+	case errors.Is(of.Err(), boxlink.ErrUnanswered):
+		return 0, engineError(nil, "the pod's init stopped answering: the exit status is unknown").As(sandbox.CauseEngineLost).Hint(nodeHint)
 	}
 	return 0, engineError(nil, "the connection to the pod broke: the exit status is unknown").As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
 }
+
+const nodeHint = "its node may be lost: kubectl get nodes; partial output kept"
 
 // findFate asks how the pod ended, once for all who want to know: a link broke. Where another one breaks of a pod that had not ended, it
 // asks again.

@@ -64,6 +64,7 @@ type Engine struct {
 	outage    outage
 	opened    time.Time
 	hello     time.Duration // helloTimeout, but in tests
+	askEach   time.Duration // askEach, but in tests
 	known     images
 	records   records
 	told      func(ctx context.Context, session, record string) error // see OnSession; may be nil
@@ -93,7 +94,7 @@ func Open(config Config) (*Engine, error) {
 	if err != nil {
 		return nil, engineError(err, "reading %q", access.From).Hint("see: kubectl cluster-info")
 	}
-	e := &Engine{config: config, client: client, hello: helloTimeout, opened: time.Now(), owner: proc.ThisProcess(), namespace: cmp.Or(config.Namespace, access.Namespace, "default")}
+	e := &Engine{config: config, client: client, hello: helloTimeout, askEach: askEach, opened: time.Now(), owner: proc.ThisProcess(), namespace: cmp.Or(config.Namespace, access.Namespace, "default")}
 	e.config.InitPath = cmp.Or(config.InitPath, "/belljar")
 	e.config.Pull = cmp.Or(config.Pull, "IfNotPresent")
 	e.config.Start = cmp.Or(config.Start, startTimeout)

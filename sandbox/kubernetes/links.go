@@ -14,6 +14,10 @@ import (
 // helloTimeout is how long an init may take to answer for the first time.
 const helloTimeout = 20 * time.Second
 
+// askEach is how often an init is asked whether it is there: the kubelet and its runtime end an attachment without any word in four
+// hours, and one whose node is gone not for a long time.
+const askEach = 30 * time.Second
+
 // errSilent says that an init did not answer in time, or was not reached. It may run all the same.
 var errSilent = errors.New("it does not answer in time")
 
@@ -42,6 +46,7 @@ func (e *Engine) attach(ctx context.Context, name, uid string) (*link, error) {
 		}
 		return nil, fmt.Errorf("waiting for the pod's init: %w", err)
 	}
+	l.Watch(e.askEach)
 	e.links.Add(uid, l)
 	return l, nil
 }

@@ -272,6 +272,9 @@ func TestUserNamespaces(t *testing.T) {
 func TestHowAPodEnded(t *testing.T) {
 	for text, want := range map[string]fate{
 		`{"status":{"phase":"Running"}}`: {},
+		`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"False"}],"containerStatuses":[{"name":"sandbox","state":{"running":{}}}]}}`:                                                                 {noNode: true},
+		`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}],"containerStatuses":[{"name":"sandbox","state":{"running":{}}}]}}`:                                                                  {},
+		`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"False"}],"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0}}}]}}`:                                                  {known: true, reason: "its connection to this process broke"},
 		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                                                             {known: true, oom: true},
 		`{"status":{"phase":"Failed","reason":"DeadlineExceeded","message":"Pod was active too long","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137}}}]}}`:                                  {known: true, reason: "DeadlineExceeded: Pod was active too long"},
 		`{"status":{"phase":"Succeeded","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0,"reason":"OOMKilled"}}}]}}`:                                                                            {known: true, reason: "its connection to this process broke"},

@@ -116,6 +116,7 @@ func lateError(pod *kube.Pod, limit time.Duration) error {
 type fate struct {
 	known  bool
 	silent bool // the API server does not answer
+	noNode bool // it says that the pod's node does not
 	oom    bool
 	reason string // what Kubernetes says, "" where it says nothing
 }
@@ -149,6 +150,8 @@ func fateOf(pod *kube.Pod) (f fate) {
 		f.reason = "another program deleted the pod"
 	}
 	f.known = f.reason != ""
+	// Its container runs, as far as its kubelet said, and is not ready: no probe of belljar's says that, but who looks after the nodes.
+	f.noNode = !f.known && runs(pod) && slices.ContainsFunc(s.Conditions, func(c kube.Condition) bool { return c.Type == "Ready" && c.Status == "False" })
 	if t := statusOf(s.ContainerStatuses, mainContainer).State.Terminated; t != nil {
 		f.known, f.oom = true, f.reason == "" && t.Reason == "OOMKilled" && t.ExitCode == killed
 		switch {

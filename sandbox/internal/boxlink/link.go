@@ -46,6 +46,8 @@ var (
 	ErrVersion = errors.New("the container's init is of another version")
 	// ErrGarbled is of a connection that another one wrote into.
 	ErrGarbled = errors.New("a request was changed on its way to the container's init")
+	// ErrUnanswered is of an init that does not answer any more, and that Watch asked.
+	ErrUnanswered = errors.New("the container's init stopped answering")
 	// errProtocol is of an init that breaks the protocol.
 	errProtocol = errors.New("the container's init sent what it may not")
 )
@@ -195,6 +197,28 @@ const helloAgain = time.Second
 
 // Answers reports whether the init answers.
 func (l *Link) Answers(ctx context.Context) bool { return l.do(ctx, wire.Ping, nil) == nil }
+
+// Watch asks the init that often whether it is there, until the link's end, which two questions without an answer in a row
+// are: who carries the connection may hold it for hours after the other end is gone, or end one that nothing is said on.
+func (l *Link) Watch(each time.Duration) {
+	l.start(func() {
+		tick := time.NewTicker(each)
+		defer tick.Stop()
+		for unanswered := 0; unanswered < 2; { // where this process stood still meanwhile, one question may seem to be
+			select {
+			case <-tick.C:
+			case <-l.done:
+				return
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), each)
+			if unanswered++; l.Answers(ctx) {
+				unanswered = 0
+			}
+			cancel()
+		}
+		l.fail(ErrUnanswered)
+	})
+}
 
 // StopAll stops all processes but the init: what List returns then is exact.
 func (l *Link) StopAll(ctx context.Context) error { return l.do(ctx, wire.Stop, nil) }

@@ -61,7 +61,7 @@ func (c *Client) Attach(ctx context.Context, namespace, pod, container string) (
 	return s, nil
 }
 
-// keepAlive finds out that the other side is gone where nothing else would tell.
+// keepAlive finds out that the API server is gone where nothing else would tell. It answers also where the pod's node is gone.
 func (s *Stream) keepAlive() {
 	tick := time.NewTicker(lively)
 	defer tick.Stop()
