@@ -3,6 +3,7 @@ package oci
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,6 +42,9 @@ func checkImage(dir string, root int, spec sandbox.Spec) error {
 				OfImage("make it a directory in the image, or remove it")
 		}
 	}
+	if err := checkEtc(dir, root, spec); err != nil {
+		return err
+	}
 	for _, volume := range spec.Image.Volumes { // each gets a mount, wherever the image's links lead
 		at, err := scoped.RootPath(dir, volume)
 		if err == nil {
@@ -53,6 +57,34 @@ func checkImage(dir string, root int, spec sandbox.Spec) error {
 		}
 	}
 	return nil
+}
+
+// checkEtc refuses an image whose /etc, in which every container has files of its own, is no directory, or leads where those
+// would be covered.
+func checkEtc(dir string, root int, spec sandbox.Spec) error {
+	at, err := etcOf(dir)
+	fits := err == nil
+	if fits && at != "etc" {
+		covers := slices.Concat([]string{"/proc", "/sys", "/dev", "/tmp", "/work"}, slices.Collect(maps.Keys(lockdown.Tmpfs(spec))))
+		fits = at != "." && !slices.ContainsFunc(covers, func(c string) bool { return below(c, "/"+at) })
+	}
+	if fits {
+		fits, err = has(root, at)
+	}
+	if err != nil || !fits {
+		return engineError(err, "/etc of image %q cannot be used as a directory", spec.Image.Reference).
+			OfImage("make it a directory in the image, or a link to one that nothing is mounted at, or remove it")
+	}
+	return nil
+}
+
+// etcOf is where /etc leads in an image's root, which it is relative to.
+func etcOf(dir string) (string, error) {
+	at, err := scoped.RootPath(dir, "/etc")
+	if err != nil {
+		return "", err
+	}
+	return filepath.Rel(dir, at)
 }
 
 // has reports whether a path of an image is a directory, or could be made one. A link in it

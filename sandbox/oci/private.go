@@ -58,10 +58,10 @@ func (l *launch) prepare() error {
 			return fmt.Errorf("making directory %s: %w", dir, err)
 		}
 	}
-	if err := l.files(); err != nil {
+	if err := l.binds(); err != nil {
 		return err
 	}
-	if err := l.binds(); err != nil {
+	if err := l.files(); err != nil {
 		return err
 	}
 	if err := l.bindGroups(); err != nil {
@@ -131,11 +131,8 @@ func (l *launch) files() error {
 		}
 		upper, own = l.layer.Upper(), l.layer.Own
 	}
-	etc := filepath.Join(upper, "etc")
-	if err := unix.Mkdir(etc, 0o755); err != nil {
-		return fmt.Errorf("making directory %s: %w", etc, err)
-	}
-	if err := own(etc); err != nil {
+	etc, err := makeEtc(upper, own)
+	if err != nil {
 		return err
 	}
 	files := map[string]string{"hosts": lockdown.Hosts, "hostname": l.config.Hostname + "\n", "resolv.conf": ""}
@@ -150,6 +147,45 @@ func (l *launch) files() error {
 		}
 	}
 	return nil
+}
+
+// makeEtc makes the image's /etc in the upper layer: where its link leads, and with the owners and modes of the image's
+// directories, which these replace.
+func makeEtc(upper string, own func(string) error) (etc string, err error) {
+	at, err := etcOf(lowerDir)
+	if err != nil {
+		return "", err
+	}
+	dir := ""
+	for name := range strings.SplitSeq(at, "/") {
+		dir = filepath.Join(dir, name)
+		etc = filepath.Join(upper, dir)
+		if err := makeLike(etc, filepath.Join(lowerDir, dir), own); err != nil {
+			return "", fmt.Errorf("making directory %s: %w", etc, err)
+		}
+	}
+	return etc, nil
+}
+
+// makeLike makes a directory that is like another one, if that is there.
+func makeLike(dir, other string, own func(string) error) error {
+	if err := unix.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	var s unix.Stat_t
+	err := unix.Lstat(other, &s)
+	if errors.Is(err, unix.ENOENT) {
+		return own(dir)
+	}
+	if err != nil {
+		return err
+	}
+	if unix.Lchown(dir, int(s.Uid), int(s.Gid)) != nil { // the user namespace does not have that user
+		if err := own(dir); err != nil {
+			return err
+		}
+	}
+	return unix.Chmod(dir, s.Mode&0o7777)
 }
 
 // binds mounts what comes from the host, each from an open file: no path leads to it

@@ -27,7 +27,7 @@ const rootlessEnv = "BELLJAR_TEST_OCI_ROOTLESS"
 // TestRootless runs tests as a user who is made for it, and may make control groups.
 func TestRootless(t *testing.T) {
 	needRoot(t)
-	newThrowaway(t, true).test(t, "groups", "^(TestEngine|TestEvidence|TestMounts|TestInitIsOutOfReach|TestSessionSurvivesItsMaker|TestKilledBelljarAndRuntime|TestRootlessLimits)$")
+	newThrowaway(t, true).test(t, "groups", "^(TestEngine|TestEvidence|TestMounts|TestInitIsOutOfReach|TestSessionSurvivesItsMaker|TestKilledBelljarAndRuntime|TestRootlessLimits|TestEtcOfTheImage)$")
 }
 
 // TestRootlessWithoutGroups runs tests as a user who may make none.
