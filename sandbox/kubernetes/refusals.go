@@ -18,10 +18,14 @@ const (
 	quotaWords   = "exceeded quota"           // a ResourceQuota is reached
 	unknownQuota = "status unknown for quota" // it is new, and was not counted yet
 	quotaFields  = "failed quota"             // it bounds what belljar's pods say nothing of
-	rightsWords  = " cannot "                 // of RBAC: User "u" cannot create resource "pods"
+	rightsWords  = `" cannot `                // of RBAC: User "u" cannot create resource "pods"
 	podSecurity  = "violates PodSecurity"
-	classWords   = "RuntimeClass"       // one that is missing
-	webhookWords = "denied the request" // an admission webhook's; a policy's are: denied request
+	accountWords = "looking up service account" // a new namespace has none yet
+	classWords   = "RuntimeClass"               // one that is missing
+	priorityWord = "no PriorityClass with name"
+	usageWords   = " usage per "                  // a LimitRange's
+	ratioWords   = " limit to request ratio per " // the same
+	webhookWords = "denied the request"           // an admission webhook's; a policy's are: denied request
 	policyWords  = "denied request"
 )
 
@@ -31,10 +35,11 @@ const busyFor = 5 * time.Second
 // reasonExists is that of an object whose name is taken. Other conflicts are those of two requests at once.
 const reasonExists = "AlreadyExists"
 
-// passes reports whether a refusal is over in a moment: two requests changed a quota at once, or it is new.
+// passes reports whether a refusal is over in a moment: two requests changed a quota at once, or it, or the namespace, is new.
 func passes(err error) bool {
 	refused, is := errors.AsType[*kube.StatusError](err)
-	return is && (refused.Code == http.StatusConflict && refused.Reason != reasonExists || refused.Code == http.StatusForbidden && strings.Contains(refused.Message, unknownQuota))
+	isNew := is && (strings.Contains(refused.Message, unknownQuota) || strings.Contains(refused.Message, accountWords))
+	return is && (refused.Code == http.StatusConflict && refused.Reason != reasonExists || refused.Code == http.StatusForbidden && isNew)
 }
 
 // again reports whether a request may do if it is sent again, and how long after: it had no answer, or the API server cannot
@@ -76,8 +81,10 @@ func callError(err error, doing string, args ...any) error {
 		return engineError(err, doing, args...).Hint("take from the namespace's ResourceQuota what is not of pods, cpu, memory or ephemeral-storage")
 	case code == 403 && says(classWords):
 		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("name a RuntimeClass of the cluster: kubectl get runtimeclasses")
-	case code == 403: // a LimitRange's, which says what it allows; or a PriorityClass that is missing
-		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("keep limits within the namespace's LimitRange: kubectl describe limitrange; check engine.kubernetes")
+	case code == 403 && says(priorityWord):
+		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("set engine.kubernetes.priority_class to one of the cluster: kubectl get priorityclasses")
+	case code == 403 && (says(usageWords) || says(ratioWords)):
+		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("keep limits within the namespace's LimitRange: kubectl describe limitrange")
 	case code == 400, code == 422:
 		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("check engine.kubernetes, runtime and limits")
 	}

@@ -127,7 +127,8 @@ func TestWhatPodsCannotHave(t *testing.T) {
 	}
 }
 
-// What Kubernetes says is what belljar says: a cause of its own for what passes, what never can be, and what the cluster forbids.
+// What Kubernetes says is what belljar says: a cause of its own for what passes, what never can be, and what the cluster forbids. Once a
+// bug: what belljar does not know was told as a command's that breaks a LimitRange.
 func TestRefusedRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		code            int
@@ -141,6 +142,12 @@ func TestRefusedRequests(t *testing.T) {
 		"two at once":   {409, "Conflict", `Operation cannot be fulfilled on resourcequotas "q": the object has been modified`, sandbox.CauseBusy, 3},
 		"quota's field": {403, "Forbidden", `pods "x" is forbidden: failed quota: q: must specify requests.nvidia.com/gpu for: sandbox`, sandbox.CauseEngine, 1},
 		"limit range":   {403, "Forbidden", `pods "x" is forbidden: maximum memory usage per Container is 64Mi, but limit is 128Mi`, sandbox.CauseInvalid, 1},
+		"ratio":         {403, "Forbidden", `pods "x" is forbidden: cpu max limit to request ratio per Container is 4, but provided ratio is 10.000000`, sandbox.CauseInvalid, 1},
+		"no priority":   {403, "Forbidden", `pods "x" is forbidden: no PriorityClass with name low was found`, sandbox.CauseInvalid, 1},
+		"no runtime":    {403, "Forbidden", `pods "x" is forbidden: pod rejected: RuntimeClass "gvisor" not found`, sandbox.CauseInvalid, 1},
+		"new namespace": {403, "Forbidden", `pods "x" is forbidden: error looking up service account ns/default: serviceaccount "default" not found`, sandbox.CauseBusy, 3},
+		"terminating":   {403, "Forbidden", `pods "x" is forbidden: unable to create new content in namespace ns because it is being terminated`, sandbox.CauseEngine, 1},
+		"node selector": {403, "Forbidden", `pods "x" is forbidden: pod node label selector conflicts with its namespace node label selector`, sandbox.CauseEngine, 1},
 		"webhook":       {400, "BadRequest", `admission webhook "w.example.com" denied the request: no`, sandbox.CauseEngine, 1},
 		"policy":        {422, "Invalid", `pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`, sandbox.CauseEngine, 1},
 		"rights":        {403, "Forbidden", `pods is forbidden: User "u" cannot create resource "pods"`, sandbox.CauseEngine, 1},
