@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"belljar/sandbox"
 	"belljar/sandbox/internal/bindmount"
@@ -88,7 +90,7 @@ func (b *box) hello(ctx context.Context) error {
 	err := b.link.Hello(ctx)
 	select {
 	case <-b.gone:
-		return b.startError(errors.New("the runtime ended"))
+		return b.startError(io.EOF)
 	default:
 	}
 	if err != nil {
@@ -133,14 +135,34 @@ func (b *box) holdNamespace() (err error) {
 
 // startError says why a container did not start.
 func (b *box) startError(err error) error {
+	if errors.Is(err, io.EOF) { // all that it means is that the init has ended, and so does the runtime
+		select {
+		case <-b.gone:
+		case <-time.After(killTimeout):
+		}
+	}
 	said := b.run.said()
-	if ctx := err; errors.Is(ctx, context.Canceled) && said == "" || errors.Is(ctx, context.DeadlineExceeded) && said == "" {
-		return err
+	select {
+	case <-b.gone:
+		err = b.runtimeError(said)
+	default:
+		if said == "" && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+			return err
+		}
+		if said != "" {
+			err = fmt.Errorf("%w: %s", err, said)
+		}
 	}
-	if said != "" && errors.Is(err, io.EOF) { // all that it means is that the init has ended
-		err = nil
+	return engineError(err, "starting the container").Hint("see: belljar doctor")
+}
+
+// runtimeError is how the runtime ended, and what it said. The container's init says it there, too.
+func (b *box) runtimeError(said string) error {
+	how := fmt.Sprintf("%s ended with exit status %d", filepath.Base(b.record.Runtime), b.status.Load())
+	if b.status.Load() < 0 {
+		how = filepath.Base(b.record.Runtime) + " was killed"
 	}
-	return engineError(errors.Join(err, saidError(said)), "starting the container").Hint("see: belljar doctor")
+	return fmt.Errorf("%s: %s", how, cmp.Or(said, "it said nothing"))
 }
 
 // findFirst finds the init: it is the only process, and the first in its PID namespace.

@@ -3,7 +3,6 @@ package oci
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -171,14 +170,14 @@ func (m *making) start(ctx context.Context) (b *box, err error) {
 	b.spec = m.spec
 	dirs, err := b.makeGroup()
 	if err != nil {
-		return nil, errors.Join(engineError(err, "making the container").Hint(groupHint(err)), e.removeGroup(b.name))
+		return nil, joined(engineError(err, "making the container").Hint(groupHint(err)), e.removeGroup(b.name))
 	}
 	defer func() {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
-			err = errors.Join(err, b.abandon())
+			err = joined(err, b.abandon())
 		}
 		if b.run != nil {
 			b.run.close()

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"belljar/internal/lifeline"
@@ -122,7 +124,21 @@ func findRuntime(name string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", engineError(nil, "no OCI runtime: %v", names).Hint("install one: apt-get install -y crun")
+	if name != "" {
+		return "", engineError(nil, "this host has no OCI runtime %q", name).Hint(runtimeHint(name))
+	}
+	return "", engineError(nil, "this host has no OCI runtime: neither %s", strings.Join(names, " nor ")).Hint(runtimeHint(names[0]))
+}
+
+// runtimeHint is what to do where a runtime that was named is not there.
+func runtimeHint(name string) string {
+	if slices.Contains(runtimes, name) {
+		return "install it: apt-get install -y " + name
+	}
+	if filepath.IsAbs(name) {
+		return "set engine.runtime to the path of an OCI runtime, or to crun or runc"
+	}
+	return "install " + name + ", or set engine.runtime to the path of an OCI runtime"
 }
 
 // Runtime is the path of the runtime.
@@ -131,7 +147,7 @@ func (e *Engine) Runtime() string { return e.runtime }
 // Ping returns an error where containers cannot be made now.
 func (e *Engine) Ping(context.Context) error {
 	if _, err := os.Stat(e.runtime); err != nil {
-		return engineError(err, "looking for the runtime").Hint("install one: apt-get install -y crun")
+		return engineError(err, "looking for the runtime").Hint(runtimeHint(cmp.Or(e.config.Runtime, filepath.Base(e.runtime))))
 	}
 	return nil
 }
@@ -207,4 +223,17 @@ func saidError(text string) error {
 		return nil
 	}
 	return errors.New(text)
+}
+
+// joined are errors as one, on one line.
+func joined(errs ...error) (err error) {
+	for _, e := range errs {
+		switch {
+		case err == nil:
+			err = e
+		case e != nil:
+			err = fmt.Errorf("%w; %w", err, e)
+		}
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"errors"
 	"os"
 	"strings"
 
@@ -59,4 +60,9 @@ func CheckImage(dir string, spec sandbox.Spec) error {
 	}
 	defer root.Close()
 	return checkImage(dir, int(root.Fd()), spec)
+}
+
+// Joined is an error of two parts.
+func Joined() error {
+	return joined(nil, errors.New("first"), nil, engineError(nil, "second").Hint("hint"))
 }

@@ -131,7 +131,7 @@ func (e *Engine) containers() (list []found, err error) {
 			list = append(list, f)
 		}
 	}
-	return list, errors.Join(errs...)
+	return list, joined(errs...)
 }
 
 // read reads what is known of a container.

@@ -151,6 +151,7 @@ func (e *Engine) List(context.Context) ([]listing.Container, error) {
 		}
 		c := listing.Container{ID: f.id, State: state, Foreign: !e.ours(f)}
 		if c.Foreign {
+			c.Created = f.group.Made()
 			list = append(list, c)
 			continue
 		}
@@ -245,7 +246,7 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 		}
 		removed++
 	}
-	return removed, errors.Join(errs...)
+	return removed, joined(errs...)
 }
 
 // dead reports whether nothing runs any more of a container that was finished. Its runtime was killed, or did

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -101,6 +102,14 @@ func Own(name string) (*Group, error) {
 	return Parse(lines.String(), name), nil
 }
 
+// Made is when the group was made, or last changed by who made it; zero where that is not known.
+func (g *Group) Made() (when time.Time) {
+	if info, err := os.Stat(g.Pids); err == nil {
+		when = info.ModTime()
+	}
+	return when
+}
+
 // Names are the groups directly below a root whose names have that beginning. With an error some may be missing.
 func Names(prefix string) (names []string, err error) {
 	all, err := hierarchies()
@@ -150,7 +159,7 @@ func Remove(name string) (err error) {
 			}
 			return true
 		})
-		if err = errors.Join(errs...); err == nil {
+		if err = cmp.Or(errs...); err == nil { // one tells: in the others it is the same
 			return nil
 		}
 		for _, dir := range dirs { // all: it is frozen in one hierarchy, and in the others, too
