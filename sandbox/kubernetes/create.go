@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,7 +66,7 @@ func (e *Engine) create(ctx context.Context, spec sandbox.Spec) (b *box, err err
 	}
 	b = newBox(e, e.record(spec, made))
 	b.spec = spec
-	if err = ctx.Err(); err == nil {
+	if err = cmp.Or(ctx.Err(), e.addedError(pod, made)); err == nil {
 		err = b.start(ctx, made)
 	}
 	if err != nil {
@@ -197,11 +198,19 @@ func (b *box) attachError(ctx context.Context, err error) error {
 	return engineError(err, "starting the pod's init").Hint("set engine.kubernetes.image to an image of this belljar's version; see: belljar doctor")
 }
 
-// mountsOf are the mount points of a mountinfo, proc_pid_mountinfo(5).
-func mountsOf(mountinfo string) (list []string) {
+// mount is one of a mountinfo.
+type mount struct{ at, fs string }
+
+// unescaped are the characters that a mountinfo has as octal numbers.
+var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// mountsOf are the mounts of a mountinfo, proc_pid_mountinfo(5).
+func mountsOf(mountinfo string) (list []mount) {
 	for line := range strings.Lines(mountinfo) {
-		if fields := strings.Fields(line); len(fields) > 4 {
-			list = append(list, fields[4])
+		before, after, _ := strings.Cut(line, " - ")
+		if fields := strings.Fields(before); len(fields) > 4 {
+			fs, _, _ := strings.Cut(after, " ")
+			list = append(list, mount{unescaped.Replace(fields[4]), fs})
 		}
 	}
 	return list
@@ -211,10 +220,12 @@ func mountsOf(mountinfo string) (list []string) {
 var ofRuntime = []string{"/proc", "/sys", "/dev", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", boxinit.Path}
 
 // extraMounts are those that neither this engine nor every runtime makes: an image's volumes, which a runtime puts on the
-// node's disk, without a bound; or what an admission webhook added.
+// node's disk, without a bound; or what an admission webhook added. This engine's own are in memory: another one has taken the place of one
+// that is not.
 func extraMounts(mountinfo string, own []string) (extra []string) {
-	for _, at := range mountsOf(mountinfo) {
-		known := at == "/" || slices.Contains(own, at) || slices.ContainsFunc(ofRuntime, func(dir string) bool {
+	for _, m := range mountsOf(mountinfo) {
+		at := m.at
+		known := at == "/" || slices.Contains(own, at) && slices.Contains(inMemory, m.fs) || slices.ContainsFunc(ofRuntime, func(dir string) bool {
 			return at == dir || strings.HasPrefix(at, dir+"/")
 		})
 		if !known && !slices.Contains(extra, at) {
@@ -222,6 +233,30 @@ func extraMounts(mountinfo string, own []string) (extra []string) {
 		}
 	}
 	return extra
+}
+
+// inMemory are the file systems of an emptyDir in memory: gVisor names that of its gofer, which has the node's.
+var inMemory = []string{"tmpfs", "9p"}
+
+// addedError refuses a pod that got other mounts than were asked for. At the look at an image, they would be taken for its volumes.
+func (e *Engine) addedError(asked, made *kube.Pod) error {
+	var added []string
+	for _, c := range made.Spec.Containers {
+		for _, m := range c.VolumeMounts {
+			if c.Name == mainContainer && !slices.Contains(asked.Spec.Containers[0].VolumeMounts, m) {
+				added = append(added, m.MountPath)
+			}
+		}
+	}
+	if len(added) == 0 {
+		return nil
+	}
+	return e.mountsError(added)
+}
+
+func (e *Engine) mountsError(extra []string) error {
+	return engineError(nil, "the pod has mounts that belljar did not ask for: %s", strings.Join(extra, ", ")).
+		Hint("look for an admission webhook that adds volumes, and leave out namespace " + e.namespace)
 }
 
 // checkInside refuses a pod that has other mounts than it was to have, or no user namespace where it was to have one: API servers leave out
@@ -244,8 +279,7 @@ func (b *box) judge(mountinfo, uidMap string) error {
 		own = append(own, path.Clean(dir))
 	}
 	if extra := extraMounts(mountinfo, own); len(extra) > 0 {
-		return engineError(nil, "the pod has mounts that belljar did not ask for: %s", strings.Join(extra, ", ")).
-			Hint("look for an admission webhook that adds volumes, and leave out namespace " + b.engine.namespace)
+		return b.engine.mountsError(extra)
 	}
 	return nil
 }

@@ -104,7 +104,10 @@ func (e *Engine) inImage(ctx context.Context, image sandbox.Image, pull string, 
 	}
 	b := newBox(e, e.record(spec, made))
 	b.spec = spec
-	ran, err := e.awaitRunning(ctx, made, spec)
+	var ran *kube.Pod
+	if err = e.addedError(pod, made); err == nil {
+		ran, err = e.awaitRunning(ctx, made, spec)
+	}
 	if err == nil {
 		var l *link
 		if l, err = e.attach(ctx, b.record.Name, b.record.UID); err == nil {

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -389,6 +390,34 @@ func TestPinned(t *testing.T) {
 	}
 }
 
+// Once a bug: what an admission webhook mounted in the pod that looks at an image was taken for a volume of the image, and so for
+// belljar's own in all that came after.
+func TestWebhookMountIsNoVolumeOfTheImage(t *testing.T) {
+	a, e := withAPI(t)
+	a.faulty(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/pods") {
+			return false
+		}
+		var pod kube.Pod
+		json.NewDecoder(r.Body).Decode(&pod)
+		main := &pod.Spec.Containers[0]
+		main.VolumeMounts = append(main.VolumeMounts, kube.VolumeMount{Name: "token", MountPath: "/var/run/secrets/cloud"})
+		text, _ := json.Marshal(pod)
+		r.Body = io.NopCloser(bytes.NewReader(text))
+		return false
+	})
+	_, looked := e.Resolve(t.Context(), "app", sandbox.PullMissing)
+	_, made := e.Create(t.Context(), wantSpec())
+	for what, err := range map[string]error{"resolving": looked, "making": made} {
+		if sandbox.CauseOf(err) != sandbox.CauseEngine || !strings.Contains(err.Error(), "did not ask for: /var/run/secrets/cloud (look for an admission webhook") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if pods := a.names("pods"); len(pods) > 0 {
+		t.Errorf("left: %v", pods)
+	}
+}
+
 func TestExtraMounts(t *testing.T) {
 	const text = `1 0 0:1 / / ro - overlay overlay ro
 2 1 0:2 / /proc rw - proc proc rw
@@ -398,8 +427,13 @@ func TestExtraMounts(t *testing.T) {
 6 1 0:6 / /tmp rw - tmpfs tmpfs rw
 7 1 0:7 / /data rw - ext4 /dev/x rw
 8 1 0:8 / /proc-like rw - ext4 /dev/x rw
+9 1 0:9 / /my\040own\134 rw - tmpfs tmpfs rw
+10 1 0:10 / /another\040one rw master:1 - tmpfs tmpfs rw
+11 1 0:11 / /of\040gvisor rw - 9p none rw
+12 1 0:12 / /replaced rw - ext4 /dev/x rw
 `
-	if got := extraMounts(text, []string{"/tmp", "/work"}); !slices.Equal(got, []string{"/data", "/proc-like"}) {
+	own := []string{"/tmp", "/work", `/my own\`, "/of gvisor", "/replaced"}
+	if got := extraMounts(text, own); !slices.Equal(got, []string{"/data", "/proc-like", "/another one", "/replaced"}) {
 		t.Errorf("%q", got)
 	}
 }
