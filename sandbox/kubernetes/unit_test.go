@@ -242,6 +242,17 @@ func TestWhyAPodDoesNotRun(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+	// Once a bug: belljar's own image was to be another one.
+	for _, text := range []string{
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`,
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"Error"}}}]}}`,
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":128,"reason":"StartError","message":"runc create failed: container init was OOM-killed (memory limit too low?)"}}}]}}`,
+		`{"status":{"initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`,
+	} {
+		if err, _ := startError(status(text), spec); sandbox.CauseOf(err) != sandbox.CauseEngine || !strings.HasSuffix(err.Error(), "(raise limits.memory)") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 	err := lateError(status(`{"status":{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes"}]}}`), time.Minute)
 	if sandbox.CauseOf(err) != sandbox.CauseBusy || !strings.Contains(err.Error(), "Unschedulable: 0/1 nodes") {
 		t.Error(err)

@@ -41,7 +41,9 @@ func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
 		if w := own.State.Waiting; w != nil && slices.Contains(pullReasons, w.Reason) {
 			return engineError(text(w.Reason, w.Message), "starting a container of belljar's own image").Hint("check engine.kubernetes.image, its path and its pull secrets"), true
 		}
-		if t := own.State.Terminated; t != nil && (t.ExitCode != 0 || t.Signal != 0) {
+		if t := own.State.Terminated; starved(t) {
+			return starvedError(t, spec), true
+		} else if t != nil && (t.ExitCode != 0 || t.Signal != 0) {
 			return engineError(text(t.Reason, t.Message), "copying belljar's init into the pod: exit status %d", t.ExitCode).
 				Hint("set engine.kubernetes.image to an image of this belljar's version; see: belljar doctor"), true
 		}
@@ -56,7 +58,9 @@ func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
 			return makeError(w.Reason, w.Message, spec), true
 		} // other reasons to make no container may pass, as those of a node that has too much to do
 	}
-	if t := main.State.Terminated; t != nil {
+	if t := main.State.Terminated; starved(t) {
+		return starvedError(t, spec), true
+	} else if t != nil {
 		if t.Reason == "StartError" && noDirectory(t.Message) {
 			return makeError(t.Reason, t.Message, spec), true
 		}
@@ -67,6 +71,17 @@ func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
 		return engineError(text(s.Reason, s.Message), "the pod ended before it ran").Hint("see: kubectl describe nodes"), true
 	}
 	return nil, false
+}
+
+// starved reports whether a container ended as its memory is too little to begin with. Kubelets say it by the exit status alone where they
+// did not see the kernel's event, and runc in words where it had not begun.
+func starved(t *kube.Terminated) bool {
+	return t != nil && (t.Reason == "OOMKilled" || t.ExitCode == killed || strings.Contains(t.Message, "OOM-killed"))
+}
+
+func starvedError(t *kube.Terminated, spec sandbox.Spec) error {
+	return engineError(text(t.Reason, t.Message), "the pod's init was killed before a command, most likely as memory ran out, of which limits.memory allows %s",
+		sandbox.FormatSize(spec.Limits.Memory)).Hint("raise limits.memory")
 }
 
 func makeError(reason, message string, spec sandbox.Spec) error {
