@@ -1,9 +1,11 @@
 package oci_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,5 +77,15 @@ func TestForeignContainerHasAnAge(t *testing.T) {
 func TestJoinedErrorsAreOneLine(t *testing.T) {
 	if text := oci.Joined().Error(); strings.Contains(text, "\n") || text != "first; second (hint)" {
 		t.Errorf("%q", text)
+	}
+}
+
+// What the kernel says where it takes no more control groups is no full disk, and no lack of processes.
+func TestFullControlGroupsAreTold(t *testing.T) {
+	for errno, want := range map[syscall.Errno]string{syscall.ENOSPC: "no more control groups", syscall.EAGAIN: "cgroup.max.descendants", syscall.EROFS: "remount,rw", syscall.EIO: "belljar doctor"} {
+		err := fmt.Errorf("making a control group: %w", &os.PathError{Op: "mkdir", Path: "/sys/fs/cgroup/x", Err: errno})
+		if hint := oci.GroupHint(err); !strings.Contains(hint, want) {
+			t.Errorf("%v: %q", errno, hint)
+		}
 	}
 }

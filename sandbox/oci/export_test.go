@@ -66,3 +66,6 @@ func CheckImage(dir string, spec sandbox.Spec) error {
 func Joined() error {
 	return joined(nil, errors.New("first"), nil, engineError(nil, "second").Hint("hint"))
 }
+
+// GroupHint is what to do where no control group can be made.
+func GroupHint(err error) string { return groupHint(err) }

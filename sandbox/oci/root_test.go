@@ -75,7 +75,7 @@ func TestRootInside(t *testing.T) {
 			{"capabilities", "grep -E 'Cap|NoNew|Seccomp:' /proc/self/status | tr -s '\t' ' '", "CapInh: 0000000000000000\nCapPrm: 00000000800005fb\nCapEff: 00000000800005fb\nCapBnd: 00000000800005fb\nCapAmb: 0000000000000000\nNoNewPrivs: 1\nSeccomp: 2\n"},
 			{"devices", "mknod /d b 8 0 2>/dev/null || echo none; ls /dev | grep -v core | sort | tr '\n' ' '", "none\nbelljar-init fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero "},
 			{"mounts", "mount -t tmpfs x /mnt 2>/dev/null || echo no; umount /proc 2>/dev/null || echo no; mount -o remount,rw /sys/fs/cgroup 2>/dev/null || echo no; chroot / true 2>/dev/null || echo no; unshare -U true 2>/dev/null || echo no", "no\nno\nno\nno\nno\n"},
-			{"kernel", "for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /proc/sys/kernel/hostname /sys/kernel/uevent_helper /proc/1/oom_score_adjx; do (echo x >$f) 2>/dev/null && echo wrote $f; done; cat /proc/kcore /proc/keys 2>/dev/null | head -c 1 | wc -c; ls /sys/firmware | wc -l", "0\n0\n"},
+			{"kernel", "for f in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /proc/sys/kernel/hostname /sys/kernel/uevent_helper /proc/1/comm /proc/1/mem /proc/1/setgroups /proc/1/uid_map; do (echo 1 >$f) 2>/dev/null && echo wrote $f; done; cat /proc/kcore /proc/keys 2>/dev/null | head -c 1 | wc -c; ls /sys/firmware | wc -l", "0\n0\n"},
 			{"groups", "find /sys/fs/cgroup -type f 2>/dev/null | while read f; do (echo 1 >$f) 2>/dev/null && echo wrote $f; done; echo done", "done\n"},
 			{"init", "for s in 9 15 19 11 3; do kill -$s 1; done; (echo x >/dev/belljar-init) 2>/dev/null || echo kept; rm /dev/belljar-init 2>/dev/null || echo kept", "kept\nkept\n"},
 			{"users", "su -s /bin/sh nobody -c 'id -u' 2>&1", "65534\n"},
@@ -94,6 +94,21 @@ func TestRootInside(t *testing.T) {
 		_, image := base(t)
 		if text, err := engine.Files(t.Context(), image, []string{"/etc/passwd"}, 1<<20); err != nil || !strings.HasPrefix(string(text[0]), "root:x:0") {
 			t.Errorf("the image's /etc/passwd is %q, %v", text, err)
+		}
+	})
+}
+
+// The init writes its own score, so that is not read-only. Root may write it, too, and is then killed with the init; what no one
+// may is to be killed later than others of the host, where belljar may see to that (CAP_SYS_RESOURCE).
+func TestNoCommandOutlivesTheHost(t *testing.T) {
+	each(t, func(t *testing.T, runtime string) {
+		engine := open(t, runtime)
+		for _, user := range []sandbox.User{rootUser, nobody} {
+			box := rooted(t, engine, func(s *sandbox.Spec) { s.User, s.Root = user, user == rootUser })
+			out, status := run(t, box, user, "for p in self 1; do for n in -1000 0 499; do (echo $n >/proc/$p/oom_score_adj) 2>/dev/null; read -r is </proc/$p/oom_score_adj; [ $is -ge 500 ] || echo $p: $is; done; done; for f in coredump_filter sched; do (echo 0 >/proc/1/$f) 2>/dev/null; done; exit 3")
+			if status != 3 || oci.MayRaise() && out != "" {
+				t.Errorf("user %d: %q, %d", user.UID, out, status)
+			}
 		}
 	})
 }
