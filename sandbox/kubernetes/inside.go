@@ -17,8 +17,12 @@ type Inside struct {
 	Locked  bool   // it has no capability, and can get none
 	Users   bool   // it has a user namespace of its own
 	Reaches bool   // it reaches the API server: nothing enforces a NetworkPolicy that denies it
+	Dropped bool   // nothing answers it there, as where one is enforced
 	Network string // what came of that
 }
+
+// noAnswer is what boxinit says of a connection that nothing answers.
+const noAnswer = "no answer"
 
 // tryPath is where a container leaves its last words, which its status has.
 const tryPath = "/dev/termination-log"
@@ -67,7 +71,7 @@ func (e *Engine) LookInside(ctx context.Context, runtime string, users bool) (in
 		return in, engineError(text("it said", said), "a pod of belljar's image did not try what it can do").Hint("set engine.kubernetes.image to an image of this belljar's version")
 	}
 	return Inside{
-		Seccomp: tried.Seccomp, Locked: tried.NoPrivileges && strings.Trim(tried.Capabilities, "0") == "", Users: tried.OwnUsers, Reaches: tried.Network == boxinit.Open, Network: tried.Network,
+		Seccomp: tried.Seccomp, Locked: tried.NoPrivileges && strings.Trim(tried.Capabilities, "0") == "", Users: tried.OwnUsers, Reaches: tried.Network == boxinit.Open, Dropped: tried.Network == noAnswer, Network: tried.Network,
 	}, nil
 }
 
