@@ -26,6 +26,8 @@ type Access struct {
 	token     func(ctx context.Context) (string, error) // nil for none
 	cert, key []byte
 	plugin    *plugin
+
+	caFile, certFile, keyFile string // where they come from files, which may be replaced
 }
 
 // inPod is where a pod finds its service account.
@@ -68,7 +70,8 @@ func ofPod() (*Access, error) {
 	if host == "" {
 		return nil, errors.New("there is no kubeconfig file, and this process is not in a pod")
 	}
-	ca, err := os.ReadFile(filepath.Join(inPod, "ca.crt"))
+	caFile := filepath.Join(inPod, "ca.crt")
+	ca, err := os.ReadFile(caFile)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +81,7 @@ func ofPod() (*Access, error) {
 	}
 	return &Access{
 		Server: "https://" + net.JoinHostPort(host, cmp.Or(port, "443")), CA: ca, Namespace: strings.TrimSpace(string(namespace)), From: "the pod",
-		token: tokenIn(filepath.Join(inPod, "token")),
+		token: tokenIn(filepath.Join(inPod, "token")), caFile: caFile,
 	}, nil
 }
 
@@ -211,7 +214,7 @@ func (a *Access) takeCluster(c cluster, dir string) (err error) {
 		return errors.New("proxy-url is not supported: set HTTPS_PROXY")
 	}
 	a.Server, a.ServerName, a.Insecure = strings.TrimSuffix(c.Server, "/"), c.ServerName, c.Insecure
-	a.CA, err = content(c.CAData, c.CA, dir)
+	a.CA, a.caFile, err = content(c.CAData, c.CA, dir)
 	return err
 }
 
@@ -219,8 +222,8 @@ func (a *Access) takeUser(u user, dir string) (err error) {
 	if u.Username != "" || u.As != "" || u.Provider != nil {
 		return errors.New("of the ways to log in, only tokens, client certificates and exec are supported")
 	}
-	if a.cert, err = content(u.CertData, u.Cert, dir); err == nil {
-		a.key, err = content(u.KeyData, u.Key, dir)
+	if a.cert, a.certFile, err = content(u.CertData, u.Cert, dir); err == nil {
+		a.key, a.keyFile, err = content(u.KeyData, u.Key, dir)
 	}
 	switch {
 	case u.TokenFile != "":
@@ -235,14 +238,15 @@ func (a *Access) takeUser(u user, dir string) (err error) {
 }
 
 // content is what a field or the file that another one names has.
-func content(data, name, dir string) ([]byte, error) {
-	if data != "" {
-		return base64.StdEncoding.DecodeString(data)
+func content(data, name, dir string) (text []byte, file string, err error) {
+	switch {
+	case data != "":
+		text, err = base64.StdEncoding.DecodeString(data)
+	case name != "":
+		file = in(dir, name)
+		text, err = os.ReadFile(file)
 	}
-	if name == "" {
-		return nil, nil
-	}
-	return os.ReadFile(in(dir, name))
+	return text, file, err
 }
 
 func in(dir, name string) string {

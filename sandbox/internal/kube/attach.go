@@ -46,7 +46,7 @@ func (c *Client) Attach(ctx context.Context, namespace, pod, container string) (
 		return nil, err
 	}
 	conn, answer, err := websocket.Dial(ctx, c.url(PodPath(namespace, pod)+"/attach", query), &websocket.DialOptions{ //nolint:bodyclose // the library closes it
-		HTTPClient: c.sockets, HTTPHeader: header, Subprotocols: []string{protocol, "v4.channel.k8s.io"},
+		HTTPClient: c.conns.now().sockets, HTTPHeader: header, Subprotocols: []string{protocol, "v4.channel.k8s.io"},
 	})
 	if err != nil {
 		if answer != nil && answer.StatusCode >= 300 && answer.Body != nil {

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -20,11 +17,10 @@ import (
 
 // Client talks to an API server. It is safe for concurrent use.
 type Client struct {
-	access  *Access
-	base    *url.URL
-	http    *http.Client // requests and watches
-	sockets *http.Client // which HTTP/2 cannot carry
-	offset  atomic.Int64 // of the server's clock to ours, in nanoseconds
+	access *Access
+	base   *url.URL
+	conns  connecting
+	offset atomic.Int64 // of the server's clock to ours, in nanoseconds
 }
 
 const (
@@ -43,34 +39,10 @@ func open(a *Access, lively time.Duration) (*Client, error) {
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("%q is not the URL of an API server", a.Server)
 	}
-	config := &tls.Config{ServerName: a.ServerName, InsecureSkipVerify: a.Insecure, MinVersion: tls.VersionTLS12} //nolint:gosec // the kubeconfig says so
-	if len(a.CA) > 0 {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(a.CA) {
-			return nil, errors.New("the certificate authority of the API server is no certificate")
-		}
+	c := &Client{access: a, base: base, conns: connecting{access: a, lively: lively}}
+	if c.conns.last, err = c.conns.with(keys{a.CA, a.cert, a.key}); err != nil {
+		return nil, err
 	}
-	if len(a.cert) > 0 {
-		pair, err := tls.X509KeyPair(a.cert, a.key)
-		if err != nil {
-			return nil, fmt.Errorf("reading the client's certificate: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: lively}
-	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSClientConfig: config, TLSHandshakeTimeout: dialTimeout,
-		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
-		HTTP2: &http.HTTP2Config{SendPingTimeout: lively, PingTimeout: lively}, // all requests share a connection
-	}
-	old := transport.Clone()
-	old.ForceAttemptHTTP2, old.TLSNextProto = false, map[string]func(string, *tls.Conn) http.RoundTripper{}
-	old.DisableKeepAlives = true
-	old.TLSClientConfig = config.Clone()
-	old.TLSClientConfig.NextProtos = nil
-	c := &Client{access: a, base: base}
-	c.http = &http.Client{Transport: transport}
-	c.sockets = &http.Client{Transport: old}
 	return c, nil
 }
 
@@ -78,10 +50,7 @@ func open(a *Access, lively time.Duration) (*Client, error) {
 func (c *Client) Access() *Access { return c.access }
 
 // Close closes idle connections.
-func (c *Client) Close() {
-	c.http.CloseIdleConnections()
-	c.sockets.CloseIdleConnections()
-}
+func (c *Client) Close() { c.conns.now().closeIdle() }
 
 // Now is the API server's clock, as its answers have it, by a second or so.
 func (c *Client) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
@@ -174,7 +143,7 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	if err := c.authorize(ctx, request.Header); err != nil {
 		return nil, err
 	}
-	answer, err := c.http.Do(request)
+	answer, err := c.conns.now().http.Do(request)
 	if err != nil {
 		return nil, err
 	}
