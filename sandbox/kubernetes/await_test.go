@@ -232,3 +232,29 @@ func TestInitThatStopsAnswering(t *testing.T) {
 		t.Error("the session's pod is gone")
 	}
 }
+
+// Once a bug: of a pod that was evicted before a command began in it, belljar said that another program may have deleted it.
+func TestEvictedBeforeTheCommand(t *testing.T) {
+	a, e := withAPI(t)
+	for status, want := range map[string]string{
+		`{"phase":"Failed","reason":"Evicted","message":"low","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137}}}]}`: "the pod ended before the command started: Evicted: low (run the command again)",
+		`{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}`:               "started: its memory ran out (run the command again, or raise",
+		"": "the pod ended before the command started (another program may have deleted it",
+	} {
+		b := newBox(e, e.record(wantSpec(), makePod(t, e)))
+		var evicted any
+		if json.Unmarshal([]byte(status), &evicted) != nil {
+			a.end(podPath)
+		} else {
+			a.set(podPath, func(o *object) { o.Status = evicted })
+		}
+		_, err := b.Exec(t.Context(), sandbox.Exec{Script: "true", Dir: "/", User: wantSpec().User})
+		if sandbox.CauseOf(err) != sandbox.CauseEngineLost || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		b.Close()
+		if len(a.names("pods")) > 0 {
+			a.end(podPath)
+		}
+	}
+}

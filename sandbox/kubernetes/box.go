@@ -82,9 +82,20 @@ func (b *box) OneUser() bool { return true }
 // errEnded is of a pod that has ended, or is about to.
 var errEnded error = engineError(nil, "the pod has ended").As(sandbox.CauseEngineLost).Hint("")
 
-// endedError is that for who has no command in it yet.
-func endedError() error {
-	return engineError(nil, "the pod ended before the command started").As(sandbox.CauseEngineLost).Hint("another program may have deleted it: run the command again")
+// endedError is that for who has no command in it yet, and by which link it was noticed, or nil.
+func (b *box) endedError(of *link) error {
+	f := b.findFate(of)
+	why, hint := f.reason, "run the command again"
+	switch {
+	case f.oom:
+		why, hint = "its memory ran out", "run the command again, or raise limits.memory"
+	case f.reason != "":
+	case f.noNode:
+		why = "its node does not answer"
+	default:
+		return engineError(nil, "the pod ended before the command started").As(sandbox.CauseEngineLost).Hint("another program may have deleted it: run the command again")
+	}
+	return engineError(nil, "the pod ended before the command started: %s", why).As(sandbox.CauseEngineLost).Hint(hint)
 }
 
 // attached is the link to the init, for one more user. A session's handle attaches again where the connection broke.

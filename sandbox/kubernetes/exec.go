@@ -40,7 +40,7 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 	l, err := b.attached(ctx)
 	switch {
 	case errors.Is(err, errEnded):
-		return nil, endedError()
+		return nil, b.endedError(nil)
 	case err != nil:
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (b *box) execError(ctx context.Context, l *link, shell, dir string, err err
 	case !is && ctx.Err() != nil:
 		return ctx.Err()
 	case !is && l.Broken() && b.engine.endsWithUs(b.spec):
-		return endedError()
+		return b.endedError(l)
 	case !is && l.Broken():
 		return b.reachError(ctx, err)
 	case !is:
