@@ -8,6 +8,11 @@ import (
 // Look looks who there is now, and after the sessions.
 func (r *Replicas) Look(ctx context.Context) error { return r.lookAround(ctx) }
 
+// GiveBack gives a session back.
+func (r *Replicas) GiveBack(ctx context.Context, session string) error {
+	return r.giveBack(ctx, session)
+}
+
 // SessionEntry is the name of a session's entry.
 func SessionEntry(session string) string { return entryName(kindSession, session) }
 

@@ -43,7 +43,13 @@ func (r *Replicas) giveBack(ctx context.Context, session string) (err error) {
 		kept.Pod = pod
 	}
 	err = r.change(ctx, session, h, func(e *Entry) { e.Holder, e.Values = "", put(session, kept) })
+	if errors.Is(err, errNotHome) { // a change before this one was made without an answer, and others may have it since
+		return nil
+	}
 	if err != nil {
+		r.mu.Lock()
+		h.unsure = true
+		r.mu.Unlock()
 		return errors.Join(err, r.Local.TakeOver(context.WithoutCancel(ctx), session, kept))
 	}
 	r.Log.Info("gave a session back", "session", session)

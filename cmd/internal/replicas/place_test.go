@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -340,5 +341,72 @@ func TestFetch(t *testing.T) {
 	var alone *replicas.Replicas
 	if err := errors.Join(alone.Fetch(t.Context(), "dev", true), alone.Close(), alone.SweepKeys(t.Context())); err != nil {
 		t.Error(err)
+	}
+}
+
+// mute is a store of which a replica that gives a session back gets no answer: before, or after it was done.
+type mute struct {
+	*store
+	before, after atomic.Bool
+}
+
+func (s *mute) Update(ctx context.Context, e replicas.Entry) (now replicas.Entry, err error) {
+	lost := errors.New("no answer")
+	gives := e.Kind == "session" && e.Holder == ""
+	if gives && s.before.CompareAndSwap(true, false) {
+		return now, lost
+	}
+	now, err = s.store.Update(ctx, e)
+	if gives && s.after.CompareAndSwap(true, false) {
+		return replicas.Entry{}, lost
+	}
+	return now, err
+}
+
+// Once a bug: a replica that gave a session back, and did not hear that this was done, took itself for its home beside the next one.
+func TestGivenBackWithoutAnAnswer(t *testing.T) {
+	for _, done := range []bool{true, false} {
+		c := newCluster(t, 1)
+		s := &mute{store: c.store}
+		a, b := c.add(func(config *replicas.Config) { config.Store = s }), c.all[0]
+		c.meet()
+		first := a.mustAsk("POST", "/v1/executions", "x", "Session: dev")
+		s.before.Store(!done)
+		s.after.Store(done)
+		ctx := access.With(replicas.WithCredentials(t.Context(), "Bearer ann"), access.Identity{Name: "ann", Scopes: []access.Scope{access.Run}})
+		if err := b.Fetch(ctx, "dev", true); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []*one{a, b} {
+			if got := o.mustAsk("POST", "/v1/executions", "y", "Session: dev"); first.By != a.Name || got.By != b.Name || got.Pod != "pod of "+a.Name {
+				t.Errorf("done %t: %+v, and at first %+v", done, got, first)
+			}
+		}
+		if err := a.Look(t.Context()); err != nil || len(a.has) != 0 || b.has["dev"].State != "as "+a.Name+" left it" {
+			t.Errorf("done %t: %v stays, %v came, error %v", done, a.has, b.has, err)
+		}
+	}
+}
+
+// One that no other replica has come for is asked for as before, and is given back by the next try.
+func TestGivenBackAgain(t *testing.T) {
+	for _, done := range []bool{true, false} {
+		c := newCluster(t, 0)
+		s := &mute{store: c.store}
+		a := c.add(func(config *replicas.Config) { config.Store = s })
+		for range 2 {
+			a.mustAsk("POST", "/v1/executions", "x", "Session: dev")
+			s.before.Store(!done)
+			s.after.Store(done)
+			if err := a.GiveBack(t.Context(), "dev"); err == nil {
+				t.Error("nothing was lost")
+			}
+		}
+		if got := a.mustAsk("POST", "/v1/executions", "x", "Session: dev"); got.Status != 200 || got.By != a.Name || got.Pod != "pod of "+a.Name {
+			t.Errorf("done %t: %+v", done, got)
+		}
+		if err := a.GiveBack(t.Context(), "dev"); err != nil || len(a.has) != 0 || c.store.all[replicas.SessionEntry("dev")].Holder != "" {
+			t.Errorf("done %t: %v stays, error %v", done, a.has, err)
+		}
 	}
 }

@@ -37,6 +37,7 @@ type home struct {
 	entry   Entry
 	since   time.Time
 	leaving bool // it is being given up
+	unsure  bool // that may have been done, without an answer: its entry says whether this still is the home
 }
 
 // maxKept bounds what a Lease has of a session, whose annotations have 256 KiB.
@@ -62,13 +63,13 @@ func put(session string, k Kept) map[string]string {
 // now on. What is left by a replica that has ended is taken over.
 func (r *Replicas) home(ctx context.Context, q Request) (*peer, error) {
 	r.mu.Lock()
-	h, certain, draining := r.homes[q.Session], time.Since(r.renewed) < leaseFor, r.draining
-	leaving := h != nil && h.leaving
+	h, draining := r.homes[q.Session], r.draining
+	leaving, certain := h != nil && h.leaving, h != nil && !h.unsure && time.Since(r.renewed) < leaseFor
 	r.mu.Unlock()
 	switch {
 	case leaving, h != nil && draining && q.Starts:
 		return nil, errUnsettled // it is given up as soon as no one uses it
-	case h != nil && certain:
+	case certain:
 		return nil, nil
 	}
 	e, err := r.Store.Get(ctx, entryName(kindSession, q.Session))
@@ -82,6 +83,12 @@ func (r *Replicas) home(ctx context.Context, q Request) (*peer, error) {
 		return nil, err
 	}
 	if e.Holder == r.Name && h != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if h.leaving || r.homes[q.Session] != h {
+			return nil, errUnsettled // it is, or was, given up meanwhile
+		}
+		h.unsure = false
 		return nil, nil // it is so still
 	}
 	if e.Holder != "" && e.Holder != r.Name {
@@ -118,7 +125,7 @@ func (r *Replicas) settle(session string, e Entry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if h := r.homes[session]; h != nil {
-		h.entry = e
+		h.entry, h.unsure = e, false
 		return
 	}
 	r.homes[session] = &home{entry: e, since: time.Now()}
@@ -130,7 +137,8 @@ func (r *Replicas) takeOver(ctx context.Context, session string, e Entry) error 
 		return problem.New(problem.Conflict, fmt.Sprintf("what is recorded of session %q is another's", session), "delete the Lease "+e.Name)
 	}
 	r.mu.Lock()
-	busy, done := r.placing[session], r.homes[session] != nil
+	h := r.homes[session]
+	busy, done := r.placing[session], h != nil && !h.unsure
 	if !busy && !done {
 		r.placing[session] = true // a name of a session is none of an entry
 		defer func() {
@@ -193,6 +201,9 @@ func (r *Replicas) Record(ctx context.Context, session, pod string) error {
 	})
 }
 
+// errNotHome is of a session that another replica has, or none.
+var errNotHome = errors.New("this replica is not its home any more")
+
 // change changes a session's entry, if this replica is its home still.
 func (r *Replicas) change(ctx context.Context, session string, h *home, change func(*Entry)) error {
 	r.mu.Lock()
@@ -202,7 +213,7 @@ func (r *Replicas) change(ctx context.Context, session string, h *home, change f
 	now, err := r.Store.Update(ctx, e)
 	if errors.Is(err, ErrTaken) {
 		if e, err = r.Store.Get(ctx, e.Name); err == nil && e.Holder != r.Name {
-			return fmt.Errorf("replica %.20s has session %q", e.Holder, session)
+			return fmt.Errorf("replica %.20q has session %q: %w", e.Holder, session, errNotHome)
 		}
 		if err == nil {
 			change(&e)
