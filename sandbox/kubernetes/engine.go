@@ -43,7 +43,6 @@ type Pods struct {
 	Tolerations    []Toleration
 	Labels         map[string]string
 	PriorityClass  string
-	ServiceAccount string
 	PullSecrets    []string
 	Seccomp        string // a profile of the nodes; "" is the runtime's
 	UserNamespaces bool   // each pod has one of its own, which the nodes' runtime must know

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -76,7 +77,7 @@ type remembered struct {
 
 func (e *Engine) imageFile(reference string) string {
 	sum := sha256.Sum256([]byte(e.Host() + "\n" + reference))
-	return filepath.Join(e.dir, "image-"+hex.EncodeToString(sum[:16])+recordSuffix)
+	return filepath.Join(e.dir, "image-"+hex.EncodeToString(sum[:16])) // none of a session's record
 }
 
 // recall is what a reference was resolved to before, by this process, or by another a while ago.
@@ -111,7 +112,20 @@ func (e *Engine) remember(i sandbox.Image) {
 	defer e.known.mu.Unlock()
 	e.rememberLocked(i)
 	if text, err := json.Marshal(remembered{e.Host(), i.Reference, i, time.Now()}); e.dir != "" && err == nil {
+		e.removeOld()
 		writeFile(e.dir, e.imageFile(i.Reference), text) // else it is resolved once more
+	}
+}
+
+// removeOld removes what no process takes any more, and what one left that was killed while it wrote.
+func (e *Engine) removeOld() {
+	entries, _ := os.ReadDir(e.dir) // the next time may do
+	for _, entry := range entries {
+		if name := entry.Name(); strings.HasPrefix(name, "image-") || strings.HasPrefix(name, freshPrefix) {
+			if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > imageFor {
+				os.Remove(filepath.Join(e.dir, name))
+			}
+		}
 	}
 }
 

@@ -106,8 +106,7 @@ func (e *Engine) pod(spec sandbox.Spec, lease string) *kube.Pod {
 			SecurityContext: &kube.PodSecurity{
 				RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &gid, SeccompProfile: seccomp(p.Seccomp),
 			},
-			RuntimeClassName: spec.Runtime, NodeSelector: p.NodeSelector, Tolerations: p.Tolerations,
-			PriorityClassName: p.PriorityClass, ServiceAccountName: p.ServiceAccount,
+			RuntimeClassName: spec.Runtime, NodeSelector: p.NodeSelector, Tolerations: p.Tolerations, PriorityClassName: p.PriorityClass,
 			TopologySpreadConstraints: spread(),
 			Volumes:                   append([]kube.Volume{{Name: initVolume, EmptyDir: &kube.EmptyDir{}}}, volumes...),
 			InitContainers: []kube.Container{{

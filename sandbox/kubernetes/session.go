@@ -75,9 +75,12 @@ func (s *records) add(e *Engine, r record) error {
 	return writeFile(e.dir, e.recordFile(r.UID), text)
 }
 
+// freshPrefix begins the names of files that are being written.
+const freshPrefix = "new-"
+
 // writeFile writes a file as a whole, which only this user can read.
 func writeFile(dir, name string, text []byte) error {
-	fresh, err := os.CreateTemp(dir, "new-*") // 0600
+	fresh, err := os.CreateTemp(dir, freshPrefix+"*") // 0600
 	if err != nil {
 		return err
 	}

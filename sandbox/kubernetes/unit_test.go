@@ -387,6 +387,45 @@ func TestSessionIsNotLostByItsLease(t *testing.T) {
 	}
 }
 
+// Once a bug: images that were resolved stayed in files for good, each of which was read for every session that was looked for.
+func TestRememberedImagesGo(t *testing.T) {
+	dir := t.TempDir()
+	e := behind(t, http.NotFound, func(c *Config) { c.Dir = dir })
+	kept := record{UID: "u", Name: "p", Namespace: "ns", Server: e.Host(), Session: "dev"}
+	if err := e.records.add(e, kept); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-imageFor - time.Minute)
+	for _, name := range []string{e.imageFile("old"), e.imageFile("older") + recordSuffix, filepath.Join(e.dir, freshPrefix+"1"), e.recordFile("u")} {
+		if text, _ := os.ReadFile(name); text == nil {
+			writeFile(e.dir, name, nil)
+		}
+		if err := os.Chtimes(name, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.remember(sandbox.Image{Reference: "one", ID: "one@sha256:1"})
+	e.remember(sandbox.Image{Reference: "two", ID: "two@sha256:2"})
+	var names []string
+	files, _ := os.ReadDir(e.dir)
+	for _, f := range files {
+		names = append(names, filepath.Join(e.dir, f.Name()))
+	}
+	want := []string{e.imageFile("one"), e.imageFile("two"), e.recordFile("u")}
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		t.Errorf("left: %q", names)
+	}
+	if strings.HasSuffix(e.imageFile("one"), recordSuffix) || !slices.Equal(e.Recorded(), []string{"dev"}) {
+		t.Errorf("an image's file is read as a session's: %v", e.Recorded())
+	}
+	other := behind(t, http.NotFound, func(c *Config) { c.Dir = dir })
+	other.client = e.client
+	if i, ok := other.recall("one"); !ok || i.ID != "one@sha256:1" {
+		t.Errorf("another process takes %+v", i)
+	}
+}
+
 func TestPinned(t *testing.T) {
 	for imageID, want := range map[string][2]string{
 		"docker.io/library/app@sha256:1": {"docker.io/library/app@sha256:1", "sha256:1"},

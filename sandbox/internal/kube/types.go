@@ -64,7 +64,6 @@ type PodSpec struct {
 	NodeSelector                  map[string]string `json:"nodeSelector,omitempty"`
 	Tolerations                   []Toleration      `json:"tolerations,omitempty"`
 	PriorityClassName             string            `json:"priorityClassName,omitempty"`
-	ServiceAccountName            string            `json:"serviceAccountName,omitempty"`
 	ImagePullSecrets              []Name            `json:"imagePullSecrets,omitempty"`
 	TopologySpreadConstraints     []Spread          `json:"topologySpreadConstraints,omitempty"`
 }
