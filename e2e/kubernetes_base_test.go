@@ -24,6 +24,7 @@ type manifestObject struct {
 	Spec      struct {
 		PodSelector, Selector map[string]any
 		PolicyTypes           []string
+		MinAvailable          any
 		Ports                 []struct{ TargetPort string }
 		Template              struct {
 			Metadata struct{ Labels map[string]any }
@@ -99,6 +100,12 @@ func TestKubernetesBase(t *testing.T) {
 	none := get("NetworkPolicy belljar-sandboxes/none").Spec
 	if len(none.PodSelector) != 0 || !slices.Equal(none.PolicyTypes, []string{"Ingress", "Egress"}) {
 		t.Errorf("the pods of commands have %+v", none)
+	}
+	waits := get("PodDisruptionBudget belljar-sandboxes/commands").Spec
+	for _, kind := range []string{`"belljar.dev/kind"`, `"command"`, `"pool"`, `"session"`} {
+		if text, _ := json.Marshal(waits.Selector); !strings.Contains(string(text), kind) || waits.MinAvailable != 1e6 {
+			t.Errorf("who drains a node waits for %s, at least %v, without %s", text, waits.MinAvailable, kind)
+		}
 	}
 	get("Role belljar-sandboxes/belljar")
 	account := get("RoleBinding belljar-sandboxes/belljar").Subjects[0]

@@ -59,6 +59,38 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// With the budget of deploy/kubernetes, who drains a node waits for the command that runs there. Other tests make no pods meanwhile.
+func TestDrainWaits(t *testing.T) {
+	in := ownNamespace(t, "waits")
+	text, err := os.ReadFile(filepath.Join(deployDir, "pdb.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, budget, _ := strings.Cut(string(text), "\n---\n")
+	apply(t, strings.ReplaceAll(budget, "belljar-sandboxes", in))
+	e := open(t, func(c *kubernetes.Config) { c.Namespace = in })
+	box := create(t, e, newSpec(t))
+	p, out := begin(t, box, "sleep 10; echo whole")
+	await(t, time.Minute, "the budget counts the pod", func() bool {
+		return mustKubectl(t, "-n", in, "get", "pdb", "commands", "-o", "jsonpath={.status.expectedPods}/{.status.disruptionsAllowed}") == "1/0"
+	})
+	t.Cleanup(func() { mustKubectl(t, "uncordon", "localhost") })
+	drained := make(chan error, 1)
+	go func() {
+		_, err := kubectl("drain", "localhost", "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=app.kubernetes.io/managed-by=belljar", "--timeout=60s")
+		drained <- err
+	}()
+	if status, err := p.Wait(t.Context()); status != 0 || err != nil || out.String() != "whole\n" {
+		t.Errorf("status %d, output %q, error %v", status, out, err)
+	}
+	if err := box.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+}
+
 // A kubelet that starts again keeps its pods. The connection to them breaks: a session's next command goes on in the same pod, and no
 // other pod of this process is left.
 func TestKubeletRestarts(t *testing.T) {
