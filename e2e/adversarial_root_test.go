@@ -39,6 +39,34 @@ func asRoot(t *testing.T, as func(*exec.Cmd), dir, script string) *answer {
 	return &a
 }
 
+// Each command of a session that root made has the user that it asks for, and only a profile with root may use it.
+func TestUsersOfRootsSession(t *testing.T) {
+	needEngine(t)
+	t.Parallel()
+	if !onOCI() {
+		t.Skip("the host's engine has no root")
+	}
+	config := configured(t, "profiles: {r: {user: root, rootfs: writable, limits: {disk: 8MiB}}}")
+	name, use := newSession(t)
+	for _, c := range []struct{ profile, user, script, out, problem string }{
+		{profile: "r", script: "id -u; mkdir -m 700 /testbed; chown 1000:50 /testbed", out: "0\n"},
+		{profile: "r", user: "1000:50", script: "id -u; echo >/testbed/x", out: "1000\n"},
+		{profile: "r", user: "nobody", script: "id -u; ls /testbed", out: "65534\n"},
+		{profile: "r", user: "root", script: "id -u; ls /testbed", out: "0\nx\n"},
+		{profile: "default", user: "1000:50", script: "id -u", problem: "was made with user root"},
+		{profile: "default", user: "root", script: "id -u", problem: "commands never run as root"},
+	} {
+		flags := []string{"--config", config, "--session", name, "--profile", c.profile}
+		if c.user != "" {
+			flags = append(flags, "-u", c.user)
+		}
+		a := asks(t, use, append(flags, c.script)...)
+		if a.Stdout != c.out || !strings.Contains(a.Message, c.problem) {
+			t.Errorf("%s as %q: %q, wants %q; %s", c.profile, c.user, a.Stdout, c.out, a.json)
+		}
+	}
+}
+
 // open is a directory that everyone may write to.
 func open(t *testing.T) string {
 	t.Helper()

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"runtime/debug"
 
 	"belljar"
+	accounts "belljar/internal/names"
 	"belljar/sandbox"
 )
 
@@ -22,7 +24,11 @@ func (f *runFlags) open(ctx context.Context, g *globals, command *sandbox.Comman
 	if g.sidecar() != "" {
 		return f.openSidecar(g, command, show)
 	}
-	c, err := g.loadConfig(f.keys)
+	keys, err := f.takeUser(command)
+	if err != nil {
+		return nil, err
+	}
+	c, err := g.loadConfig(keys)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +68,21 @@ func (f *runFlags) open(ctx context.Context, g *globals, command *sandbox.Comman
 			host.Close()
 		},
 	}, nil
+}
+
+// takeUser makes the flag's user the command's own, and returns the other keys: who may be root, and so who may use a
+// session of root, is up to the profile as its file has it.
+func (f *runFlags) takeUser(command *sandbox.Command) (keys map[string]string, err error) {
+	user, given := f.keys["user"]
+	if !given {
+		return f.keys, nil
+	}
+	if command.User, err = accounts.ParseUser(user); err != nil {
+		return nil, usageError{err}
+	}
+	keys = maps.Clone(f.keys)
+	delete(keys, "user")
+	return keys, nil
 }
 
 // sweep removes what crashes left, while the command runs; the function it returns

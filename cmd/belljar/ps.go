@@ -154,9 +154,17 @@ func writeManaged(w io.Writer, list []listing.Container, now time.Time) error {
 	fmt.Fprintln(table, "CONTAINER\tFOR\tIMAGE\tUSER\tSTATE\tAGE\tENDS\tOWNER\tRUNS")
 	for _, m := range list {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", short(m.ID), purpose(m), orDash(m.Image), userOf(m.User, m.UserName), orDash(m.State),
-			duration(now.Sub(m.Created)), ends(m.Deadline, now), ownerOf(m), cut(runs(m.Runs), 60))
+			lifetime(m.Created, now), ends(m.Deadline, now), ownerOf(m), cut(runs(m.Runs), 60))
 	}
 	return table.Flush()
+}
+
+// lifetime is "-" for a container of which it is not known when it was made.
+func lifetime(made, now time.Time) string {
+	if made.IsZero() {
+		return "-"
+	}
+	return duration(now.Sub(made))
 }
 
 // userOf is the number, with the requested name.

@@ -66,6 +66,7 @@ func TestWriteManaged(t *testing.T) {
 		{ID: "1", Created: now, Runs: []sandbox.Process{{Command: strings.Repeat("ä", 70)}}},
 		{ID: "2", Created: now},
 		{ID: "3", Created: now, Foreign: true, Image: "evil", State: "running"},
+		{ID: "4", Foreign: true},
 	}
 	want := `
 CONTAINER      FOR               IMAGE          USER                  STATE     AGE                  ENDS                 OWNER     RUNS
@@ -74,6 +75,7 @@ fedcba987654   evil\tx\n\u202e   -              -                     created   
 1              -                 -              -                     -         less than a second   -                    -         ` + strings.Repeat("ä", 59) + `…
 2              -                 -              -                     -         less than a second   -                    -         ?
 3              -                 evil           -                     running   less than a second   -                    foreign   ?
+4              -                 -              -                     -         -                    -                    foreign   ?
 `
 	var b strings.Builder
 	if err := writeManaged(&b, list, now); err != nil {
