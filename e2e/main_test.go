@@ -42,7 +42,9 @@ func runAll(m *testing.M) int {
 	binary, watched = filepath.Join(dir, "belljar"), filepath.Join(dir, "watched", "belljar")
 	os.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state")) // not the user's
 	imageStore = filepath.Join(dir, "state", "belljar", "images")
-	os.Setenv("BELLJAR_ENGINE_INIT", binary) // of watched, too, which is linked dynamically
+	if os.Getenv("BELLJAR_ENGINE_INIT") == "" { // "none": Docker's engine starts commands itself
+		os.Setenv("BELLJAR_ENGINE_INIT", binary) // of watched, too, which is linked dynamically
+	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each watched process, and its guard, ends a second late
 	builds := []*exec.Cmd{withoutCgo("build", "-o", binary, "../cmd/belljar")}
 	if os.Getenv("E2E_RACE") != "" {
