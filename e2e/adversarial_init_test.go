@@ -18,7 +18,7 @@ import (
 var inits = []row{
 	{name: "N1", group: "Truth", script: "kill -9 1; kill -STOP 1; kill -TERM 1; echo here; exit 3", code: 3, out: "here\n.*"},
 	{name: "N3", group: "Escape", do: controlIsOutOfReach},
-	{name: "N4", group: "Escape", script: "for f in /dev/belljar-init /proc/1/exe; do (echo x >$f) 2>/dev/null && echo WROTE; rm -f $f 2>/dev/null && [ ! -e $f ] && echo GONE; done; /dev/belljar-init frames 5 0 </dev/null >/dev/null 2>&1; echo still", out: "still\n"},
+	{name: "N4", group: "Escape", script: "for f in /dev/belljar-init /proc/1/exe; do [ -e $f ] || [ -L $f ] || continue; (echo x >$f) 2>/dev/null && echo WROTE; rm -f $f 2>/dev/null && [ ! -e $f ] && echo GONE; done; /dev/belljar-init frames 5 0 </dev/null >/dev/null 2>&1; echo still", out: "still\n"},
 	{name: "N5", group: "Lateral", script: "ls /proc/self/fd", out: "0\n1\n2\n3\n"}, // 3 is the directory
 	{name: "N7", group: "HostDoS", do: bombWhileListed},
 	{name: "N9", group: "HostDoS", do: thousandsLeft},

@@ -32,6 +32,9 @@ var engineKind = sync.OnceValue(func() string {
 func onOCI() bool    { return engineKind() == "oci" }
 func onDocker() bool { return engineKind() == "docker" }
 
+// startedByDocker reports whether Docker's engine starts the commands, instead of belljar's init.
+func startedByDocker() bool { return onDocker() && os.Getenv("BELLJAR_ENGINE_INIT") == "none" }
+
 // onPods is for the cluster of make test-kubernetes.
 func onPods() bool { return engineKind() == "kubernetes" }
 

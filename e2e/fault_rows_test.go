@@ -279,7 +279,13 @@ func streamCut(t *testing.T) {
 			c.Env = append(c.Env, "BELLJAR_ENGINE_INIT=none")
 		}
 	}
-	ended := askAs(t, atEngine(proxied(t, socketDir(t), cut("lost\n"))), "echo first; sleep 1; echo lost; sleep 2")
+	byInit := func(socket string) func(*exec.Cmd) {
+		return func(c *exec.Cmd) {
+			atEngine(socket)(c)
+			c.Env = append(c.Env, "BELLJAR_ENGINE_INIT="+binary)
+		}
+	}
+	ended := askAs(t, byInit(proxied(t, socketDir(t), cut("lost\n"))), "echo first; sleep 1; echo lost; sleep 2")
 	if lost := ended.code == 125 && ended.Cause == "engine_lost" || ended.code == 137 && ended.Evidence.KilledBy == "outside"; !lost || ended.Stdout != "first\n" {
 		t.Errorf("by an init: %s", ended.json)
 	}
