@@ -34,7 +34,7 @@ all but eval, which takes a few minutes.
                 side; "sustained" is all four
   create        a container made for one command, until that starts; docker: docker run
                 --rm; with the processor time (cpu ms) of the whole host for all of it,
-                removal too
+                removal too, and the memory (MiB) that a container takes which waits
   http          a command over HTTP, from the call to its result, with the pool at
                 rest; its peer is the library on the same pool
   http_4        4 callers over HTTP without a pause; the library with 4 callers
@@ -53,10 +53,11 @@ Docker's side is always the whole docker command, as scripts use it. A ratio is
 belljar's figure divided by docker's: less is better for milliseconds, more is better
 for commands or bytes per second.
 
-With --engine docker,oci bench compares first one engine with docker, then the other. With
---engine kubernetes it has the rows warm, session, session_burst and create. Their peer is kubectl exec
-in a pod that runs, which needs the kubectl command; that of create is a pod without a command, from the request for it
-until the API server says that it runs.
+With --engine docker,oci bench compares first one engine with docker, then the other. An engine
+can have a runtime: docker,oci:crun,oci:runc. With --engine kubernetes bench has the rows warm,
+session, session_burst and create. Their peer is kubectl exec in a pod that runs, which needs the
+kubectl command; that of create is a pod without a command, from the request for it until the
+API server says that it runs.
 It uses the default profile of the configuration: its image, user, limits, network
 and runtime. Run nothing else on the host at the same time. Ctrl-C stops after the
 current measurement and leaves nothing behind.`
@@ -64,7 +65,7 @@ current measurement and leaves nothing behind.`
 const benchExamples = `  belljar bench
   belljar bench warm session -n 200
   belljar bench throughput --runtime runsc
-  belljar bench warm session sustained_4 create --engine docker,oci
+  belljar bench warm session sustained_4 create --engine docker,oci:crun,oci:runc
   belljar bench --format json | jq '.rows[] | {name, ratio_p50}'`
 
 // benchTest is a row of the table, and how to measure it.
@@ -140,7 +141,7 @@ func benchCmd(g *globals) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&f.count, "count", "n", 20, "measure each side this `NUMBER` of times")
-	cmd.Flags().StringSliceVar(&f.engines, "engine", nil, "`KIND` of engine: docker, oci or kubernetes, or several, separated by commas (default: as configured)")
+	cmd.Flags().StringSliceVar(&f.engines, "engine", nil, "`KIND` of engine: docker, oci or kubernetes, also with a runtime, such as oci:runc, or several, separated by commas (default: as configured)")
 	cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(benchEngines, cobra.ShellCompDirectiveNoFileComp))
 	cmd.Flags().StringVar(&f.runtime, "runtime", "", "`NAME` of the OCI runtime of both sides, such as runsc")
 	formatFlag(cmd, &f.format)
@@ -181,13 +182,14 @@ func (f *benchFlags) check() error {
 	if f.count < 1 {
 		return usagef("-n %d is less than 1", f.count)
 	}
-	for i, kind := range f.engines {
-		if !slices.Contains(benchEngines, kind) || slices.Contains(f.engines[:i], kind) {
-			return usagef("--engine %q: use docker, oci, kubernetes, or several, such as docker,oci", strings.Join(f.engines, ","))
+	for i, engine := range f.engines {
+		kind, _, named := strings.Cut(engine, ":")
+		if !slices.Contains(benchEngines, kind) || slices.Contains(f.engines[:i], engine) {
+			return usagef("--engine %q: use docker, oci, kubernetes, or several, such as docker,oci:crun,oci:runc", strings.Join(f.engines, ","))
 		}
-	}
-	if len(f.engines) > 1 && f.runtime != "" {
-		return usagef("--runtime is for one engine: leave it out, or one of --engine")
+		if f.runtime != "" && (named || len(f.engines) > 1) {
+			return usagef("--runtime is for one engine: leave it out, or write it with an engine, as in --engine docker,oci:runc")
+		}
 	}
 	return textOrJSON(f.format)
 }
@@ -198,8 +200,13 @@ func runBench(ctx context.Context, g *globals, f *benchFlags, tests []benchTest)
 	if len(engines) == 0 {
 		engines = []string{""}
 	}
-	for _, kind := range engines {
-		if err := report.measure(ctx, g, f, kind, tests); err != nil {
+	for _, engine := range engines {
+		one := *f
+		kind, runtime, named := strings.Cut(engine, ":")
+		if named {
+			one.runtime = runtime
+		}
+		if err := report.measure(ctx, g, &one, kind, tests); err != nil {
 			return report, err
 		}
 	}
@@ -232,6 +239,9 @@ func (report *benchReport) measure(ctx context.Context, g *globals, f *benchFlag
 			return fmt.Errorf("measuring %s of %s: %w", test.name, b.engine.Kind, err)
 		}
 		row.Name, row.Engine = test.name, b.engine.Kind
+		if f.runtime != "" {
+			row.Engine += ":" + f.runtime
+		}
 		report.Rows = append(report.Rows, row)
 	}
 	return nil

@@ -29,9 +29,11 @@ func benchCreate(ctx context.Context, b *bench) (benchRow, error) {
 	name, beside := b.besideCreate()
 	a, t, err := alternate(ctx, b.count, ours, used[1].around(beside))
 	row := newBenchRow(name, a, t)
-	if b.kubectl == nil { // of a cluster's hosts it is not known
-		row.CPU, row.PeerCPU = used[0].each(), used[1].each()
+	if b.kubectl != nil || err != nil { // of a cluster's hosts it is not known
+		return row, err
 	}
+	row.CPU, row.PeerCPU = used[0].each(), used[1].each()
+	row.Memory, row.PeerMemory, err = b.memory(ctx)
 	return row, err
 }
 

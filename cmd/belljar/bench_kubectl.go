@@ -96,11 +96,17 @@ func (b *bench) besideCreate() (name string, theirs side) {
 	if !is {
 		return b.beside()
 	}
-	p := b.config.Profiles[sandbox.DefaultProfile]
 	return "pod Running", func(ctx context.Context) (time.Duration, error) {
-		return pods.TimeToRun(ctx, sandbox.Spec{
-			Command: names.NewID(), Image: b.image, User: p.User, Network: p.Network, Runtime: p.Runtime, Limits: p.Limits, Deadline: time.Now().Add(processTimeout),
-		})
+		return pods.TimeToRun(ctx, b.spec(processTimeout))
+	}
+}
+
+// spec is a container without a command, which ends by itself after a while.
+func (b *bench) spec(life time.Duration) sandbox.Spec {
+	p := b.config.Profiles[sandbox.DefaultProfile]
+	return sandbox.Spec{
+		Command: names.NewID(), Image: b.image, User: p.User, Workdir: p.Workdir, Tmpfs: p.Tmpfs, Network: p.Network, Runtime: p.Runtime, Limits: p.Limits,
+		Deadline: time.Now().Add(life),
 	}
 }
 

@@ -62,6 +62,8 @@ type benchRow struct {
 	RatioP95      float64 `json:"ratio_p95"`
 	CPU           float64 `json:"cpu_ms,omitempty"` // the host's processor time for one, where it was measured
 	PeerCPU       float64 `json:"peer_cpu_ms,omitempty"`
+	Memory        int64   `json:"memory_bytes,omitempty"` // of the host, for a container that waits
+	PeerMemory    int64   `json:"peer_memory_bytes,omitempty"`
 }
 
 // measured is one side of a row.
@@ -121,10 +123,10 @@ func (b benchReport) finish(w io.Writer, format string, err error) error {
 func (b benchReport) table(w io.Writer) error {
 	b.about(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\tengine\tn\tp50 ms\tp95 ms\tp99 ms\tper s\tpeer\tp50 ms\tp95 ms\tper s\tratio p50\tp95\tper s\tcpu ms\tpeer\t")
+	fmt.Fprintln(t, "\tengine\tn\tp50 ms\tp95 ms\tp99 ms\tper s\tpeer\tp50 ms\tp95 ms\tper s\tratio p50\tp95\tper s\tcpu ms\tpeer\tMiB\tpeer\t")
 	for _, r := range b.Rows {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.1f\t%s\t%s\t%.1f\t%.1f\t%s\t%.3f\t%.3f\t%.3f\t%s\t%s\t\n", r.Name, r.Engine, r.N, r.P50, r.P95, r.P99, r.rate(r.PerSecond),
-			r.Peer, r.PeerP50, r.PeerP95, r.rate(r.PeerPerSecond), r.RatioP50, r.RatioP95, r.PerSecond/r.PeerPerSecond, cpu(r.CPU), cpu(r.PeerCPU))
+		fmt.Fprintf(t, "%s\t%s\t%d\t%.1f\t%.1f\t%.1f\t%s\t%s\t%.1f\t%.1f\t%s\t%.3f\t%.3f\t%.3f\t%s\t%s\t%s\t%s\t\n", r.Name, r.Engine, r.N, r.P50, r.P95, r.P99, r.rate(r.PerSecond),
+			r.Peer, r.PeerP50, r.PeerP95, r.rate(r.PeerPerSecond), r.RatioP50, r.RatioP95, r.PerSecond/r.PeerPerSecond, orNone("%.0f", r.CPU), orNone("%.0f", r.PeerCPU), orNone("%.1f", float64(r.Memory)/(1<<20)), orNone("%.1f", float64(r.PeerMemory)/(1<<20)))
 	}
 	return t.Flush()
 }
@@ -149,12 +151,12 @@ func (b benchReport) about(w io.Writer) {
 	fmt.Fprintf(w, "image %s\n\n", view.SafeLine(h.Image))
 }
 
-// cpu is processor time for people.
-func cpu(ms float64) string {
-	if ms == 0 {
+// orNone is a figure for people, "-" where it was not measured.
+func orNone(format string, figure float64) string {
+	if figure == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.0f", ms)
+	return fmt.Sprintf(format, figure)
 }
 
 // rate is a number per second for people.

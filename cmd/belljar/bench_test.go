@@ -81,6 +81,8 @@ func TestBenchUsage(t *testing.T) {
 		"--engine oci,oci":  `--engine "oci,oci": use docker, oci, kubernetes, or several`,
 
 		"--engine docker,oci --runtime runc": "--runtime is for one engine",
+		"--engine oci:crun --runtime runc":   "--runtime is for one engine",
+		"--engine oci:runc,oci:runc":         `use docker, oci, kubernetes, or several, such as docker,oci:crun,oci:runc`,
 	} {
 		cmd := rootCmd()
 		cmd.SetArgs(append([]string{"bench"}, strings.Fields(args)...))
@@ -188,6 +190,7 @@ func someReport() benchReport {
 	output.Name = "output"
 	cold.Engine, output.Engine = "oci", "docker"
 	cold.CPU, cold.PeerCPU = 20.4, 290
+	cold.Memory, cold.PeerMemory = 3<<20+300<<10, 2<<20+800<<10
 	return benchReport{
 		Engines: []benchEngine{{Kind: "oci", Runtime: "crun\x1b", Way: "init"}},
 		Host: benchHost{
@@ -215,7 +218,7 @@ func TestBenchJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"name": "cold", "engine": "oci", "cpu_ms": 20.4, "peer_cpu_ms": 290.0, "n": 2.0, "p50_ms": 100.0, "p95_ms": 100.0, "p99_ms": 100.0, "per_second": 10.0,
+		"name": "cold", "engine": "oci", "cpu_ms": 20.4, "peer_cpu_ms": 290.0, "memory_bytes": 3452928.0, "peer_memory_bytes": 2916352.0, "n": 2.0, "p50_ms": 100.0, "p95_ms": 100.0, "p99_ms": 100.0, "per_second": 10.0,
 		"peer": "docker run", "peer_p50_ms": 200.0, "peer_p95_ms": 200.0, "peer_per_second": 5.0, "ratio_p50": 0.5, "ratio_p95": 0.5,
 	}
 	if diff := cmp.Diff(want, got.Rows[0]); diff != "" {
@@ -239,9 +242,9 @@ docker's engine 28.5.2, runtime runc, storage overlay2, cgroup v2
 belljar's engine oci, runtime crun\x1b, way init
 image sha256:12
 
-          engine  n  p50 ms  p95 ms  p99 ms    per s        peer  p50 ms  p95 ms     per s  ratio p50    p95  per s  cpu ms  peer
-    cold     oci  2   100.0   100.0   100.0     10.0  docker run   200.0   200.0       5.0      0.500  0.500  2.000      20   290
-  output  docker  1   500.0   500.0   500.0  512 MiB  docker run   250.0   250.0  1024 MiB      2.000  2.000  0.500       -     -
+          engine  n  p50 ms  p95 ms  p99 ms    per s        peer  p50 ms  p95 ms     per s  ratio p50    p95  per s  cpu ms  peer  MiB  peer
+    cold     oci  2   100.0   100.0   100.0     10.0  docker run   200.0   200.0       5.0      0.500  0.500  2.000      20   290  3.3   2.8
+  output  docker  1   500.0   500.0   500.0  512 MiB  docker run   250.0   250.0  1024 MiB      2.000  2.000  0.500       -     -    -     -
 `
 	var b strings.Builder
 	if err := someReport().finish(&b, "text", nil); err != nil {
