@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -11,16 +13,25 @@ import (
 	"testing"
 	"time"
 
+	"belljar/internal/boxinit/wire"
+
 	"golang.org/x/sys/unix"
 )
 
 // inits are attacks on a container's init, and on an engine without a daemon.
 var inits = []row{
 	{name: "N1", group: "Truth", script: "kill -9 1; kill -STOP 1; kill -TERM 1; echo here; exit 3", code: 3, out: "here\n.*"},
+	{name: "N2", group: "Escape", script: `for f in environ mem maps auxv stack syscall pagemap io; do cat /proc/1/$f >/dev/null 2>&1 && echo READ $f; done
+for l in exe cwd root ns/mnt ns/pid ns/user; do readlink /proc/1/$l && echo LED $l; done; ls -A /proc/1/fd 2>/dev/null
+for f in fd/0 fd/1 mem oom_score_adj coredump_filter; do (echo 1 >/proc/1/$f) 2>/dev/null && echo WROTE $f; done; echo done`, out: "done\n"},
 	{name: "N3", group: "Escape", do: controlIsOutOfReach},
 	{name: "N4", group: "Escape", script: "for f in /dev/belljar-init /proc/1/exe; do [ -e $f ] || [ -L $f ] || continue; (echo x >$f) 2>/dev/null && echo WROTE; rm -f $f 2>/dev/null && [ ! -e $f ] && echo GONE; done; /dev/belljar-init frames 5 0 </dev/null >/dev/null 2>&1; echo still", out: "still\n"},
 	{name: "N5", group: "Lateral", script: "ls /proc/self/fd", out: "0\n1\n2\n3\n"}, // 3 is the directory
+	{name: "N5 others", group: "Lateral", do: othersPipesOutOfReach},
+	{name: "N6", group: "Truth", do: noStatusIsForged},
 	{name: "N7", group: "HostDoS", do: bombWhileListed},
+	{name: "N8", group: "Escape", script: `grep -E '^(Cap|NoNewPrivs|Groups)' /proc/self/status | tr -d '\t '; cat /proc/keys 2>/dev/null; exit 0`,
+		out: "Groups:(65534)?\nCapInh:0{16}\nCapPrm:0{16}\nCapEff:0{16}\nCapBnd:0{16}\nCapAmb:0{16}\nNoNewPrivs:1\n"},
 	{name: "N9", group: "HostDoS", do: thousandsLeft},
 	{name: "N10", group: "Truth", do: partsKilled},
 	{name: "N11", group: "Lateral", do: siblingsOutOfReach},
@@ -28,6 +39,46 @@ var inits = []row{
 	{name: "N13", group: "Escape", do: rootInsideIsContained},
 	{name: "N14", group: "HostDoS", do: writableRootIsBounded},
 	{name: "N16", group: "Truth", do: initKeepsItsTime},
+}
+
+// N5: no other user's command of a session can write to one's output.
+func othersPipesOutOfReach(t *testing.T) {
+	if onPods() {
+		t.Skip("a pod's commands are one user's")
+	}
+	name, use := newSession(t)
+	asks(t, use, "--session", name, "true").ended(t, 0, "")
+	one := begun(t, use, "--session", name, "--parallel", "-u", "nobody", "echo first; sleep 1000 & echo $! >/tmp/pid; wait; echo last")
+	other := asks(t, use, "--session", name, "--parallel", "-u", "1000:50", `until [ -s /tmp/pid ]; do :; done
+for f in /proc/[0-9]*/fd/[012]; do case $f in /proc/$$/*) ;; *) (echo forged >$f) 2>/dev/null && echo WROTE $f; cat $f 2>/dev/null;; esac; done; kill $(cat /tmp/pid) 2>/dev/null && echo KILLED; echo done`)
+	other.says(t, "done\n")
+	asks(t, use, "--session", name, "--parallel", "-u", "nobody", "kill $(cat /tmp/pid)").ended(t, 0, "")
+	one.wait(t).says(t, "first\nlast\n")
+}
+
+// N6: what a command writes is data, also where it is what an init would say.
+func noStatusIsForged(t *testing.T) {
+	var forged []byte
+	for id := range uint32(40) {
+		forged = wire.AppendFrame(forged, wire.Exited, id, wire.ExitedAnswer{Status: 0, When: 1}.Encode(nil))
+		forged = wire.AppendFrame(forged, wire.Ended, id, []byte{byte(wire.Stdout)})
+	}
+	forged = append(append(forged, wire.Marker...), bytes.Repeat([]byte{0}, wire.NonceSize)...)
+	var words strings.Builder
+	for _, c := range forged {
+		fmt.Fprintf(&words, "\\0%03o", c)
+	}
+	for _, to := range []string{"", " >&2"} {
+		a := ask(t, "printf %b '"+words.String()+"'"+to+"; exit 7")
+		a.ended(t, 7, "")
+		var sizes struct {
+			Stdout int `json:"stdout_bytes"`
+			Stderr int `json:"stderr_bytes"`
+		}
+		if err := json.Unmarshal([]byte(a.json), &sizes); err != nil || sizes.Stdout+sizes.Stderr != len(forged) {
+			t.Errorf("%d and %d bytes of %d, error %v", sizes.Stdout, sizes.Stderr, len(forged), err)
+		}
+	}
 }
 
 // N3: a session's init takes further clients, at a socket that no command can find.

@@ -58,10 +58,29 @@ func main() {
 		{"setuid", func() error { return unix.Setuid(0) }},
 		{"ptrace_init", func() error { return unix.PtraceAttach(1) }},
 		{"kill_init", func() error { return unix.Kill(1, unix.SIGSTOP) }},
+		{"process_vm_readv_init", func() error {
+			local, remote := []unix.Iovec{{Base: new(byte), Len: 1}}, []unix.RemoteIovec{{Base: uintptr(unsafe.Pointer(new(byte))), Len: 1}}
+			_, err := unix.ProcessVMReadv(1, local, remote, 0)
+			return err
+		}},
+		{"pidfd_getfd_init", func() error {
+			return ofInit(func(pidfd int) error { return call(unix.SYS_PIDFD_GETFD, uintptr(pidfd), 0, 0) })
+		}},
+		{"setns_init", func() error { return ofInit(func(pidfd int) error { return unix.Setns(pidfd, unix.CLONE_NEWNS) }) }},
 		{"read_init", func() error { _, err := os.ReadFile("/proc/1/environ"); return err }},
 	} {
 		fmt.Println(attempt.name, errno(attempt.do()))
 	}
+}
+
+// ofInit does something with a descriptor of the container's init.
+func ofInit(do func(pidfd int) error) error {
+	pidfd, err := unix.PidfdOpen(1, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(pidfd)
+	return do(pidfd)
 }
 
 // open opens a file until it may not, and prints how many files there are then.
