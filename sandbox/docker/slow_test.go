@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/docker/docker/client"
@@ -44,9 +45,19 @@ func slowEngine(t *testing.T, host, what string, waits chan<- struct{}) (socket 
 	if err != nil {
 		t.Fatal(err)
 	}
+	var dialed sync.Map // the engine leaves attachments open whose container never started
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, address.Scheme, address.Host+address.Path)
+		conn, err := (&net.Dialer{}).DialContext(ctx, address.Scheme, address.Host+address.Path)
+		if err == nil {
+			dialed.Store(conn, true)
+		}
+		return conn, err
 	}}
+	t.Cleanup(func() {
+		for conn := range dialed.Range {
+			conn.(net.Conn).Close()
+		}
+	})
 	t.Cleanup(transport.CloseIdleConnections)
 	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine"
