@@ -56,8 +56,10 @@ type Tried struct {
 	Network      string // Open, or why it did not connect to the server
 }
 
-// Open is the Network of a process that connected.
-const Open = "open"
+const (
+	Open     = "open"      // the Network of a process that connected
+	NoAnswer = "no answer" // and of one that nothing answered
+)
 
 // String is what ParseTried reads.
 func (t Tried) String() string {

@@ -69,7 +69,7 @@ func reach(server string) string {
 	}
 	switch errno := errnoOf(err); errno {
 	case syscall.EINPROGRESS, syscall.EAGAIN, syscall.ETIMEDOUT:
-		return "no answer"
+		return NoAnswer
 	default:
 		return errno.Error()
 	}

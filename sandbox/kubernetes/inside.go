@@ -21,9 +21,6 @@ type Inside struct {
 	Network string // what came of that
 }
 
-// noAnswer is what boxinit says of a connection that nothing answers.
-const noAnswer = "no answer"
-
 // tryPath is where a container leaves its last words, which its status has.
 const tryPath = "/dev/termination-log"
 
@@ -71,7 +68,7 @@ func (e *Engine) LookInside(ctx context.Context, runtime string, users bool) (in
 		return in, engineError(text("it said", said), "a pod of belljar's image did not try what it can do").Hint("set engine.kubernetes.image to an image of this belljar's version")
 	}
 	return Inside{
-		Seccomp: tried.Seccomp, Locked: tried.NoPrivileges && strings.Trim(tried.Capabilities, "0") == "", Users: tried.OwnUsers, Reaches: tried.Network == boxinit.Open, Dropped: tried.Network == noAnswer, Network: tried.Network,
+		Seccomp: tried.Seccomp, Locked: tried.NoPrivileges && strings.Trim(tried.Capabilities, "0") == "", Users: tried.OwnUsers, Reaches: tried.Network == boxinit.Open, Dropped: tried.Network == boxinit.NoAnswer, Network: tried.Network,
 	}, nil
 }
 
