@@ -444,7 +444,7 @@ func TestPinned(t *testing.T) {
 // belljar's own in all that came after.
 func TestWebhookMountIsNoVolumeOfTheImage(t *testing.T) {
 	a, e := withAPI(t)
-	a.faulty(func(w http.ResponseWriter, r *http.Request) bool {
+	a.faulty(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/pods") {
 			return false
 		}
