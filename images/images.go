@@ -33,6 +33,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
+	"github.com/google/go-containerregistry/pkg/authn"
 )
 
 // askTimeout bounds the engine's answers about images, which come at once unless
@@ -57,6 +58,8 @@ type Store struct {
 	// Progress shows pulls, loads and builds, with bars if it is a
 	// terminal. Nil shows nothing.
 	Progress io.Writer
+	// Keychain has the logins for registries. Nil is those of docker and podman.
+	Keychain authn.Keychain
 
 	bounds bounds // of imports; zero means defaultBounds
 }

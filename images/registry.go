@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/distribution/reference"
-	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -96,7 +95,7 @@ func (d *Disk) fetchConfig(image fetched) ([]byte, error) {
 
 // unpulled says why an image was not pulled.
 func unpulled(ctx context.Context, ref reference.Named, err error) error {
-	login := "check the name; if the registry requires a login, `docker login " + reference.Domain(ref) + "` or `podman login` gives belljar one, too"
+	login := loginHint(ref)
 	switch status(err) {
 	case http.StatusNotFound:
 		return refuse(quoted{err}, login, "image %q is not in its registry, or is private", familiar(ref))
@@ -123,12 +122,8 @@ func (d *Disk) fetch(ctx context.Context, ref reference.Named, rt http.RoundTrip
 	if err != nil {
 		return none, err
 	}
-	keychain := d.Keychain
-	if keychain == nil {
-		keychain = authn.DefaultKeychain
-	}
 	rt = newSecure(rt, parsed.Context().RegistryStr())
-	about, err := remote.Get(parsed, remote.WithContext(ctx), remote.WithAuthFromKeychain(keychain), remote.WithTransport(rt),
+	about, err := remote.Get(parsed, remote.WithContext(ctx), remote.WithAuthFromKeychain(keychainOr(d.Keychain)), remote.WithTransport(rt),
 		remote.WithUserAgent("belljar"), remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
 	if err != nil {
 		return none, err

@@ -197,6 +197,22 @@ func TestDiskPullsWithLogin(t *testing.T) {
 	mustPin(t, &Disk{Dir: newDisk(t).Dir, Keychain: keys{&authn.Basic{Username: "ann", Password: "secret"}}}, ref, "")
 }
 
+// A Docker engine gets them for its pulls.
+func TestPullsWithLogin(t *testing.T) {
+	store, docker := realEngine(t)
+	ref := withPassword(t, smallImage(t, "x"))
+	removeAfter(t, docker, ref)
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	_, err := store.Resolve(t.Context(), ref, "")
+	wantCause(t, err, sandbox.CauseImage, "docker login "+strings.TrimSuffix(ref, "/tools:1"))
+	store.Keychain = keys{&authn.Basic{Username: "ann", Password: "wrong"}}
+	_, err = store.Resolve(t.Context(), ref, "")
+	wantCause(t, err, sandbox.CauseImage, "docker login")
+	store.Keychain = keys{&authn.Basic{Username: "ann", Password: "secret"}}
+	mustPin(t, store, ref, "")
+}
+
 type keys struct{ authn.Authenticator }
 
 func (k keys) Resolve(authn.Resource) (authn.Authenticator, error) { return k.Authenticator, nil }

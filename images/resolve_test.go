@@ -71,7 +71,7 @@ func TestPullFailures(t *testing.T) {
 	}{
 		{"not found", &fakeEngine{answer: `{"errorDetail":{"code":404,"message":"x"},"error":"x"}`}, sandbox.CauseImage, "not in its registry"},
 		{"unauthorised", &fakeEngine{answer: `{"errorDetail":{"code":401,"message":"x"},"error":"x"}`}, sandbox.CauseImage, "login"},
-		{"refused", &fakeEngine{err: cerrdefs.ErrNotFound}, sandbox.CauseImage, "docker pull alpine:latest"},
+		{"refused", &fakeEngine{err: cerrdefs.ErrNotFound}, sandbox.CauseImage, "docker login docker.io"},
 		{"in the stream", &fakeEngine{answer: `{"status":"Pulling"}{"errorDetail":{"message":"no \u001b[2Jroute"},"error":"x"}`}, sandbox.CauseImage, "no  [2Jroute"},
 		{"broken stream", &fakeEngine{answer: `{"status":"Pulling"}{"sta`}, sandbox.CauseEngine, "is incomplete"},
 	} {

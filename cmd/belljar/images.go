@@ -31,10 +31,9 @@ func imagesPullCmd(g *globals) *cobra.Command {
 		Short: "Pull an image from its registry",
 		Long: `Pull an image from its registry, even if an older one is present.
 
-Docker's engine contacts the registry without a login. For a private image use
-` + "`docker pull`" + `, which uses docker's login, and then run with --pull missing. Without
-Docker, belljar contacts the registry itself, with the logins of docker login or podman
-login if there are any. Registries on other machines need TLS.`,
+The logins are those of docker login or podman login, if there are any. With Docker, its
+engine contacts the registry, and gets the login for it. Without Docker, belljar contacts the
+registry itself, and registries on other machines need TLS.`,
 		Example: `  belljar images pull python:3.13-slim
   belljar images pull registry.example/tools@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`,
 		Args: cobra.ExactArgs(1),
