@@ -56,9 +56,10 @@ type Tried struct {
 	Network      string // Open, or why it did not connect to the server
 }
 
+// The Network of a process that connected, and of one that nothing answered.
 const (
-	Open     = "open"      // the Network of a process that connected
-	NoAnswer = "no answer" // and of one that nothing answered
+	Open     = "open"
+	NoAnswer = "no answer"
 )
 
 // String is what ParseTried reads.
