@@ -43,9 +43,6 @@ for f in fd/0 fd/1 mem oom_score_adj coredump_filter; do (echo 1 >/proc/1/$f) 2>
 
 // N5: no other user's command of a session can write to one's output.
 func othersPipesOutOfReach(t *testing.T) {
-	if onPods() {
-		t.Skip("a pod's commands are one user's")
-	}
 	name, use := newSession(t)
 	asks(t, use, "--session", name, "true").ended(t, 0, "")
 	one := begun(t, use, "--session", name, "--parallel", "-u", "nobody", "echo first; sleep 1000 & echo $! >/tmp/pid; wait; echo last")

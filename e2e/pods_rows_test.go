@@ -37,6 +37,7 @@ var notInPods = map[string]string{
 	"TestAdversarial/N16":                   rootOfPods,
 	"TestAdversarial/S4":                    hostFiles,
 	"TestAdversarial/I7":                    "belljar has no images of its own over pods, and imports none",
+	"TestAdversarial/N5_others":             "a pod's commands are one user's",
 	"TestAdversarial/N9":                    "the kubelet bounds a pod's processes, here to 512",
 	"TestAdversarial/N10":                   hostFiles,
 	"TestAdversarial/N11":                   hostFiles,
