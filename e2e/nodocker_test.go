@@ -41,7 +41,7 @@ func TestWithoutDocker(t *testing.T) {
 		`"$1" doctor`: "engine.kind is auto, and Docker does not answer",
 		`BELLJAR_ENGINE_KIND=docker "$1" run true || echo refused`:                                         "refused",
 		`DOCKER_HOST=unix:///no.sock "$1" run true || echo refused`:                                        "no engine at unix:///no.sock",
-		`PATH=/none; "$1" run true || echo refused`:                                                        "without Docker, engine.kind oci: no OCI runtime",
+		`PATH=/none; "$1" run true || echo refused`:                                                        "without Docker, engine.kind oci: this host has no OCI runtime: neither crun nor runc",
 		`"$1" run --network bridge true || echo refused`:                                                   "none",
 		`scripts/engine start && scripts/engine with "$1" run 'echo hello'`:                                "hello",
 		`"$1" run --session x 'echo 1 >n' && "$1" run --session x 'cat n' && "$1" session rm x && "$1" ps`: "1\n",
