@@ -17,7 +17,7 @@ var hostPaths = []string{
 }
 
 // CheckMount refuses a mount that no rule covers, and some that a rule covers.
-// The source must be absolute and free of links. An error is a *sandbox.Error
+// A source on the host must be absolute and free of links. An error is a *sandbox.Error
 // of CauseDenied that names the rule.
 func (r Rules) CheckMount(m sandbox.Mount) error {
 	asked := fmt.Sprintf("%s:%s:%s", m.Source, m.Target, mode(m))
@@ -51,12 +51,13 @@ func Within(dir, p string) bool {
 type refusal struct{ rule, hint string }
 
 func checkPaths(m sandbox.Mount) *refusal {
-	if path.IsAbs(m.Source) && path.IsAbs(m.Target) {
+	if (path.IsAbs(m.Source) || target.Volume(m.Source)) && path.IsAbs(m.Target) {
 		return nil
 	}
-	return &refusal{`rule "absolute paths only"`, "write both paths in full, beginning with /"}
+	return &refusal{`rule "absolute paths only"`, "write both paths in full, beginning with /, or the name of a volume as the source"}
 }
 
+// checkSource refuses paths of the host. A volume is none, so that none of them contains it.
 func (r Rules) checkSource(m sandbox.Mount) *refusal {
 	for _, p := range slices.Concat([]string{"/"}, hostPaths, r.Protected) {
 		// Everything is below "/", and only "/" contains it.
@@ -83,10 +84,13 @@ func checkTarget(m sandbox.Mount) *refusal {
 // closest one.
 func (r Rules) checkAllowed(m sandbox.Mount) *refusal {
 	no := &refusal{"no rule in mounts.allow", "add the source to mounts.allow in sandbox.yaml"}
+	if target.Volume(m.Source) {
+		no.hint = "add the volume to mounts.allow in sandbox.yaml; write a directory as a path"
+	}
 	closest := 0
 	for i, rule := range r.Mounts {
 		switch {
-		case !Within(rule.Source, m.Source):
+		case !rule.names(m):
 		case rule.Target != "" && !Within(rule.Target, m.Target):
 			if closest < 1 {
 				closest, no = 1, &refusal{fmt.Sprintf("mounts.allow[%d] (target %s)", i, rule.Target), "mount it there, or change the rule"}
@@ -100,6 +104,15 @@ func (r Rules) checkAllowed(m sandbox.Mount) *refusal {
 		}
 	}
 	return no
+}
+
+// names reports whether a rule is one of m's source: a rule for directories never is one of a volume,
+// nor the reverse.
+func (r MountRule) names(m sandbox.Mount) bool {
+	if target.Volume(m.Source) {
+		return r.Volume == m.Source && r.Source == ""
+	}
+	return r.Volume == "" && Within(r.Source, m.Source)
 }
 
 func mode(m sandbox.Mount) string {

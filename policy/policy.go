@@ -42,12 +42,13 @@ func (r Rules) Scripts() (rules CommandRules, judged bool) {
 	return r.Commands.rules, true
 }
 
-// MountRule allows mounts of Source, or of what is below it, onto Target, or
-// below it.
+// MountRule allows mounts of Source, or of what is below it, or of the one Volume, onto
+// Target, or below it. A rule with both allows nothing.
 type MountRule struct {
-	Source string `json:"source"` // on the host: absolute and free of links
-	Target string `json:"target"` // in the container; empty is any
-	Mode   string `json:"mode"`   // ReadOnly or ReadWrite; anything else is read-only
+	Source string `json:"source,omitempty"` // on the host: absolute and free of links
+	Volume string `json:"volume,omitempty"` // its whole name
+	Target string `json:"target"`           // in the container; empty is any
+	Mode   string `json:"mode"`             // ReadOnly or ReadWrite; anything else is read-only
 }
 
 // The modes of a mount.

@@ -66,6 +66,11 @@ var mountRules = Rules{
 		{Source: "/etc", Mode: ReadOnly},
 		{Source: "/var", Mode: ReadOnly},
 		{Source: "/", Target: "/all", Mode: ReadOnly},
+		{Volume: "cache", Target: "/data", Mode: ReadWrite},
+		{Volume: "models.v1", Mode: ReadOnly},
+		{Source: "/home/me/c", Volume: "both", Mode: ReadWrite},
+		{Volume: "/home/me/b", Mode: ReadWrite}, // which no one can name
+		{Source: "work", Mode: ReadWrite},
 	},
 	Protected: []string{"/home/me/.config/belljar"},
 	Fixed:     []string{"/home/me/out/conf/sandbox.yaml"},
@@ -100,6 +105,25 @@ func TestCheckMount(t *testing.T) {
 		{"/home/me/out/x:/:ro", `rule "protected target /"`},
 		{"/home/me/out/x:/usr/bin:ro", `rule "protected target /usr"`},
 		{"/home/me/out/x:/work/../etc:ro", `rule "protected target /etc"`},
+		{"cache:/data:rw", ""},
+		{"cache:/data/sub:ro", ""},
+		{"models.v1:/m:ro", ""},
+		{"cache:/other:ro", "mounts.allow[5] (target /data)"},
+		{"models.v1:/m:rw", "mounts.allow[6] (ro)"},
+		{"caches:/data:ro", "no rule in mounts.allow"},
+		{"models:/m:ro", "no rule in mounts.allow"},
+		{"both:/m:ro", "no rule in mounts.allow"},
+		{"work:/m:ro", "no rule in mounts.allow"},
+		{"cache:/etc:ro", `rule "protected target /etc"`},
+		{"cache:/:rw", `rule "protected target /"`},
+		{"cache/..:/data:ro", `rule "absolute paths only"`},
+		{"Cache:/data:ro", `rule "absolute paths only"`},
+		{"..:/data:ro", `rule "absolute paths only"`},
+		{":/data:ro", `rule "absolute paths only"`},
+		{"cache:data:ro", `rule "absolute paths only"`},
+		{"/cache:/data:ro", "mounts.allow[4] (target /all)"},
+		{"/home/me/b:/data:ro", "mounts.allow[4] (target /all)"},
+
 		{"home/me/a:/work:ro", `rule "absolute paths only"`},
 		{"/home/me/a:work:ro", `rule "absolute paths only"`},
 	} {
@@ -125,14 +149,17 @@ func TestCheckMount(t *testing.T) {
 
 func TestZeroMountRuleAllowsNothing(t *testing.T) {
 	rules := Rules{Mounts: []MountRule{{}}}
-	if rules.CheckMount(sandbox.Mount{Source: "/home/me", Target: "/work"}) == nil {
-		t.Error("allowed")
+	for _, source := range []string{"/home/me", "cache", ""} {
+		if rules.CheckMount(sandbox.Mount{Source: source, Target: "/work"}) == nil {
+			t.Errorf("%q is allowed", source)
+		}
 	}
 }
 
 func TestWritable(t *testing.T) {
 	for dir, want := range map[string]bool{
 		"/home/me/out": true, "/home/me/out/x": true, "/home/me/outer": false, "/home/me/a": false, "/home/me": false,
+		"cache": false, ".": false, "/": false, // a volume is in no directory
 	} {
 		if got := mountRules.Writable(dir); got != want {
 			t.Errorf("Writable(%q) = %v", dir, got)
@@ -151,7 +178,7 @@ func TestAllowedMountsAreCovered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rules Rules
 		for range rapid.IntRange(0, 3).Draw(t, "rules") {
-			rules.Mounts = append(rules.Mounts, MountRule{paths.Draw(t, "source"), paths.Draw(t, "target"), modes.Draw(t, "mode")})
+			rules.Mounts = append(rules.Mounts, MountRule{Source: paths.Draw(t, "source"), Target: paths.Draw(t, "target"), Mode: modes.Draw(t, "mode")})
 		}
 		m := sandbox.Mount{Source: paths.Draw(t, "s"), Target: paths.Draw(t, "t"), Writable: rapid.Bool().Draw(t, "w")}
 		if rules.CheckMount(m) != nil {

@@ -13,8 +13,7 @@ type Approver interface {
 	Approve(ctx context.Context, q Question) (Approval, error)
 }
 
-// Question is a command that needs a person's approval. It shows what the command
-// would get after its policy narrowed it.
+// Question is a command that needs a person's approval. It shows what the command would get after its policy narrowed it.
 type Question struct {
 	ID          string
 	Script      string // untrusted, as is Description: make both safe before you show them

@@ -17,8 +17,7 @@ const (
 	AuditContinue AuditAction = "continue" // it runs, with a notice
 )
 
-// AuditRecord is a decision about a command, or how it ended. It contains no
-// variable's value, and no output.
+// AuditRecord is a decision about a command, or how it ended. It contains no variable's value, and no output.
 type AuditRecord struct {
 	Type         string         `json:"type"` // "decision" or "end", of Files "files" or "files_end"
 	Time         time.Time      `json:"time"`

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Admission bounds how many commands run, and how many wait. A zero field means that
-// of Defaults: nothing is unlimited.
+// Admission bounds how many commands run, and how many wait. A zero field means that of Defaults: nothing is unlimited.
 type Admission struct {
 	MaxRunning int
 	MaxQueued  int // in sessions' queues, too; NoQueue for none
@@ -30,11 +29,9 @@ type Command struct {
 	Description string
 	Caller      Caller
 
-	// Env holds "NAME=value", or "NAME", which is taken from
-	// Inherit and refused unless the profile's policy allows it.
+	// Env holds "NAME=value", or "NAME", which is taken from Inherit and refused unless the profile's policy allows it.
 	Env []string
-	// Inherit is the caller's environment. Only what the profile's policy
-	// allows reaches the command.
+	// Inherit is the caller's environment. Only what the profile's policy allows reaches the command.
 	Inherit []string
 
 	// Stdin is read until it or the command ends; nil is empty. A Read that
@@ -73,8 +70,7 @@ type Command struct {
 	StopGrace     time.Duration // from SIGTERM to SIGKILL where it is ended, up to MaxStopGrace; NoStopGrace is none
 	Rules         Rules
 
-	// TTY gives the command a terminal, whose output is all stdout; nil means
-	// none. Resize delivers new sizes of the terminal until the command ends.
+	// TTY gives the command a terminal, whose output is all stdout; nil means none. Resize delivers new sizes of the terminal until the command ends.
 	TTY    *TerminalSize
 	Resize <-chan TerminalSize `json:"-"`
 
@@ -84,8 +80,7 @@ type Command struct {
 	Encoding Encoding
 }
 
-// File is a file that a command finds. It belongs to the command's user, and replaces a
-// file, but nothing else.
+// File is a file that a command finds. It belongs to the command's user, and replaces a file, but nothing else.
 type File struct {
 	Path    string // relative to the workdir, or absolute below it, /tmp or a directory of Tmpfs; without ".."
 	Content []byte
@@ -161,14 +156,13 @@ const (
 	NoPool = -1
 )
 
-// Mount shows a directory or file of the engine's host to a command.
+// Mount shows a directory or file of the engine's host, or a volume, to a command.
 type Mount struct {
-	Source   string // on the engine's host, absolute
+	Source   string // on the engine's host, absolute; or a volume's name: on Kubernetes, of a PersistentVolumeClaim of the engine's namespace
 	Target   string // in the container, absolute
 	Writable bool
 
-	// Steady: no command may write to the directories above Source, and so
-	// none can swap it while it is mounted. Prepare sets it.
+	// Steady: no command may write to the directories above Source, and so none can swap it while it is mounted. Prepare sets it.
 	Steady bool `json:"-"`
 }
 
@@ -191,8 +185,7 @@ const (
 	OutputEnd      OutputAction = "end"      // end the command with CauseOutputLimit
 )
 
-// TimeoutAction says what ends in a session if a command reaches a timeout or its
-// output limit, or is canceled.
+// TimeoutAction says what ends in a session if a command reaches a timeout or its output limit, or is canceled.
 type TimeoutAction string
 
 // The timeout actions. The empty action is the profile's.
@@ -201,8 +194,7 @@ const (
 	EndCommand   TimeoutAction = "command"   // the command's own processes
 )
 
-// PoolSize is how many containers are kept warm. If Max is 0, Min and Max are
-// those of Defaults; NoPool turns the pool off.
+// PoolSize is how many containers are kept warm. If Max is 0, Min and Max are those of Defaults; NoPool turns the pool off.
 type PoolSize struct {
 	Min, Max int           // how many are ready, normally and at most, if many commands come
 	MaxAge   time.Duration // an older one is replaced; 0 means that of Defaults
@@ -214,8 +206,7 @@ type SessionLife struct {
 	Max  time.Duration // in all
 }
 
-// Profile is the defaults and bounds of a kind of command. A zero field means that of
-// Defaults: never unlimited, never root.
+// Profile is the defaults and bounds of a kind of command. A zero field means that of Defaults: never unlimited, never root.
 type Profile struct {
 	Image         string
 	Pull          PullPolicy
@@ -247,8 +238,7 @@ type Profile struct {
 	Policy        Policy        // nil allows no variables and no mounts, and judges no scripts
 }
 
-// Summarize is a program on belljar's host that reads long output on stdin and
-// prints a summary on stdout. The zero Summarize means none.
+// Summarize is a program on belljar's host that reads long output on stdin and prints a summary on stdout. The zero Summarize means none.
 type Summarize struct {
 	Command []string // the program, by its absolute path or from PATH, and its arguments
 	Over    int64    // bytes: longer output is summarized
@@ -263,8 +253,7 @@ type Spooling struct {
 	OnError SpoolAction
 }
 
-// SpoolAction says what happens to a command whose output cannot be stored, as on
-// a full disk.
+// SpoolAction says what happens to a command whose output cannot be stored, as on a full disk.
 type SpoolAction string
 
 // The spool actions. The empty action is SpoolContinue.
@@ -273,19 +262,16 @@ const (
 	SpoolEnd      SpoolAction = "end"      // it is ended with CauseOutputLimit
 )
 
-// Policy decides what a command gets from its caller and its host. It is pure: the
-// same question always has the same answer.
+// Policy decides what a command gets from its caller and its host. It is pure: the same question always has the same answer.
 type Policy interface {
 	// AllowEnv says whether the caller's variable of that name may pass.
 	AllowEnv(name string) bool
 	// Steers says whether a variable, as NAME or NAME=value, can decide which code runs or which
 	// servers it talks to. A caller who sets it can influence who gets a secret.
 	Steers(setting string) bool
-	// CheckMount refuses a mount with a *Error of CauseDenied that names the
-	// rule. The source is resolved: absolute, and free of links.
+	// CheckMount refuses a mount with a *Error of CauseDenied that names the rule. A source on the host is resolved: absolute, and free of links.
 	CheckMount(m Mount) error
-	// Writable says whether a mount could let commands write to that
-	// directory of the host.
+	// Writable says whether a mount could let commands write to that directory of the host.
 	Writable(dir string) bool
 	// JudgeScript decides about a script that a shell runs in dir, and says why.
 	JudgeScript(script, dir, shell string) Verdict

@@ -100,6 +100,9 @@ type Spec struct {
 	Network  string
 	Runtime  string
 	Deadline time.Time // after this, any belljar may remove it
+
+	Workspace string        // of a session: the directory that its files are in
+	Idle      time.Duration // of a session: how long it stays without a command
 }
 
 // Print is a fingerprint of a container's properties, without the command, session or pool that it is for. It has the
@@ -125,6 +128,8 @@ type Kept struct {
 	Print             string // Spec.Print of what it was made as
 	User              User   // of its first command
 	Created, Deadline time.Time
+	Workspace         string        // as in its Spec; "" where the engine does not keep that
+	Idle              time.Duration // as in its Spec; 0 where the engine does not keep that
 }
 
 // Counters is what a container used, and which limits it reached, since it was made.
@@ -132,6 +137,7 @@ type Counters struct {
 	Evidence
 	Resources
 	IOBytes int64 // read and written, on disks and networks; 0 is unknown
+	OOMPeak int64 // MaxMemoryBytes as it was read with the last of OOMKills; 0 is unknown
 	Stopped bool  // something ended the container, and neither belljar nor the kernel, out of memory, did
 }
 

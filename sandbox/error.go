@@ -19,6 +19,9 @@ type Error struct {
 	Judgment   *Judgment     // with CauseDenied, by a policy
 }
 
+// ErrShutdown is part of why a command's context is canceled where the program that runs it ends. Its session stays, whatever its OnTimeout is.
+var ErrShutdown = errors.New("its program ends")
+
 // errorJSON is an Error as JSON, with the underlying errors' texts in the message.
 type errorJSON struct {
 	Cause      Cause   `json:"cause"`

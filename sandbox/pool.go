@@ -12,8 +12,9 @@ type PoolStatus struct {
 	Used    int    `json:"used"`            // given to a command
 	Missed  int    `json:"missed"`          // commands that found none
 	Lost    int    `json:"lost"`            // ended, hung or stopped answering before they were used
-	Drained int    `json:"drained"`         // removed because of age, or because the image changed
+	Drained int    `json:"drained"`         // removed because of age, because the image changed, or with its node, which is being drained
 	Error   string `json:"error,omitempty"` // why the last try to make one failed
+	Cause   Cause  `json:"cause,omitempty"` // of Error; CauseBusy: there is no room for one now
 }
 
 // Pools are the containers that a Runner keeps warm.

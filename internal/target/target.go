@@ -1,4 +1,4 @@
-// Package target checks where in a container something may be mounted.
+// Package target checks where in a container something may be mounted, and tells volumes from paths.
 package target
 
 import (

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"belljar/internal/target"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/bindmount"
 	"belljar/sandbox/internal/lockdown"
@@ -171,12 +172,15 @@ func (e *Engine) createContainer(ctx, patient context.Context, o order, program 
 	return "", nil, createError(err, spec)
 }
 
-// checkMounts refuses mounts with an engine on another host, and those that contain the
+// checkMounts refuses volumes, mounts with an engine on another host, and those that contain the
 // engine's socket, which makes its user root on this host, or its root directory. Policy
 // refuses their usual places; these may be elsewhere.
 func (e *Engine) checkMounts(ctx context.Context, mounts []sandbox.Mount) error {
 	if len(mounts) == 0 {
 		return nil
+	}
+	if err := target.CheckNoVolumes("docker", mounts); err != nil {
+		return err
 	}
 	if !e.local() {
 		return engineError(nil, "mounts need an engine on this host, but %s is on another", e.Host()).As(sandbox.CauseInvalid).

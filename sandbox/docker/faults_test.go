@@ -103,6 +103,7 @@ func TestUnknownParts(t *testing.T) {
 		"network":      func(s *sandbox.Spec) { s.Network = "nope" },
 		"CPUs":         func(s *sandbox.Spec) { s.Limits.CPUs = 10000 },
 		"mount source": func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Source: "/no/such/source", Target: "/mnt"}} },
+		"volume":       func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Source: "nope", Target: "/mnt"}} },
 	} {
 		spec := specOf(image)
 		change(&spec)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"belljar/internal/target"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/bindmount"
 	"belljar/sandbox/internal/failure"
@@ -26,6 +27,9 @@ func (e *Engine) check(spec sandbox.Spec) error {
 	if spec.Network != "none" && spec.Network != "" {
 		return engineError(nil, "network %q does not exist: an engine without a daemon has only none", spec.Network).As(sandbox.CauseInvalid).
 			Hint("use network none, or Docker: engine.kind docker")
+	}
+	if err := target.CheckNoVolumes("oci", spec.Mounts); err != nil {
+		return err
 	}
 	if err := e.user.check(spec); err != nil {
 		return err

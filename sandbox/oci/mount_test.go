@@ -3,6 +3,7 @@ package oci_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"belljar/sandbox"
@@ -46,6 +47,20 @@ func TestMounts(t *testing.T) {
 		defer held.Close()
 		if _, err := os.Stat(filepath.Join(root, "mnt")); err == nil {
 			t.Error("a mount's target was made in the image")
+		}
+	})
+}
+
+// A volume's name is not taken for a path.
+func TestVolumesAreRefused(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("cache", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	eachWithGVisor(t, func(t *testing.T, runtime string) {
+		_, err := open(t, runtime).Create(t.Context(), specOf(t, sandbox.Mount{Source: "cache", Target: "/mnt"}))
+		if sandbox.CauseOf(err) != sandbox.CauseInvalid || !strings.HasPrefix(err.Error(), `volume "cache": engine oci has no volumes (`) {
+			t.Error(err)
 		}
 	})
 }

@@ -13,11 +13,12 @@ import (
 
 // Container is a fake container.
 type Container struct {
-	engine  *Engine
-	id      string
-	spec    sandbox.Spec
-	lost    chan struct{} // closed when it has ended or is stopped
-	created time.Time
+	engine   *Engine
+	id       string
+	spec     sandbox.Spec
+	lost     chan struct{} // closed when it has ended or is stopped
+	unwanted chan struct{} // see Engine.Cordon
+	created  time.Time
 
 	mu       sync.Mutex
 	procs    []*Proc // the running ones
@@ -43,6 +44,9 @@ func (c *Container) Info() sandbox.ContainerInfo {
 func (c *Container) Answers(ctx context.Context) bool {
 	return !isClosed(c.lost) && c.engine.OnAnswer.strike(ctx) == nil
 }
+
+// Unwanted is closed once it should not wait for a command any longer.
+func (c *Container) Unwanted() <-chan struct{} { return c.unwanted }
 
 // Exec implements sandbox.Container.
 func (c *Container) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error) {

@@ -95,7 +95,7 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 	e.made = append(e.made, spec)
 	c := &Container{
 		engine: e, id: fmt.Sprintf("fake%d", len(e.made)), spec: spec, created: time.Now(),
-		lost: make(chan struct{}), files: map[string]string{},
+		lost: make(chan struct{}), unwanted: make(chan struct{}), files: map[string]string{},
 		counters: sandbox.Counters{Evidence: sandbox.Evidence{Source: "script"}},
 	}
 	e.boxes = append(e.boxes, c)
@@ -103,6 +103,17 @@ func (e *Engine) Create(ctx context.Context, spec sandbox.Spec) (sandbox.Contain
 		return c.open(), nil
 	}
 	return c, nil
+}
+
+// Cordon says that none of its containers should wait for a command any longer: their nodes are to be empty.
+func (e *Engine) Cordon() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.boxes {
+		if !isClosed(c.unwanted) {
+			close(c.unwanted)
+		}
+	}
 }
 
 // Sessions implements sandbox.Engine.
@@ -113,7 +124,7 @@ func (e *Engine) Sessions(ctx context.Context, name string) ([]sandbox.Kept, err
 	var list []sandbox.Kept
 	for _, c := range e.Left() {
 		if s := c.spec; s.Session != "" && (name == "" || s.Session == name) && !isClosed(c.lost) {
-			list = append(list, sandbox.Kept{Session: s.Session, ID: c.id, Image: s.Image.Reference, ImageID: s.Image.ID, Print: s.Print(), User: s.User, Created: c.created, Deadline: s.Deadline})
+			list = append(list, sandbox.Kept{Session: s.Session, ID: c.id, Image: s.Image.Reference, ImageID: s.Image.ID, Print: s.Print(), User: s.User, Created: c.created, Deadline: s.Deadline, Workspace: s.Workspace, Idle: s.Idle})
 		}
 	}
 	return list, nil
