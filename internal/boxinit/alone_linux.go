@@ -11,7 +11,7 @@ import (
 // In a pod that PodSecurity restricts, no process has a capability. So the init is the commands' user.
 // What keeps it from them is the kernel: no signal without a handler reaches a first process from
 // inside, and it takes those that have one (see withstand); nor can another process read or trace one that is not
-// dumpable. A command can still lower the limits of its resources (prlimit(2)), and so end itself with the container.
+// dumpable; nor, by a filter of calls, can it change its limits or its share of processor time.
 
 // stayAlone makes this program an init that has no capability.
 func (c Config) stayAlone() (step string, errno syscall.Errno) {
@@ -30,10 +30,7 @@ func (c Config) stayAlone() (step string, errno syscall.Errno) {
 	if errno := hide(); errno != 0 {
 		return "hiding", errno
 	}
-	if c.NoSockets {
-		return "forbidding sockets", forbidSockets()
-	}
-	return "", 0
+	return "filtering calls", filterCalls(c.NoSockets)
 }
 
 const (
@@ -56,45 +53,98 @@ type instruction struct {
 }
 
 // machine is what a filter has to know of an architecture.
-type machine struct{ arch, socket, seccomp, ioSetup uint32 }
+type machine struct {
+	arch, socket, seccomp, ioSetup, prlimit, setPriority uint32
+
+	setScheduler [3]uint32 // in three ways
+}
 
 var machines = map[string]machine{
-	"amd64": {0xc000003e, 41, 317, 206},
-	"arm64": {0xc00000b7, 198, 277, 0},
+	"amd64": {0xc000003e, 41, 317, 206, 302, 141, [3]uint32{144, 142, 314}},
+	"arm64": {0xc00000b7, 198, 277, 0, 261, 140, [3]uint32{119, 118, 274}},
 }
 
-// socketFilter lets every call through but those that make sockets of a network, or could: by io_uring, and
-// by the calls of another architecture; and io_setup(2), which takes of what the kernel has for the whole node.
-func socketFilter(m machine) []instruction {
-	const load, jumpEqual, jumpAtLeast, end = 0x20, 0x15, 0x35, 0x06
-	refuse := func(errno syscall.Errno) instruction { return instruction{end, 0, 0, seccompErrno | uint32(errno)} }
-	return []instruction{
+const load, jumpEqual, jumpAtLeast, end = 0x20, 0x15, 0x35, 0x06
+
+// argument is where the lower half of a call's argument is: both architectures are little-endian.
+func argument(i uint32) uint32 { return 16 + 8*i }
+
+var allow = instruction{end, 0, 0, seccompAllow}
+
+func refuseWith(errno syscall.Errno) instruction {
+	return instruction{end, 0, 0, seccompErrno | uint32(errno)}
+}
+
+// only is rules for one call, which end it.
+func only(call uint32, rules ...instruction) []instruction {
+	return append([]instruction{{jumpEqual, 0, uint8(len(rules)), call}}, rules...)
+}
+
+// callFilter lets every call through but those of another architecture, and those that change how the kernel treats another process: the
+// init could be left without files to wait for, or without processor time. Where another thread may run is not among
+// them: that leaves the init its share.
+func callFilter(m machine, noSockets bool) []instruction {
+	filter := []instruction{
 		{load, 0, 0, 4}, // the architecture
 		{jumpEqual, 1, 0, m.arch},
-		refuse(syscall.ENOSYS),
+		refuseWith(syscall.ENOSYS),
 		{load, 0, 0, 0}, // the call
 		{jumpAtLeast, 0, 1, foreignABI},
-		refuse(syscall.ENOSYS),
-		{jumpEqual, 0, 1, sysIOURingSetup},
-		refuse(syscall.ENOSYS),
-		{jumpEqual, 0, 1, m.ioSetup},
-		refuse(syscall.ENOSYS),
-		{jumpEqual, 1, 0, m.socket},
-		{end, 0, 0, seccompAllow},
-		{load, 0, 0, 16}, // its first argument, the lower half: both architectures are little-endian
-		{jumpEqual, 1, 0, syscall.AF_UNIX},
-		refuse(syscall.EAFNOSUPPORT),
-		{end, 0, 0, seccompAllow},
+		refuseWith(syscall.ENOSYS),
 	}
+	filter = append(filter, only(m.prlimit,
+		instruction{load, 0, 0, argument(0)}, // the process: 0 is the caller
+		instruction{jumpEqual, 5, 0, 0},
+		instruction{load, 0, 0, argument(2)}, // the limit that it gets: none
+		instruction{jumpEqual, 0, 2, 0},
+		instruction{load, 0, 0, argument(2) + 4},
+		instruction{jumpEqual, 1, 0, 0},
+		refuseWith(syscall.EPERM),
+		allow,
+	)...)
+	filter = append(filter, only(m.setPriority,
+		instruction{load, 0, 0, argument(0)},
+		instruction{jumpAtLeast, 2, 0, 2}, // of all of a user: PRIO_USER
+		instruction{load, 0, 0, argument(1)},
+		instruction{jumpEqual, 1, 0, 0},
+		refuseWith(syscall.EPERM),
+		allow,
+	)...)
+	for _, call := range m.setScheduler {
+		filter = append(filter, only(call,
+			instruction{load, 0, 0, argument(0)},
+			instruction{jumpEqual, 1, 0, 0},
+			refuseWith(syscall.EPERM),
+			allow,
+		)...)
+	}
+	if noSockets {
+		filter = append(filter, socketFilter(m)...)
+	}
+	return append(filter, allow)
 }
 
-// forbidSockets is for this program and all that it starts.
-func forbidSockets() syscall.Errno {
+// socketFilter refuses the calls that make sockets of a network, or could: by io_uring; and io_setup(2), which takes of what the kernel has
+// for the whole node.
+func socketFilter(m machine) (filter []instruction) {
+	for _, call := range []uint32{sysIOURingSetup, m.ioSetup} {
+		filter = append(filter, only(call, refuseWith(syscall.ENOSYS))...)
+	}
+	return append(filter, only(m.socket,
+		instruction{load, 0, 0, argument(0)},
+		instruction{jumpEqual, 1, 0, syscall.AF_UNIX},
+		refuseWith(syscall.EAFNOSUPPORT),
+		allow,
+	)...)
+}
+
+// filterCalls is for this program and all that it starts.
+func filterCalls(noSockets bool) syscall.Errno {
 	m, known := machines[runtime.GOARCH]
 	if !known {
 		return syscall.ENOSYS
 	}
-	filter := socketFilter(m)
+	filter := callFilter(m, noSockets)
 	program := struct {
 		size  uint16
 		first *instruction

@@ -14,13 +14,15 @@ type conn struct {
 	passes  bool // descriptors, instead of frames of data
 	turn    int  // counts its clients; 0: there was none
 	procs   map[uint32]*proc
+	later   map[uint32][]wire.Request // what is asked at the end of processes that are yet to start
 	lines   wire.Lines
 	unsent  []packet
-	size    int    // of unsent, in bytes
-	spare   []byte // memory of what was sent, for the next that must wait
-	garbage int    // bytes allocated, about, since that was last counted
-	inAt    int    // in the polled files, -1 if not
-	wide    bool   // out holds more than the kernel's default, if it is a pipe
+	until   time.Time // they wait for others till then, see gather
+	size    int       // of unsent, in bytes
+	spare   []byte    // memory of what was sent, for the next that must wait
+	garbage int       // bytes allocated, about, since that was last counted
+	inAt    int       // in the polled files, -1 if not
+	wide    bool      // out holds more than the kernel's default, if it is a pipe
 }
 
 // packet is what is sent at once.
@@ -62,7 +64,7 @@ func (c *conn) poll(l *loop) {
 		c.inAt = len(l.polled)
 		l.add(c.in, pollIn)
 	}
-	if c.size > 0 {
+	if c.size > 0 && !c.gathers() {
 		l.add(c.out, pollOut)
 	}
 }
@@ -131,7 +133,7 @@ func (c *conn) try(p *packet) bool {
 	}
 	if c.out < 0 {
 		closeAll(p.files)
-		p.text = nil
+		p.text, p.files = nil, nil
 	}
 	return c.out >= 0
 }
@@ -176,7 +178,10 @@ func closeAll(files []int) {
 
 func (l *loop) flush() {
 	for _, c := range l.conns {
-		c.flush()
+		if !c.gathers() {
+			c.gathered()
+			c.flush()
+		}
 	}
 }
 
@@ -206,7 +211,7 @@ func (l *loop) serve(c *conn) {
 // unless a client asked that it runs on (wire.Stay).
 func (l *loop) hangUp(c *conn) {
 	if c.first && !l.stays {
-		syscall.Exit(0)
+		l.exit()
 	}
 	l.leave(c)
 	if !c.passes {
@@ -227,7 +232,7 @@ func (l *loop) hangUp(c *conn) {
 // leave ends the turn of a client. Its processes run on: their output is read and dropped.
 func (l *loop) leave(c *conn) {
 	c.turn++
-	c.procs = map[uint32]*proc{}
+	c.procs, c.later = map[uint32]*proc{}, map[uint32][]wire.Request{}
 	l.each(func(p *proc) {
 		if p.of.conn == c {
 			p.closeStdin()
@@ -240,6 +245,7 @@ type door struct {
 	listener int       // -1 without one
 	at       int       // in the polled files, -1 if not
 	deaf     time.Time // until when no client is taken
+	lonely   time.Time // when the init ends if none has come by then; zero: one has, or it does not
 }
 
 // acceptPause is how long clients wait where no more files may be open: looking for them all the time would take all

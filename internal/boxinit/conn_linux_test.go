@@ -38,3 +38,22 @@ func TestSmallAnswersGoTogether(t *testing.T) {
 	}
 	wrote("")
 }
+
+// Once a bug: files that went with what could not be sent were closed twice, and the second time perhaps another command's.
+func TestFilesOfWhatIsNotSent(t *testing.T) {
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(ends[0])
+	file, err := syscall.Dup(ends[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &conn{in: -1, out: ends[0], unsent: []packet{{text: []byte("x"), files: []int{file}}}, size: 1}
+	syscall.Close(ends[1]) // its reader is gone
+	p := &c.unsent[0]
+	if c.try(p) || len(p.files) > 0 {
+		t.Errorf("it still has %v", p.files)
+	}
+}

@@ -2,6 +2,7 @@ package boxinit
 
 import (
 	"syscall"
+	"time"
 
 	"belljar/internal/boxinit/wire"
 )
@@ -12,6 +13,7 @@ func (l *loop) handle(c *conn, r wire.Request) {
 	from := client{c, c.turn}
 	switch r.Kind {
 	case wire.Hello:
+		l.door.lonely = time.Time{}
 		l.leave(c)
 		c.send(packet{text: append([]byte(wire.Marker), body...)})
 		c.send(packet{text: wire.AppendFrame(nil, wire.Welcome, id, wire.AppendUint32(nil, wire.Version))})
@@ -25,11 +27,16 @@ func (l *loop) handle(c *conn, r wire.Request) {
 		from.send(wire.Done, id, errnoBody(0))
 	case wire.Start:
 		l.askStart(from, id, body)
-	case wire.List:
-		l.queue = append(l.queue, job{of: from, id: id, settle: l.stopped})
-	case wire.Look:
-		if r, ok := wire.DecodeLook(body); ok {
-			l.queue = append(l.queue, job{of: from, id: id, look: r})
+	case wire.List, wire.Look:
+		if j, ok := l.looking(from, r); ok {
+			l.queue = append(l.queue, j)
+		}
+	case wire.AtExit:
+		if a, ok := wire.DecodeAtExit(body); ok {
+			l.garbage += 2 * len(body)
+			c.later[a.Process] = a.Requests
+			c.gather() // the process starts now
+			from.send(wire.Done, id, errnoBody(0))
 		}
 	case wire.Ping:
 		from.send(wire.Done, id, errnoBody(0))
@@ -47,6 +54,26 @@ func (l *loop) handle(c *conn, r wire.Request) {
 			p.handle(r.Kind, body)
 		}
 	}
+}
+
+// looking is what a List or a Look asks for.
+func (l *loop) looking(from client, r wire.Request) (j job, ok bool) {
+	j = job{of: from, id: r.ID}
+	if r.Kind == wire.List {
+		j.settle = l.stopped
+		return j, true
+	}
+	j.look, ok = wire.DecodeLook(r.Body)
+	return j, ok
+}
+
+// answer answers what was looked at.
+func (l *loop) answer(r result) {
+	for _, record := range r.list {
+		l.garbage += len(record)
+		r.of.send(wire.Listed, r.id, record)
+	}
+	r.of.send(wire.Done, r.id, errnoBody(r.errno))
 }
 
 func (l *loop) askStart(from client, id uint32, body []byte) {

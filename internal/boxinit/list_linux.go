@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,6 +16,8 @@ const (
 	settleTime = 200 * time.Millisecond
 	// settlePause is how long it takes until they are looked at again.
 	settlePause = time.Millisecond
+	// execTime is how long a process may take from fork(2) to the end of execve(2), until which it has none of its own arguments.
+	execTime = 10 * time.Millisecond
 	// maxPIDs bounds a record of PIDs, in bytes.
 	maxPIDs = 32 << 10
 
@@ -32,16 +35,17 @@ const (
 // moment later, and a fork(2) that had begun is finished first. With settle these are read again
 // until they have.
 func listProcesses(settle bool) (records [][]byte, errno syscall.Errno) {
-	l := listing{found: map[int]process{}}
+	l := listing{found: map[int]process{}, young: youngTicks()}
 	found := l.found
 	all, err := others()
-	for until := time.Now().Add(settleTime); err == nil; time.Sleep(settlePause) {
-		moving := l.read(all)
+	for began := time.Now(); err == nil; time.Sleep(settlePause) {
+		moving, starting := l.read(all, settle)
 		if all, err = others(); err != nil {
 			break
 		}
 		l.keep(all)
-		if !settle || !moving && len(found) == len(all) || time.Now().After(until) {
+		took, unsettled := time.Since(began), settle && (moving || len(found) != len(all))
+		if (!starting || took >= execTime) && (!unsettled || took >= settleTime) {
 			break
 		}
 	}
@@ -63,6 +67,17 @@ func listProcesses(settle bool) (records [][]byte, errno syscall.Errno) {
 	return append(records, wire.AppendRecord(nil, text)), 0
 }
 
+// youngTicks is a moment ago, as processes' starts are told: in hundredths of a second.
+func youngTicks() uint64 {
+	text, _ := readFile("/proc/uptime", 128)
+	up, _, _ := strings.Cut(string(text), " ")
+	seconds, err := strconv.ParseFloat(up, 64)
+	if err != nil || seconds < 1 {
+		return 0
+	}
+	return uint64(seconds*100) - 2
+}
+
 // others are all processes but this one.
 func others() ([]int, error) {
 	list, err := pids()
@@ -72,7 +87,8 @@ func others() ([]int, error) {
 // listing is what was read, within its bounds: a container's memory is the init's, too.
 type listing struct {
 	found      map[int]process
-	size, args int // of what was found, in bytes
+	size, args int    // of what was found, in bytes
+	young      uint64 // a process that began since then, in ticks, may be about to start a program
 	room       [maxArgs + 1]byte
 }
 
@@ -95,11 +111,11 @@ func (l *listing) drop(pid int) {
 	delete(l.found, pid)
 }
 
-// read reads those processes of the list that have not been read, or still moved
-// then. It reports whether any does.
-func (l *listing) read(list []int) (moving bool) {
+// read reads those processes of the list that have not been read, or were starting a program then or, with settle, moved. It
+// reports whether any does.
+func (l *listing) read(list []int, settle bool) (moving, starting bool) {
 	for _, pid := range list {
-		if p, ok := l.found[pid]; ok && !p.moves {
+		if p, ok := l.found[pid]; ok && !p.starts && (!settle || !p.moves) {
 			continue
 		}
 		l.drop(pid)
@@ -109,9 +125,9 @@ func (l *listing) read(list []int) (moving bool) {
 		}
 		l.found[pid] = p
 		l.size, l.args = l.size+len(p.record), l.args+p.args
-		moving = moving || p.moves
+		moving, starting = moving || p.moves, starting || p.starts
 	}
-	return moving
+	return moving, starting
 }
 
 // process is one of /proc.
@@ -119,6 +135,7 @@ type process struct {
 	record []byte
 	args   int  // the length of its arguments there
 	moves  bool // it can do things, and is not just stopped
+	starts bool // it is in execve(2), it seems: it has no arguments
 }
 
 // readProcess is not ok for a process that is gone.
@@ -138,8 +155,8 @@ func (l *listing) readProcess(pid int) (p process, ok bool) {
 	args := l.readArgs(dir, s.comm)
 	// One in state D waits, for a stopped child of vfork(2) or a disk: it will not do anything soon. Without arguments it
 	// waits in execve(2), as for the pages of the program, and has those of the program in a moment.
-	starts := s.state == 'D' && len(args) == 0
-	return process{wire.AppendRecord(record, args), len(args), starts || bytes.IndexByte([]byte("TtZXD"), s.state) < 0}, true
+	starts := (len(args) == 0 || s.forked && s.ticks >= l.young) && bytes.IndexByte([]byte("TtZX"), s.state) < 0
+	return process{wire.AppendRecord(record, args), len(args), starts || bytes.IndexByte([]byte("TtZXD"), s.state) < 0, starts}, true
 }
 
 // readArgs reads a process's arguments. Where they are cut, it is between two, as a part of one could be a secret's that

@@ -1,6 +1,7 @@
 package boxinit
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 	"syscall"
@@ -101,6 +102,9 @@ func modeOf(name string, image bool, flags int) (uint32, syscall.Errno) {
 	return about.Mode, 0
 }
 
+// textRoom is the worker's: most files are short, and what is allocated is the container's memory.
+var textRoom [wire.MaxText]byte
+
 // textOf reads a part of a regular file.
 func textOf(name string, image bool, offset int64) ([]byte, syscall.Errno) {
 	path, errno := openPath(name, image, 0)
@@ -120,10 +124,9 @@ func textOf(name string, image bool, offset int64) ([]byte, syscall.Errno) {
 		return nil, errnoOf(err)
 	}
 	defer syscall.Close(fd)
-	text := make([]byte, wire.MaxText)
 	have := 0
-	for have < len(text) {
-		n, err := syscall.Pread(fd, text[have:], offset+int64(have))
+	for have < len(textRoom) {
+		n, err := syscall.Pread(fd, textRoom[have:], offset+int64(have))
 		if err == syscall.EINTR {
 			continue
 		}
@@ -135,5 +138,5 @@ func textOf(name string, image bool, offset int64) ([]byte, syscall.Errno) {
 		}
 		have += n
 	}
-	return text[:have], 0
+	return bytes.Clone(textRoom[:have]), 0
 }

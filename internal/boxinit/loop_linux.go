@@ -1,7 +1,6 @@
 package boxinit
 
 import (
-	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -12,26 +11,33 @@ import (
 
 // loop is the one goroutine that knows everything.
 type loop struct {
-	config   Config
-	worker   *worker
-	wake     bell
-	door     door
-	conns    []*conn
-	procs    map[int]*proc // by PID: those that were started and not yet reaped, and
-	ended    []*proc       // those whose streams are not at their end yet
-	queue    []job
-	busy     bool      // the worker has a job
-	since    time.Time // when it got it
-	stuck    bool      // it started a process that was stopped, and was killed
-	unreaped bool      // some may have to be reaped
-	killers  []waiter  // who waits until only the init is left
-	ends     bool      // this program ends then
-	stays    bool      // it does not end with its first connection
-	stopped  bool      // everything was stopped
-	again    bool      // there is more to look at without waiting
-	garbage  int       // bytes allocated, about, since they were collected
+	config Config
+	worker *worker
+	wake   bell
+	door   door
+	conns  []*conn
+	procs  map[int]*proc // by PID: those that were started and not yet reaped, and
+	ended  []*proc       // those whose streams are not at their end yet
+	queue  []job
+	working
+	unreaped bool     // some may have to be reaped
+	more     bool     // and for certain
+	killers  []waiter // who waits until only the init is left
+	ends     bool     // this program ends then
+	stays    bool     // it does not end with its first connection
+	stopped  bool     // everything was stopped
+	again    bool     // there is more to look at without waiting
+	garbage  int      // bytes allocated, about, since they were collected
 	polled   []pollFD
 	buffer   [wire.Header + wire.MaxFrame]byte
+}
+
+// working is what the worker does.
+type working struct {
+	busy     bool      // it has a job
+	since    time.Time // when it got it
+	starting bool      // which is to start a process
+	stuck    []int     // what was killed meanwhile, as it was stopped
 }
 
 // waiter is a request that is answered later.
@@ -42,6 +48,9 @@ type waiter struct {
 
 func newLoop(config Config, w *worker) (*loop, error) {
 	l := &loop{config: config, worker: w, door: door{listener: -1}, procs: map[int]*proc{}}
+	if config.Lonely > 0 {
+		l.door.lonely = time.Now().Add(time.Duration(config.Lonely) * time.Second)
+	}
 	if err := l.wake.open(); err != nil {
 		return nil, err
 	}
@@ -122,17 +131,23 @@ func (l *loop) wait() {
 			timeout = max(0, d)
 		}
 	}
-	if l.config.Deadline > 0 {
-		left := time.Until(time.Unix(l.config.Deadline, 0))
+	until := func(end time.Time) {
+		left := time.Until(end)
 		if left <= 0 {
-			syscall.Exit(0)
+			l.exit()
 		}
 		sooner(left)
+	}
+	if l.config.Deadline > 0 {
+		until(time.Unix(l.config.Deadline, 0))
+	}
+	if !l.door.lonely.IsZero() {
+		until(l.door.lonely)
 	}
 	if l.busy {
 		sooner(lookAfter)
 	}
-	if l.again {
+	if l.again || l.more && !l.busy {
 		sooner(0)
 	}
 	if len(l.killers) > 0 {
@@ -141,12 +156,16 @@ func (l *loop) wait() {
 	if left := time.Until(l.door.deaf); left > 0 {
 		sooner(left)
 	}
-	var until *syscall.Timespec
+	l.soonest(sooner)
+	var most *syscall.Timespec
 	if timeout >= 0 {
 		spec := syscall.NsecToTimespec(int64(timeout))
-		until = &spec
+		most = &spec
 	}
-	syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&l.polled[0])), uintptr(len(l.polled)), uintptr(unsafe.Pointer(until)), 0, 0, 0)
+	_, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&l.polled[0])), uintptr(len(l.polled)), uintptr(unsafe.Pointer(most)), 0, 0, 0)
+	if errno != 0 && errno != syscall.EINTR { // as where a command could lower its limits: without this it would not see its clients go
+		die("waiting", errno)
+	}
 }
 
 // each calls f for all processes that have not been dropped.
@@ -168,9 +187,12 @@ func (l *loop) next() {
 		return
 	}
 	j := l.queue[0]
+	if j.all != nil && j.of.conn.size >= tooMuch {
+		return // its client does not read: nothing asks for these answers one by one
+	}
 	l.queue[0] = job{}
 	l.queue = l.queue[1:]
-	l.busy, l.stuck, l.since = true, false, time.Now()
+	l.working = working{busy: true, since: time.Now(), starting: j.start != nil}
 	l.worker.jobs <- j
 }
 
@@ -184,103 +206,24 @@ func (l *loop) takeResult() {
 	}
 	l.busy = false
 	switch {
-	case r.start == nil:
-		for _, record := range r.list {
-			l.garbage += len(record)
-			r.of.send(wire.Listed, r.id, record)
+	case r.all != nil:
+		for _, part := range r.each {
+			l.answer(part)
 		}
-		r.of.send(wire.Done, r.id, errnoBody(r.errno))
+		r.of.conn.gathered()
+	case r.start == nil:
+		l.answer(r)
 	case r.refusal != nil:
-		r.of.send(wire.NotStarted, r.id, r.refusal.Encode(nil))
+		l.refuse(r, r.refusal)
 	default:
 		l.begin(r)
 	}
 }
 
+// refuse says that a process does not run.
+func (l *loop) refuse(r result, why *wire.Refusal) {
+	r.takeLater()
+	r.of.send(wire.NotStarted, r.id, why.Encode(nil))
+}
+
 func errnoBody(errno syscall.Errno) []byte { return wire.AppendUint32(nil, uint32(errno)) }
-
-// reap tells what ended. While the worker starts a process it may be any that is not known
-// yet: then only known ones are reaped.
-func (l *loop) reap() {
-	if !l.unreaped {
-		return
-	}
-	if l.busy {
-		for pid, p := range l.procs {
-			var status syscall.WaitStatus
-			if got, _ := syscall.Wait4(pid, &status, syscall.WNOHANG, nil); got == pid {
-				l.exited(p, status)
-			}
-		}
-		return
-	}
-	l.unreaped = false
-	for {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-		if err == syscall.EINTR {
-			continue
-		}
-		if err != nil || pid <= 0 {
-			return
-		}
-		if p, ok := l.procs[pid]; ok {
-			l.exited(p, status)
-		}
-	}
-}
-
-// killPause is how long after everything was killed it is looked whether it is gone.
-const killPause = 5 * time.Millisecond
-
-// kill kills everything but this program.
-func (l *loop) kill(w waiter) {
-	l.killers = append(l.killers, w)
-	syscall.Kill(-1, syscall.SIGKILL)
-}
-
-// finishKill answers once only the init is left.
-func (l *loop) finishKill() {
-	if len(l.killers) == 0 || l.busy {
-		return
-	}
-	l.unreaped = true
-	l.reap()
-	if err := syscall.Kill(-1, syscall.SIGKILL); err != syscall.ESRCH {
-		return
-	}
-	for _, w := range l.killers {
-		w.send(wire.Done, w.id, errnoBody(0))
-	}
-	l.killers = nil
-	if l.ends {
-		l.flush()
-		syscall.Exit(0)
-	}
-}
-
-const (
-	// collectAfter is how much garbage is left lying, and returnAfter how much more makes
-	// it worth returning memory to the kernel.
-	collectAfter, returnAfter = 1 << 20, 8 << 20
-	// perTurn and perStart are more than the garbage of a turn of the loop, and of a start
-	// besides its request.
-	perTurn, perStart = 256, 8 << 10
-)
-
-// collect collects garbage, which would never end while a process that is being started is stopped.
-func (l *loop) collect() {
-	for _, c := range l.conns {
-		l.garbage += c.garbage
-		c.garbage = 0
-	}
-	switch {
-	case l.busy || l.garbage < collectAfter:
-		return
-	case l.garbage < returnAfter:
-		runtime.GC()
-	default:
-		freeOSMemory()
-	}
-	l.garbage = 0
-}

@@ -42,8 +42,11 @@ type stat struct {
 	state   byte
 	ppid    int
 	session int
+	forked  bool   // and not yet in execve(2): it has its parent's arguments
 	ticks   uint64 // when it started
 }
+
+const forkNoExec = 0x40 // PF_FORKNOEXEC of the kernel's flags
 
 func readStat(pid int) (s stat, ok bool) {
 	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", 1024)
@@ -65,8 +68,9 @@ func parseStat(text []byte) (s stat, ok bool) {
 	}
 	ppid, err := strconv.Atoi(string(fields[1]))
 	session, _ := strconv.Atoi(string(fields[3]))
+	flags, _ := strconv.ParseUint(string(fields[6]), 10, 64)
 	ticks, alsoErr := strconv.ParseUint(string(fields[19]), 10, 64)
-	return stat{comm: string(text[open+1 : end]), state: fields[0][0], ppid: ppid, session: session, ticks: ticks}, err == nil && alsoErr == nil
+	return stat{comm: string(text[open+1 : end]), state: fields[0][0], ppid: ppid, session: session, forked: flags&forkNoExec != 0, ticks: ticks}, err == nil && alsoErr == nil
 }
 
 func startTicks(pid int) (uint64, bool) {

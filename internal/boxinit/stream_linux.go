@@ -1,6 +1,7 @@
 package boxinit
 
 import (
+	"slices"
 	"syscall"
 	"time"
 	"unsafe"
@@ -16,10 +17,11 @@ type proc struct {
 	ended    bool // and reaped
 	rested   bool
 	terminal bool
-	stdin    int    // -1: there is none any more
-	unread   []byte // what it is to get
-	last     bool   // and no more after that
-	stdinAt  int    // in the polled files, -1 if not
+	stdin    int            // -1: there is none any more
+	unread   []byte         // what it is to get
+	last     bool           // and no more after that
+	stdinAt  int            // in the polled files, -1 if not
+	later    []wire.Request // what its client asks at its end
 	streams  [2]stream
 }
 
@@ -38,13 +40,12 @@ const maxRest = 1 << 20
 
 // begin is called for a process that was just started.
 func (l *loop) begin(r result) {
-	if l.stuck {
-		syscall.Kill(r.pid, syscall.SIGKILL) // it is dead, unless another one was mistaken for it
+	if slices.Contains(l.stuck, r.pid) {
 		r.ends.close()
-		r.of.send(wire.NotStarted, r.id, refuse(wire.Stuck, syscall.EBUSY, "executing the program").Encode(nil))
+		l.refuse(r, refuse(wire.Stuck, syscall.EBUSY, "executing the program"))
 		return
 	}
-	p := &proc{id: r.id, of: r.of, pid: r.pid, terminal: r.start.Terminal != nil, stdin: r.ends.stdin, stdinAt: -1}
+	p := &proc{id: r.id, of: r.of, pid: r.pid, terminal: r.start.Terminal != nil, stdin: r.ends.stdin, stdinAt: -1, later: r.takeLater()}
 	p.streams[0] = stream{kind: wire.Stdout, fd: r.ends.stdout, allowed: wire.Window, at: -1}
 	p.streams[1] = stream{kind: wire.Stderr, fd: r.ends.stderr, allowed: wire.Window, at: -1}
 	l.procs[p.pid] = p
@@ -263,11 +264,21 @@ func (l *loop) exited(p *proc, status syscall.WaitStatus) {
 	delete(l.procs, p.pid)
 	p.ended = true
 	l.ended = append(l.ended, p)
+	p.gatherEnd()
 	p.of.send(wire.Exited, p.id, wire.ExitedAnswer{Status: uint32(code), When: time.Now().UnixNano()}.Encode(nil))
 	for i := range p.streams {
 		if s := &p.streams[i]; s.fd >= 0 { // what was polled was so before
 			s.rest, s.at = maxRest, -1
 		}
+	}
+	at := job{of: p.of}
+	for _, request := range p.later {
+		if j, ok := l.looking(p.of, request); ok {
+			at.all = append(at.all, j)
+		}
+	}
+	if p.later = nil; at.all != nil {
+		l.queue = append(l.queue, at)
 	}
 }
 

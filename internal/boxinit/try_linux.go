@@ -20,8 +20,9 @@ func try(to, server string) {
 	server = cmp.Or(server, host+":"+os.Getenv("KUBERNETES_SERVICE_PORT"))
 	status, err := os.ReadFile("/proc/self/status")
 	users, failed := os.ReadFile("/proc/self/uid_map")
-	if err = cmp.Or(err, failed); err == nil {
-		err = os.WriteFile(to, []byte(tried(string(status), string(users), reach(server)).String()), 0o600)
+	version, unknown := os.ReadFile("/proc/version")
+	if err = cmp.Or(err, failed, unknown); err == nil {
+		err = os.WriteFile(to, []byte(tried(string(status), string(users), string(version), reach(server)).String()), 0o600)
 	}
 	if err != nil {
 		die("trying the container", errnoOf(err))
@@ -29,9 +30,9 @@ func try(to, server string) {
 	syscall.Exit(0)
 }
 
-// tried reads a process's status, proc_pid_status(5), and its map of users.
-func tried(status, users, network string) Tried {
-	t := Tried{OwnUsers: OwnUsers(users), Network: network}
+// tried reads a process's status, proc_pid_status(5), its map of users and its kernel's version.
+func tried(status, users, version, network string) Tried {
+	t := Tried{OwnUsers: OwnUsers(users), GVisor: GVisor(version), Network: network}
 	for line := range strings.Lines(status) {
 		name, value, _ := strings.Cut(line, ":")
 		switch value = strings.TrimSpace(value); name {

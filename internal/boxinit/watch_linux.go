@@ -13,7 +13,7 @@ const lookAfter = 200 * time.Millisecond
 // same user can do that once it is of their user, as `kill -STOP -1` does. The main
 // thread would wait for ever.
 func (l *loop) watch() {
-	if !l.busy || time.Since(l.since) < lookAfter {
+	if !l.busy || !l.starting || time.Since(l.since) < lookAfter {
 		return
 	}
 	own, ok := readStat(1)
@@ -29,7 +29,7 @@ func (l *loop) watch() {
 		// has what it asked for.
 		s, ok := readStat(pid)
 		if ok && s.ppid == 1 && s.state == 'T' && s.comm == own.comm {
-			l.stuck = true
+			l.stuck = append(l.stuck, pid)
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}

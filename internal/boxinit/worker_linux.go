@@ -15,6 +15,7 @@ type job struct {
 	start  *wire.StartRequest // nil: list the processes
 	settle bool               // which were stopped
 	look   *wire.LookRequest  // nil: one of the others
+	all    []job              // nil: one of the others; these, whose answers go together
 }
 
 // result is what came of a job.
@@ -26,6 +27,16 @@ type result struct {
 	refusal *wire.Refusal
 	list    [][]byte // bodies of wire.Listed
 	errno   syscall.Errno
+	each    []result // of all
+}
+
+// takeLater are what is asked at the end of the process that was to start.
+func (r *result) takeLater() (requests []wire.Request) {
+	if !r.of.gone() {
+		requests = r.of.conn.later[r.id]
+		delete(r.of.conn.later, r.id)
+	}
+	return requests
 }
 
 // worker does jobs on the main thread.
@@ -41,6 +52,12 @@ type worker struct {
 
 func (w *worker) do(j job) result {
 	r := result{job: j}
+	if j.all != nil {
+		for _, part := range j.all {
+			r.each = append(r.each, w.do(part))
+		}
+		return r
+	}
 	if j.look != nil {
 		r.list = look(j.look)
 		return r

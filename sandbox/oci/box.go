@@ -98,9 +98,14 @@ func (b *box) hello(ctx context.Context) error {
 	}
 	first, err := b.findFirst()
 	if b.record.ownKernel() {
-		first, err = b.run.sentry()
+		first, err = b.run.sentry(ctx)
 	}
 	if err != nil {
+		select {
+		case <-b.gone:
+			return b.startError(io.EOF)
+		default:
+		}
 		return engineError(err, "looking for the container's init").Hint("see: belljar doctor")
 	}
 	b.record.First = first
@@ -119,18 +124,6 @@ func (b *box) hello(ctx context.Context) error {
 	}
 	b.look()
 	return nil
-}
-
-// holdNamespace keeps the namespace of a container without a control group open, by whose number its processes are found:
-// the kernel gives that to the next one once no one has it.
-func (b *box) holdNamespace() (err error) {
-	if b.group.Instead == "" {
-		return nil
-	}
-	if b.namespace, err = os.Open(fmt.Sprintf("/proc/%d/ns/pid", b.record.First.PID)); err == nil {
-		b.group.Instead, err = os.Readlink(fdPath(b.namespace))
-	}
-	return err
 }
 
 // startError says why a container did not start.

@@ -49,6 +49,9 @@ func Runs(id string) (n int) {
 	return n
 }
 
+// OnSpareThread calls a function on a thread that ends with its goroutine.
+func OnSpareThread(f func()) { onSpareThread(f) }
+
 // MayRaise reports whether this process may raise limits of resources.
 func MayRaise() bool { return mayRaise() }
 

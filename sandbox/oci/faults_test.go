@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -227,8 +226,7 @@ func TestFailedRemoveIsTriedAgain(t *testing.T) {
 // inMountsOf does something in the mount namespace of a process: each namespace has mount points of its own.
 func inMountsOf(pid int, do func() error) error {
 	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with this
+	go oci.OnSpareThread(func() {
 		namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
 		if err != nil {
 			done <- err
@@ -242,7 +240,7 @@ func inMountsOf(pid int, do func() error) error {
 			err = do()
 		}
 		done <- err
-	}()
+	})
 	return <-done
 }
 

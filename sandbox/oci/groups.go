@@ -179,3 +179,15 @@ func (u *rootless) names() (names []string, err error) {
 	}
 	return names, err
 }
+
+// holdNamespace keeps the namespace of a container without a control group open, by whose number its processes are found:
+// the kernel gives that to the next one once no one has it.
+func (b *box) holdNamespace() (err error) {
+	if b.group.Instead == "" {
+		return nil
+	}
+	if b.namespace, err = os.Open(fmt.Sprintf("/proc/%d/ns/pid", b.record.First.PID)); err == nil {
+		b.group.Instead, err = os.Readlink(fdPath(b.namespace))
+	}
+	return err
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,23 +72,33 @@ func forSentry(s *specs.Spec) {
 	})
 }
 
-// sentry is the process of this host that is the container's kernel. It is there when the init answers.
-func (r *launched) sentry() (process, error) {
+// sentry is the process of this host that is the container's kernel. It is there when the init answers, and its file may come a
+// moment later.
+func (r *launched) sentry(ctx context.Context) (process, error) {
+	for {
+		pid, err := r.sentryPID()
+		if err == nil {
+			return processOf(pid)
+		}
+		if late := errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF); !late || ctx.Err() != nil {
+			return process{}, err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (r *launched) sentryPID() (int, error) {
 	file, err := os.Open(filepath.Join(fdPath(r.private), pidFile))
 	if err != nil {
-		return process{}, err
+		return 0, err
 	}
 	defer file.Close()
 	text := make([]byte, 32)
 	n, err := file.Read(text)
 	if err != nil {
-		return process{}, err
+		return 0, err
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text[:n])))
-	if err != nil {
-		return process{}, err
-	}
-	return processOf(pid)
+	return strconv.Atoi(strings.TrimSpace(string(text[:n])))
 }
 
 // framed is a connection over two pipes.

@@ -61,6 +61,7 @@ const (
 	Leave    Kind = 'b' // the client is about to go; its connection stays, for the next one
 	List     Kind = 'l' // Listed, any number of times, and Done
 	Look     Kind = 'f' // LookRequest; Listed, once for each name, and Done
+	AtExit   Kind = 'a' // AtExitRequest, before the process's Start; Done at once
 	Ping     Kind = 'p'
 )
 

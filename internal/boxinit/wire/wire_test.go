@@ -139,6 +139,7 @@ func FuzzLines(f *testing.F) {
 func FuzzDecode(f *testing.F) {
 	f.Add((&StartRequest{Args: []string{"a"}, Env: []string{"b"}}).Encode(nil))
 	f.Add(AppendRecord(nil, []byte("a"), nil))
+	f.Add((&AtExitRequest{1, []Request{{List, 2, nil}, {Look, 3, []byte("a")}}}).Encode(nil))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if s, ok := DecodeStart(text); ok {
 			if again, ok := DecodeStart(s.Encode(nil)); !ok || cmp.Diff(s, again) != "" {
@@ -152,6 +153,11 @@ func FuzzDecode(f *testing.F) {
 			}
 			if !bytes.Equal(AppendRecord(nil, b...), text) {
 				t.Errorf("%q is read as %q", text, texts)
+			}
+		}
+		if a, ok := DecodeAtExit(text); ok {
+			if again, ok := DecodeAtExit(a.Encode(nil)); !ok || cmp.Diff(a, again) != "" {
+				t.Errorf("%v is read as %v", a, again)
 			}
 		}
 		DecodeRefusal(text)

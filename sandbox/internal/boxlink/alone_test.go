@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"belljar/internal/boxinit"
 	"belljar/internal/boxinit/boxinittest"
@@ -64,6 +66,75 @@ func TestACommandCannotHurtAnInitOfItsUser(t *testing.T) {
 	}
 	if list, err := l.Processes(within(t), -1); err != nil || len(list) != 0 {
 		t.Errorf("%v, error %v", list, err)
+	}
+}
+
+// Once a bug: a command that lowered how many files its init may have left that blind: it saw no request, nor its client go, and dropped
+// output. One that took its processor time had it not answer.
+func TestACommandCannotLimitAnInitOfItsUser(t *testing.T) {
+	const tries = `python3 -c '
+import ctypes, os, resource
+c = ctypes.CDLL(None, use_errno=True)
+def did(call, *args):
+    if c.syscall(*[ctypes.c_long(a) if isinstance(a, int) else a for a in (call,) + args]) == 0: print(call, args[:2])
+threads = [int(t) for t in os.listdir("/proc/1/task")]
+for t in threads:
+    for n in (0, 1, 3, 5):
+        did(302, t, 7, (ctypes.c_long * 2)(n, n), 0)
+    did(144, t, 5, ctypes.byref(ctypes.c_int(0)))
+    did(144, t + (1 << 32), 5, ctypes.byref(ctypes.c_int(0)))
+    did(142, t, ctypes.byref(ctypes.c_int(0)))
+    did(314, t, (ctypes.c_int * 12)(48, 5), 0)
+    did(141, 0, t, 19)
+did(141, 1, 1, 19)
+did(141, 2, 0, 19)
+did(141, 2, os.getuid(), 19)
+print(len(threads) > 1, resource.prlimit(os.getppid(), 7)[0] > 5)
+nice = os.getpriority(0, 0); resource.setrlimit(7, (20, 20)); resource.prlimit(0, 7, (19, 19)); os.nice(1)
+os.sched_setscheduler(0, 5, os.sched_param(0)); os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0))
+print(resource.getrlimit(7), os.getpriority(0, 0) - nice, os.sched_getscheduler(0))
+'`
+	for _, noSockets := range []bool{false, true} {
+		l := alone(t, func(c *boxinit.Config) { c.NoSockets = noSockets })
+		if out, errs, _ := run(t, l, as(user, tries)); errs != "" || out != "True True\n(19, 19) 1 5\n" {
+			t.Errorf("%q %s", out, errs)
+		}
+		if out, _, _ := run(t, l, as(user, "echo hello")); out != "hello\n" || !l.Answers(within(t)) {
+			t.Errorf("then a command prints %q", out)
+		}
+	}
+}
+
+// An init that can wait for nothing any more ends, and does not seem to be there.
+func TestAnInitThatCannotWaitEnds(t *testing.T) {
+	cmd := boxinittest.Command(t, boxinit.Config{Carrier: boxinit.Frames, UID: user, Alone: true})
+	in, out := stdio(t, cmd)
+	l := Frames(duplex{out, in, out})
+	defer l.Close()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill() // unshare, which its init ends with
+	if err := l.Hello(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", cmd.Process.Pid)) // of unshare
+	if err != nil {
+		t.Fatal(err)
+	}
+	lower := exec.Command("prlimit", "--pid", strings.TrimSpace(string(children)), "--nofile=1:1") // which a filter keeps commands from
+	lower.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	if out, err := lower.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	l.Answers(within(t))
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		cmd.Process.Kill()
+		t.Errorf("it is there: %v", <-ended)
 	}
 }
 

@@ -105,6 +105,7 @@ func (l *Link) takeAnswer(kind wire.Kind, id uint32, body []byte) bool {
 	if kind == wire.Welcome {
 		if ok && n != wire.Version {
 			l.failLocked(ErrVersion)
+			return true // to its caller the link broke
 		}
 		c.errno = 0
 	}

@@ -311,7 +311,7 @@ func nextClient(t *testing.T, in, out *os.File) {
 		t.Fatal(err)
 	}
 	s := script("while :; do echo old; done", io.Discard, io.Discard)
-	s.Stdin = &endless{}
+	s.Stdin, s.Around = &endless{}, &Around{Texts: []string{"/proc/uptime"}} // it ends when no one asks that any more
 	p, err := first.Start(within(t), s)
 	if err != nil {
 		t.Fatal(err)
@@ -359,6 +359,27 @@ func TestDeadline(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the init: %v", err)
 	}
+}
+
+// Once a bug: where who made a container had no answer to that, and was killed, its init waited for a client until its deadline.
+func TestLonelyInitEnds(t *testing.T) {
+	greetedIn, greetedOut, _ := session(t, boxinit.Config{Carrier: boxinit.Frames, UID: initUID, Lonely: 1})
+	l := Frames(attach(greetedIn, greetedOut))
+	if err := l.Hello(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	in, out, cmd := session(t, boxinit.Config{Carrier: boxinit.Frames, UID: initUID, Lonely: 1})
+	defer in.Close()
+	if _, err := out.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("got %v", err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the init: %v", err)
+	}
+	if _, err := l.Texts(within(t), "/proc/1/stat"); err != nil {
+		t.Errorf("one that was greeted: %v", err)
+	}
+	l.Close()
 }
 
 func TestEnd(t *testing.T) {

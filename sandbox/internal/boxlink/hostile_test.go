@@ -21,6 +21,14 @@ func fake(t testing.TB, text []byte) (l *Link, p *Process, err error) {
 // fakeTo is fake where the process's output goes there.
 func fakeTo(t testing.TB, out io.Writer, text []byte) (l *Link, p *Process, err error) {
 	t.Helper()
+	s := script("", out, out)
+	s.Stdin = bytes.NewReader(nil)
+	return fakeStart(t, s, text)
+}
+
+// fakeStart is fake with that process.
+func fakeStart(t testing.TB, s Start, text []byte) (l *Link, p *Process, err error) {
+	t.Helper()
 	ours, theirs := net.Pipe()
 	l = Frames(ours)
 	asked := make(chan struct{}, 2)
@@ -48,8 +56,6 @@ func fakeTo(t testing.TB, out io.Writer, text []byte) (l *Link, p *Process, err 
 	if err := l.Hello(within(t)); err != nil {
 		return l, nil, err
 	}
-	s := script("", out, out)
-	s.Stdin = bytes.NewReader(nil)
 	p, err = l.Start(within(t), s)
 	return l, p, err
 }

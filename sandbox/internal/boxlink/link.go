@@ -31,14 +31,6 @@ type Link struct {
 	procs map[uint32]*Process
 }
 
-// call is a request that is answered once.
-type call struct {
-	answered chan struct{}
-	errno    syscall.Errno
-	records  [][]string
-	size     int
-}
-
 var (
 	// ErrClosed is of a link that was closed by Close.
 	ErrClosed = errors.New("the link was closed")
@@ -255,36 +247,4 @@ func (l *Link) Leave(ctx context.Context) error { return l.do(ctx, wire.Leave, n
 func (l *Link) Signal(ctx context.Context, pid int, startTicks int64, signal syscall.Signal) error {
 	s := wire.SignalRequest{PID: uint32(pid), StartTicks: uint64(startTicks), Signal: uint32(signal)}
 	return l.do(ctx, wire.Signal, s.Encode(nil))
-}
-
-// do asks for something that is done, or fails with an errno.
-func (l *Link) do(ctx context.Context, kind wire.Kind, body []byte) error {
-	_, err := l.ask(ctx, func(id uint32) error { return l.send(ctx, kind, id, body) })
-	return err
-}
-
-func (l *Link) ask(ctx context.Context, send func(id uint32) error) (*call, error) {
-	c := &call{answered: make(chan struct{})}
-	l.mu.Lock()
-	l.last++
-	id := l.last
-	l.calls[id] = c
-	l.mu.Unlock()
-	if err := send(id); err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.calls, id)
-		return nil, err
-	}
-	select {
-	case <-c.answered:
-	case <-l.done:
-		return nil, l.Err()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if c.errno != 0 {
-		return nil, c.errno
-	}
-	return c, nil
 }

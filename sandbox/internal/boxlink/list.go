@@ -44,11 +44,14 @@ func (l Listing) full() bool {
 
 // List lists what runs in the container. It is exact after StopAll.
 func (l *Link) List(ctx context.Context) (Listing, error) {
-	var list Listing
 	c, err := l.ask(ctx, func(id uint32) error { return l.send(ctx, wire.List, id, nil) })
 	if err != nil {
-		return list, err
+		return Listing{}, err
 	}
+	return c.listing()
+}
+
+func (c *call) listing() (list Listing, err error) {
 	if len(c.records) < 2 || len(c.records[0]) != 1 {
 		return list, errList
 	}

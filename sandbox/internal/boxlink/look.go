@@ -28,10 +28,15 @@ func (l *Link) look(ctx context.Context, r wire.LookRequest, texts int) ([][]str
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking at files by the container's init: %w", err)
 	}
-	if len(c.records) != len(r.Names) {
+	return c.looked(len(r.Names), texts)
+}
+
+// looked are the records of that many names, or what is wrong with each.
+func (c *call) looked(names, texts int) ([][]string, []error, error) {
+	if len(c.records) != names {
 		return nil, nil, errLook
 	}
-	records, errs := make([][]string, len(r.Names)), make([]error, len(r.Names))
+	records, errs := make([][]string, names), make([]error, names)
 	for i, record := range c.records {
 		switch {
 		case len(record) == 1:
@@ -56,13 +61,17 @@ func (l *Link) Texts(ctx context.Context, names ...string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	texts := make([]string, len(names))
+	return textsOf(records), nil
+}
+
+func textsOf(records [][]string) []string {
+	texts := make([]string, len(records))
 	for i, record := range records {
 		if record != nil {
 			texts[i] = record[0]
 		}
 	}
-	return texts, nil
+	return texts
 }
 
 // ImageFile reads a file of the image, of at most that many bytes. It is nil if there is none.
@@ -144,7 +153,11 @@ func (l *Link) Spaces(ctx context.Context, dirs []string) ([]Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	spaces := make([]Space, len(dirs))
+	return spacesOf(records)
+}
+
+func spacesOf(records [][]string) ([]Space, error) {
+	spaces := make([]Space, len(records))
 	for i, record := range records {
 		if record == nil {
 			continue

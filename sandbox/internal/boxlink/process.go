@@ -26,6 +26,8 @@ type Start struct {
 	// Stdout and Stderr get every byte, never both at once. One that is slow holds up its
 	// own process only.
 	Stdout, Stderr io.Writer
+
+	Around *Around // nil for nothing
 }
 
 // Reason is why a process was not started.
@@ -76,6 +78,8 @@ type Process struct {
 	status int
 	when   time.Time
 
+	around *around // nil: nothing
+
 	kept atomic.Pointer[chan struct{}] // Drain waits until it is closed
 	cut  atomic.Pointer[string]
 }
@@ -107,9 +111,14 @@ func (l *Link) Start(ctx context.Context, s Start) (*Process, error) {
 	l.last++
 	p.id = l.last
 	l.procs[p.id] = p
+	var lines []byte
+	if s.Around != nil {
+		lines = p.askAround(*s.Around)
+	}
 	l.mu.Unlock()
-	if err := l.send(ctx, wire.Start, p.id, body); err != nil {
+	if err := l.sendLine(ctx, wire.AppendLine(lines, l.nonce, wire.Start, p.id, body)); err != nil {
 		l.forget(p)
+		p.checkAround(false, false)
 		return nil, err
 	}
 	// A process that started has maybe done something already: to say that it did not would be wrong,
@@ -128,6 +137,7 @@ func (l *Link) Start(ctx context.Context, s Start) (*Process, error) {
 		l.start(p.abandon)
 		return nil, fmt.Errorf("the container's init does not answer: %w", ErrUnknown)
 	}
+	p.checkAround(true, p.pid != 0)
 	if p.refused != nil {
 		p.killStreamless()
 		return nil, p.refused

@@ -21,22 +21,8 @@ func (l *Link) Processes(ctx context.Context, keeper int) (list []sandbox.Proces
 		if failed != nil {
 			return nil, fmt.Errorf("listing by the container's init: %w", failed)
 		}
-		up := proc.ParseUptime(found.Uptime)
-		var seen []string
-		list = nil
-		for _, f := range found.Processes {
-			p, runs := proc.ParseInside(f.Stat, f.Status, f.Args, up)
-			if p.PID == 0 {
-				continue // it has ended meanwhile
-			}
-			seen = append(seen, strconv.Itoa(p.PID))
-			if runs && p.UID != keeper {
-				list = append(list, p)
-			}
-		}
-		slices.SortFunc(list, proc.ByPID)
-		missed := proc.CountNew(found.PIDs, seen)
-		if missed == 0 {
+		var missed int
+		if list, missed = found.processes(keeper); missed == 0 {
 			return list, nil
 		}
 		if found.full() {
@@ -45,4 +31,22 @@ func (l *Link) Processes(ctx context.Context, keeper int) (list []sandbox.Proces
 		err = fmt.Errorf("%w: %d of them", proc.ErrMissed, missed)
 	}
 	return list, err
+}
+
+// processes are those of a listing, without the init's own, and how many are not in it.
+func (l Listing) processes(keeper int) (list []sandbox.Process, missed int) {
+	up := proc.ParseUptime(l.Uptime)
+	var seen []string
+	for _, f := range l.Processes {
+		p, runs := proc.ParseInside(f.Stat, f.Status, f.Args, up)
+		if p.PID == 0 {
+			continue // it has ended meanwhile
+		}
+		seen = append(seen, strconv.Itoa(p.PID))
+		if runs && p.UID != keeper {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, proc.ByPID)
+	return list, proc.CountNew(l.PIDs, seen)
 }

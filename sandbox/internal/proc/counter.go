@@ -23,6 +23,7 @@ type Counter struct {
 
 	mu   sync.Mutex
 	last cgroup.Counts
+	peak int64 // see sandbox.Counters.OOMPeak
 	outlived
 }
 
@@ -35,6 +36,9 @@ func (c *Counter) Count() cgroup.Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = c.last.Max(now)
+	if now.OOMKills > 0 && now.OOMKills == c.last.OOMKills {
+		c.peak = now.MaxMemory
+	}
 	return c.last
 }
 
@@ -50,6 +54,9 @@ func (c *Counter) Refused() bool {
 func (c *Counter) Counters(context.Context) (all sandbox.Counters, source string) {
 	n := c.Count()
 	all.OOMKills, all.PidsLimitHits, all.MaxMemoryBytes, all.CPUSeconds = n.OOMKills, n.PidsLimitHits, n.MaxMemory, n.CPUSeconds
+	c.mu.Lock()
+	all.OOMPeak = c.peak
+	c.mu.Unlock()
 	all.IOBytes = c.Group.DiskBytes() + netBytes(filepath.Join(c.Proc(), "net/dev"))
 	all.DiskFull = c.fullDirs()
 	if c.Group.Instead != "" {

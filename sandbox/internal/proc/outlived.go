@@ -114,7 +114,9 @@ func (c *Counter) EndedByMemory() bool {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.last.OOMKills = max(last, before+1)
+		if kills := max(last, before+1); kills > c.last.OOMKills {
+			c.last.OOMKills, c.peak = kills, 0 // the group may have gone before it was read
+		}
 	})
 	return c.ended
 }

@@ -13,6 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestMain keeps the main thread, which does not end with its goroutine, from tests.
+func TestMain(m *testing.M) {
+	runtime.LockOSThread()
+	os.Exit(m.Run())
+}
+
 func TestOwnerGone(t *testing.T) {
 	me := ThisProcess()
 	if me.Process == "" || me.Host == "/" {

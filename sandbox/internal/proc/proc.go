@@ -107,7 +107,8 @@ func ParseInside(stat, status, args string, up time.Duration) (p sandbox.Process
 	}
 	p = s.Process(up, ParseStatus(status).UID, []byte(args))
 	p.PID, p.PPID, p.PGID, p.SID = s.PID, s.PPID, s.PGRP, s.SID
-	return p, s.Runs()
+	ends := s.Exiting() && s.Threads <= 1 // to give large memory back takes a while
+	return p, s.Runs() && !ends
 }
 
 // Status is what is needed of /proc/PID/status: the IDs inside the process's
