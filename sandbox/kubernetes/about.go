@@ -35,6 +35,15 @@ var leaseRights = []right{
 	{"coordination.k8s.io", "leases", "", "update"}, {"coordination.k8s.io", "leases", "", "delete"},
 }
 
+// nodeRight is what lets pools leave a node that is being drained, in no namespace. Who does not have it waits until pool.max_age there.
+var nodeRight = right{"", "nodes", "", "watch"}
+
+// MayWatchNodes reports whether this user may.
+func (e *Engine) MayWatchNodes(ctx context.Context) (bool, error) {
+	missing, err := e.missing(ctx, "", []right{nodeRight})
+	return len(missing) == 0, err
+}
+
 // MissingRights are those that this user does not have, such as "create pods/attach".
 func (e *Engine) MissingRights(ctx context.Context) (missing []string, err error) {
 	return e.missing(ctx, e.namespace, rights)
@@ -63,18 +72,22 @@ func (e *Engine) missing(ctx context.Context, namespace string, rights []right) 
 	return missing, nil
 }
 
-// Admits returns an error where the API server would refuse a pod of the profile now: because of a policy, a webhook or a
-// quota, or because a RuntimeClass or PriorityClass is missing.
+// Admits returns an error where a command of the profile would get no pod now: because pods cannot have what the profile asks for, or the
+// API server would refuse it, by a policy, a webhook or a quota, or as a RuntimeClass or PriorityClass is missing. A user with a name whose
+// numbers only the image has may be anyone but root.
 func (e *Engine) Admits(ctx context.Context, p sandbox.Profile) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	user := p.User
-	if user.UID == 0 {
+	if user.Name != "" && user.UID == 0 && !user.IsRoot() {
 		user = lookUser
 	}
 	spec := sandbox.Spec{
-		Command: "try", Image: sandbox.Image{Reference: p.Image, ID: p.Image}, User: user, Limits: p.Limits, Tmpfs: p.Tmpfs, Runtime: p.Runtime,
-		Deadline: time.Now().Add(time.Minute),
+		Command: "try", Image: sandbox.Image{Reference: p.Image, ID: p.Image}, User: user, Root: p.User.IsRoot(), Workdir: p.Workdir, Mounts: p.Mounts,
+		Limits: p.Limits, Tmpfs: p.Tmpfs, Network: p.Network, Runtime: p.Runtime, Deadline: time.Now().Add(time.Minute),
+	}
+	if err := e.check(spec); err != nil {
+		return err
 	}
 	if err := e.client.Try(ctx, kube.PodsPath(e.namespace), e.pod(spec, "none")); err != nil {
 		return callError(err, "trying whether namespace %q takes pods", e.namespace)

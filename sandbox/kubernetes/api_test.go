@@ -36,6 +36,8 @@ type event struct {
 type api struct {
 	// fault answers a request instead, if it says so; a request may be let through, and its answer be lost: see lose.
 	fault func(w http.ResponseWriter, r *http.Request) (answered bool)
+	// inits is what a pod's init does with a request that is no hello, nil for nothing: it answers with frames, and may end.
+	inits func(r wire.Request) (frames []byte, ends bool)
 
 	mu      sync.Mutex
 	all     map[string]object // by their paths
@@ -173,7 +175,7 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// attach connects to an init that answers no more than a hello.
+// attach connects to an init that answers a hello, and what inits says.
 func (a *api) attach(w http.ResponseWriter, r *http.Request) {
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"v5.channel.k8s.io"}})
 	if err != nil {
@@ -185,9 +187,22 @@ func (a *api) attach(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return
 		}
-		if request, _, ok := lines.Feed(text[1:]); ok && request.Kind == wire.Hello {
-			answer := append([]byte("\x01"+wire.Marker), request.Body...) // on stdout
-			conn.Write(r.Context(), websocket.MessageBinary, wire.AppendFrame(answer, wire.Welcome, request.ID, wire.AppendUint32(nil, wire.Version)))
+		for request, rest, ok := lines.Feed(text[1:]); ok; request, rest, ok = lines.Feed(rest) {
+			answer, ends := []byte("\x01"), false // on stdout
+			if request.Kind == wire.Hello {
+				answer = append(append(answer, wire.Marker...), request.Body...)
+				answer = wire.AppendFrame(answer, wire.Welcome, request.ID, wire.AppendUint32(nil, wire.Version))
+			} else if a.inits != nil {
+				var frames []byte
+				frames, ends = a.inits(request)
+				answer = append(answer, frames...)
+			}
+			if len(answer) > 1 {
+				conn.Write(r.Context(), websocket.MessageBinary, answer)
+			}
+			if ends {
+				return
+			}
 		}
 	}
 }

@@ -12,17 +12,26 @@ import (
 	"belljar/sandbox/internal/kube"
 )
 
-// watchPause is between two watches: the API server may be restarting.
-const watchPause = 100 * time.Millisecond
+const (
+	// watchPause is between two watches: the API server may be restarting.
+	watchPause = 100 * time.Millisecond
+	// slowAnswer is after how long a request without an answer counts as one that broke.
+	slowAnswer = time.Second
+)
 
-// follow calls seen with each later state of a pod, until it returns true or ctx ends, whatever connections break meanwhile. A pod that
-// is gone has none: then seen gets the last one.
+// silence is the end of a wait in which the API server did not answer in the end: what was seen of a pod may be long ago.
+type silence struct{ last error }
+
+func (s *silence) Error() string { return s.last.Error() }
+
+// follow calls seen with each later state of a pod, until it returns true or ctx ends, whatever connections break meanwhile: then the error
+// is also a *silence, if the last request broke. A pod that is gone has none: then seen gets the last one.
 func (e *Engine) follow(ctx context.Context, pod *kube.Pod, seen func(pod *kube.Pod, gone bool) (done bool)) error {
 	name, uid, version := pod.Metadata.Name, pod.Metadata.UID, pod.Metadata.ResourceVersion
 	var broke error // how the request before ended
 	for {
 		var err error
-		done := false
+		done, asked := false, time.Now()
 		look := func(now *kube.Pod, gone bool) bool {
 			if now.Metadata.UID == uid {
 				pod, version = now, now.Metadata.ResourceVersion
@@ -47,9 +56,18 @@ func (e *Engine) follow(ctx context.Context, pod *kube.Pod, seen func(pod *kube.
 		case done:
 			return nil
 		case ctx.Err() != nil:
-			return errors.Join(ctx.Err(), broke)
+			switch {
+			case errors.Is(err, kube.ErrWatching):
+				return ctx.Err()
+			case time.Since(asked) > slowAnswer:
+				broke = err
+			}
+			if broke != nil {
+				return errors.Join(ctx.Err(), &silence{broke})
+			}
+			return ctx.Err()
 		case kube.CodeOf(err) == http.StatusGone:
-			version = ""
+			version, err = "", nil // that is an answer
 		case !passes:
 			return err
 		}
@@ -86,7 +104,7 @@ func (e *Engine) awaitRunning(ctx context.Context, pod *kube.Pod, spec sandbox.S
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case late.Err() != nil:
-		return nil, lateError(pod, e.config.Start)
+		return nil, lateOrSilent(err, pod, e.config.Start)
 	}
 	return nil, callError(err, "waiting for pod %s", pod.Metadata.Name)
 }

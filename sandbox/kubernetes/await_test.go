@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"belljar/internal/boxinit/wire"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/boxlink"
 	"belljar/sandbox/internal/kube"
@@ -68,6 +69,13 @@ func TestWatchThatBreaks(t *testing.T) {
 			refuse(w, 410, "Expired")
 			return true
 		}, lost},
+		"its node pulls too many images for a while": {func(a *api, _ http.ResponseWriter, _ int) bool {
+			a.set(podPath, func(o *object) {
+				json.Unmarshal([]byte(`{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ErrImagePull","message":"pull QPS exceeded"}}}]}`), &o.Status)
+			})
+			a.run(true)
+			return false
+		}, ran},
 		"refused": {func(_ *api, w http.ResponseWriter, _ int) bool { refuse(w, 403, "Forbidden"); return true }, "Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +246,7 @@ func TestEvictedBeforeTheCommand(t *testing.T) {
 	a, e := withAPI(t)
 	for status, want := range map[string]string{
 		`{"phase":"Failed","reason":"Evicted","message":"low","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137}}}]}`: "the pod ended before the command started: Evicted: low (run the command again)",
-		`{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}`:               "started: its memory ran out (run the command again, or raise",
+		`{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}`:               "started: its memory ran out, or its node's (run the command again, or raise",
 		"": "the pod ended before the command started (another program may have deleted it",
 	} {
 		b := newBox(e, e.record(wantSpec(), makePod(t, e)))
@@ -256,5 +264,33 @@ func TestEvictedBeforeTheCommand(t *testing.T) {
 		if len(a.names("pods")) > 0 {
 			a.end(podPath)
 		}
+	}
+}
+
+// Once a bug: of a pod that ended just as a command started, belljar said only that the connection to its init broke.
+func TestPodEndsAsTheCommandStarts(t *testing.T) {
+	for status, want := range map[string]string{
+		`{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}`:               "its memory ran out, or its node's: it is unknown whether the command started (run the command again, or raise limits.memory)",
+		`{"phase":"Failed","reason":"Evicted","message":"low","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137}}}]}`: "Evicted: low: it is unknown whether the command started (run the command again)",
+	} {
+		a, e := withAPI(t)
+		a.inits = func(r wire.Request) (frames []byte, ends bool) {
+			if r.Kind == wire.Start {
+				a.set(podPath, func(o *object) { json.Unmarshal([]byte(status), &o.Status) })
+			}
+			return nil, r.Kind == wire.Start
+		}
+		b := newBox(e, e.record(wantSpec(), makePod(t, e)))
+		a.run(true)
+		l, err := e.attach(t.Context(), b.record.Name, b.record.UID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.use(l)
+		_, err = b.Exec(t.Context(), sandbox.Exec{Script: "true", Dir: "/", User: wantSpec().User})
+		if sandbox.CauseOf(err) != sandbox.CauseEngineLost || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		b.Close()
 	}
 }

@@ -24,6 +24,7 @@ type box struct {
 	link      *link
 	closed    bool
 
+	stay
 	lost    chan struct{} // see Lost
 	losing  sync.Once
 	life    context.Context // until Remove or Close
@@ -41,12 +42,12 @@ type box struct {
 }
 
 func newBox(e *Engine, r record) *box {
-	b := &box{engine: e, record: r, lost: make(chan struct{})}
+	b := &box{engine: e, record: r, lost: make(chan struct{}), stay: stay{unwanted: make(chan struct{})}}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.removal, b.remove = context.WithCancel(context.Background())
 	b.spec = sandbox.Spec{
 		Command: r.Command, Session: r.Session, Image: sandbox.Image{Reference: r.Image, ID: r.ImageID, Digest: r.Digest}, User: r.User,
-		Deadline: r.Deadline, Limits: r.Limits, Tmpfs: r.Tmpfs, Runtime: r.Runtime,
+		Deadline: r.Deadline, Limits: r.Limits, Tmpfs: r.Tmpfs, Mounts: r.Mounts, Runtime: r.Runtime,
 	}
 	return b
 }
@@ -84,15 +85,8 @@ var errEnded error = engineError(nil, "the pod has ended").As(sandbox.CauseEngin
 
 // endedError is that for who has no command in it yet, and by which link it was noticed, or nil.
 func (b *box) endedError(of *link) error {
-	f := b.findFate(of)
-	why, hint := f.reason, "run the command again"
-	switch {
-	case f.oom:
-		why, hint = "its memory ran out", "run the command again, or raise limits.memory"
-	case f.reason != "":
-	case f.noNode:
-		why = "its node does not answer"
-	default:
+	why, hint := b.findFate(of).early()
+	if why == "" {
 		return engineError(nil, "the pod ended before the command started").As(sandbox.CauseEngineLost).Hint("another program may have deleted it: run the command again")
 	}
 	return engineError(nil, "the pod ended before the command started: %s", why).As(sandbox.CauseEngineLost).Hint(hint)

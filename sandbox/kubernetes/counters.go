@@ -63,43 +63,61 @@ func keyed(text, key string) int64 {
 	return 0
 }
 
-// count reads what there is now, with one wait for the init's answers.
-func (b *box) count(ctx context.Context, l *link) {
-	dirs := append(lockdown.WritableDirs(b.spec), "/dev/shm")
+// count reads what there is now, with one wait for the init's answers, and reports whether it could.
+func (b *box) count(ctx context.Context, l *link) bool {
 	var spaces []boxlink.Space
-	var noSpaces error
 	var other sync.WaitGroup
-	other.Go(func() { spaces, noSpaces = l.Spaces(ctx, dirs) })
+	other.Go(func() { spaces, _ = l.Spaces(ctx, b.memoryDirs()) })
 	texts, err := l.Texts(ctx, groupFiles...)
 	other.Wait()
-	if err != nil {
-		return
-	}
+	return err == nil && b.counted(texts, spaces)
+}
+
+// memoryDirs are the writable directories.
+func (b *box) memoryDirs() []string { return append(lockdown.WritableDirs(b.spec), "/dev/shm") }
+
+// counted takes the texts of groupFiles, and what is left in memoryDirs; nil where that is not known. It reports whether the texts say
+// anything.
+func (b *box) counted(texts []string, spaces []boxlink.Space) (read bool) {
 	now, read := parseGroup(texts)
 	b.counter.mu.Lock()
 	defer b.counter.mu.Unlock()
 	last := &b.counter.last
 	b.counter.read = b.counter.read || read
+	if now.OOMKills > 0 && now.OOMKills >= last.OOMKills {
+		last.OOMPeak = now.MaxMemoryBytes
+	}
 	last.OOMKills, last.PidsLimitHits = max(last.OOMKills, now.OOMKills), max(last.PidsLimitHits, now.PidsLimitHits)
 	last.MaxMemoryBytes, last.CPUSeconds = max(last.MaxMemoryBytes, now.MaxMemoryBytes), max(last.CPUSeconds, now.CPUSeconds)
 	last.IOBytes = max(last.IOBytes, now.IOBytes)
-	if noSpaces != nil || b.ending.Load() { // what is full after the end says nothing of the command
-		return
+	if spaces == nil || b.ending.Load() { // what is full after the end says nothing of the command
+		return read
 	}
 	last.DiskFull = nil
-	for i, s := range spaces {
-		if s.Type == unix.TMPFS_MAGIC && (s.FreeBlocks == 0 || s.FreeInodes == 0) {
-			last.DiskFull = append(last.DiskFull, dirs[i])
+	for i, dir := range b.memoryDirs() {
+		if s := spaces[i]; s.Type == unix.TMPFS_MAGIC && (s.FreeBlocks == 0 || s.FreeInodes == 0) {
+			last.DiskFull = append(last.DiskFull, dir)
 		}
 	}
+	return read
 }
 
-// Counters implements sandbox.Container.
-func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
+// Counters implements sandbox.Container. What was read before, perhaps for another command, is an answer only where the pod has ended
+// since.
+func (b *box) Counters(ctx context.Context) (c sandbox.Counters, err error) {
+	read := false
 	if l, err := b.attached(ctx); err == nil {
-		b.count(ctx, l)
+		read = b.count(ctx, l)
 		l.Release()
 	}
+	if c = b.counters(); !read && c.Source == "cgroup" && !b.ending.Load() {
+		c.Source, c.DiskFull = "", nil
+	}
+	return c, nil
+}
+
+// counters are the last counts, with what the pod's status says.
+func (b *box) counters() sandbox.Counters {
 	b.counter.mu.Lock()
 	c, read := b.counter.last, b.counter.read
 	b.counter.mu.Unlock()
@@ -113,12 +131,15 @@ func (b *box) Counters(ctx context.Context) (sandbox.Counters, error) {
 	if ended != nil && ended.known {
 		sources = append(sources, "pod")
 		c.KilledBy = "outside"
-		if ended.oom {
-			c.OOMKills, c.KilledBy = max(1, c.OOMKills), ""
+		switch {
+		case ended.oom:
+			c.OOMKills, c.OOMPeak, c.KilledBy = max(1, c.OOMKills), 0, "" // nothing was read since
+		case ended.late:
+			c.KilledBy = "belljar"
 		}
 	}
 	c.Source = strings.Join(sources, ",")
-	return c, nil
+	return c
 }
 
 // killed is the exit status of a process that SIGKILL ended.
@@ -178,10 +199,10 @@ func (b *box) askFate() (f fate) {
 		err := b.engine.client.Get(ctx, kube.PodPath(b.engine.namespace, b.record.Name), nil, &pod)
 		switch {
 		case kube.CodeOf(err) == 404 || err == nil && pod.Metadata.UID != b.record.UID:
-			return fate{known: true, reason: f.reason, oom: f.oom}
+			return fate{known: true, reason: f.reason, oom: f.oom, late: f.late}
 		case err == nil:
 			// A pod that is being deleted, or evicted, may say more later: how its container ended.
-			if f = fateOf(&pod); f.known && statusOf(pod.Status.ContainerStatuses, mainContainer).State.Terminated != nil {
+			if f = b.fateOf(&pod); f.known && statusOf(pod.Status.ContainerStatuses, mainContainer).State.Terminated != nil {
 				return f
 			}
 			answered = true

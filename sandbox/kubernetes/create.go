@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"belljar/internal/boxinit"
+	"belljar/internal/target"
 	"belljar/sandbox"
 	"belljar/sandbox/internal/kube"
 	"belljar/sandbox/internal/lockdown"
@@ -27,9 +28,12 @@ func (e *Engine) check(spec sandbox.Spec) error {
 		return rootError()
 	case spec.Network != "none" && spec.Network != "":
 		return engineError(nil, "network %q does not exist: a pod's commands have no network", spec.Network).As(sandbox.CauseInvalid).Hint("use network none")
-	case len(spec.Mounts) > 0:
-		return engineError(nil, "mount %q: a pod sees no files of belljar's host", spec.Mounts[0].Source).As(sandbox.CauseInvalid).
-			Hint("copy files: belljar session cp, or files and collect of the HTTP API")
+	}
+	for _, m := range spec.Mounts {
+		if !target.Volume(m.Source) {
+			return engineError(nil, "mount %q: a pod sees no files of belljar's host", m.Source).As(sandbox.CauseInvalid).
+				Hint("copy files: belljar session cp, or files and collect of the HTTP API; or mount a PersistentVolumeClaim by its name")
+		}
 	}
 	return nil
 }
@@ -75,6 +79,7 @@ func (e *Engine) create(ctx context.Context, spec sandbox.Spec) (b *box, err err
 		}
 		return nil, errors.Join(orCanceled(ctx, err), b.abandon())
 	}
+	e.waits(b)
 	return b, nil
 }
 
@@ -136,9 +141,11 @@ func (b *box) open(ctx context.Context, made *kube.Pod) (*link, error) {
 
 // connect waits until a pod runs, and attaches to its init.
 func (b *box) connect(ctx context.Context, made *kube.Pod) (*link, error) {
-	if _, err := b.engine.awaitRunning(ctx, made, b.spec); err != nil {
+	pod, err := b.engine.awaitRunning(ctx, made, b.spec)
+	if err != nil {
 		return nil, err
 	}
+	b.node = pod.Spec.NodeName
 	l, err := b.engine.attach(ctx, b.record.Name, b.record.UID)
 	if err != nil {
 		return nil, b.attachError(ctx, err)
@@ -198,46 +205,6 @@ func (b *box) attachError(ctx context.Context, err error) error {
 	return engineError(err, "starting the pod's init").Hint("set engine.kubernetes.image to an image of this belljar's version; see: belljar doctor")
 }
 
-// mount is one of a mountinfo.
-type mount struct{ at, fs string }
-
-// unescaped are the characters that a mountinfo has as octal numbers.
-var unescaped = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-
-// mountsOf are the mounts of a mountinfo, proc_pid_mountinfo(5).
-func mountsOf(mountinfo string) (list []mount) {
-	for line := range strings.Lines(mountinfo) {
-		before, after, _ := strings.Cut(line, " - ")
-		if fields := strings.Fields(before); len(fields) > 4 {
-			fs, _, _ := strings.Cut(after, " ")
-			list = append(list, mount{unescaped.Replace(fields[4]), fs})
-		}
-	}
-	return list
-}
-
-// ofRuntime are where runtimes and kubelets mount something in each container.
-var ofRuntime = []string{"/proc", "/sys", "/dev", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf", boxinit.Path}
-
-// extraMounts are those that neither this engine nor every runtime makes: an image's volumes, which a runtime puts on the
-// node's disk, without a bound; or what an admission webhook added. This engine's own are in memory: another one has taken the place of one
-// that is not.
-func extraMounts(mountinfo string, own []string) (extra []string) {
-	for _, m := range mountsOf(mountinfo) {
-		at := m.at
-		known := at == "/" || slices.Contains(own, at) && slices.Contains(inMemory, m.fs) || slices.ContainsFunc(ofRuntime, func(dir string) bool {
-			return at == dir || strings.HasPrefix(at, dir+"/")
-		})
-		if !known && !slices.Contains(extra, at) {
-			extra = append(extra, at)
-		}
-	}
-	return extra
-}
-
-// inMemory are the file systems of an emptyDir in memory: gVisor names that of its gofer, which has the node's.
-var inMemory = []string{"tmpfs", "9p"}
-
 // addedError refuses a pod that got other mounts than were asked for. At the look at an image, they would be taken for its volumes.
 func (e *Engine) addedError(asked, made *kube.Pod) error {
 	var added []string
@@ -256,7 +223,7 @@ func (e *Engine) addedError(asked, made *kube.Pod) error {
 
 func (e *Engine) mountsError(extra []string) error {
 	return engineError(nil, "the pod has mounts that belljar did not ask for: %s", strings.Join(extra, ", ")).
-		Hint("look for an admission webhook that adds volumes, and leave out namespace " + e.namespace)
+		Hint(webhookHint("volumes", e.namespace))
 }
 
 // checkInside refuses a pod that has other mounts than it was to have, or no user namespace where it was to have one: API servers leave out
@@ -278,7 +245,11 @@ func (b *box) judge(mountinfo, uidMap string) error {
 	for dir := range lockdown.Tmpfs(b.spec) {
 		own = append(own, path.Clean(dir))
 	}
-	if extra := extraMounts(mountinfo, own); len(extra) > 0 {
+	if unlike := unlikeAsked(mountinfo, b.spec.Mounts); unlike != "" {
+		return engineError(nil, "the pod does not have the mounts that belljar asked for: %s", unlike).
+			Hint("choose a target without a symbolic link in its path, and look for an admission webhook that changes volumes")
+	}
+	if extra := extraMounts(mountinfo, own, b.spec.Mounts); len(extra) > 0 {
 		return b.engine.mountsError(extra)
 	}
 	return nil

@@ -14,9 +14,11 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,14 +31,14 @@ func local(text string) string {
 
 const deployDir = "../../deploy/kubernetes"
 
-// certificate is one for the service, which signs itself.
-func certificate(t *testing.T) (cert, key []byte) {
+// certificate is one for the service, and for addresses, which signs itself.
+func certificate(t *testing.T, addresses ...net.IP) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	about := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"belljar.belljar.svc"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"belljar.belljar.svc"}, IPAddresses: addresses, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, about, about, private.Public(), private)
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +86,9 @@ func TestDeployed(t *testing.T) {
 			t.Errorf("%s: %s", file, out)
 		}
 	}
+	t.Cleanup(func() {
+		mustKubectl(t, "delete", "clusterrole,clusterrolebinding", "belljar-nodes", "--ignore-not-found")
+	})
 	all := mustKubectl(t, "kustomize", deployDir)
 	if !strings.Contains(all, "image: registry.example.com/belljar:1") {
 		t.Error("the Deployment's image is not the one of config.yaml")
@@ -92,14 +97,14 @@ func TestDeployed(t *testing.T) {
 	cert, key := certificate(t)
 	dir := t.TempDir()
 	for name, text := range map[string][]byte{
-		"tls.crt": cert, "tls.key": key, "tokens.yaml": fmt.Appendf(nil, "tokens:\n  - {name: test, token: %s, scopes: [run], profiles: [default]}\n", callerToken),
+		"tls.crt": cert, "tls.key": key, "ca.crt": cert, "tokens.yaml": fmt.Appendf(nil, "tokens:\n  - {name: test, token: %s, scopes: [run], profiles: [default]}\n", callerToken),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	mustKubectl(t, "-n", "belljar", "create", "secret", "generic", "belljar-tokens", "--from-file="+filepath.Join(dir, "tokens.yaml"))
-	mustKubectl(t, "-n", "belljar", "create", "secret", "tls", "belljar-tls", "--cert="+filepath.Join(dir, "tls.crt"), "--key="+filepath.Join(dir, "tls.key"))
+	mustKubectl(t, "-n", "belljar", "create", "secret", "generic", "belljar-tls", "--type=kubernetes.io/tls", "--from-file="+filepath.Join(dir, "tls.crt"), "--from-file="+filepath.Join(dir, "tls.key"), "--from-file="+filepath.Join(dir, "ca.crt"))
 	apply(t, local(all))
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -115,20 +120,23 @@ func TestDeployed(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(cert)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "belljar.belljar.svc"}, DisableKeepAlives: true}, Timeout: time.Minute}
-	addresses := strings.Fields(mustKubectl(t, "-n", "belljar", "get", "pods", "-l", "app.kubernetes.io/name=belljar", "-o", "jsonpath={.items[*].status.podIP}"))
-	if len(addresses) != 2 {
-		t.Fatalf("%q", addresses)
+	addresses := func() []string {
+		t.Helper()
+		list := strings.Fields(mustKubectl(t, "-n", "belljar", "get", "pods", "-l", "app.kubernetes.io/name=belljar", "--field-selector=status.phase=Running",
+			"-o", `go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.status.podIP}}{{"\n"}}{{end}}{{end}}`))
+		if len(list) != 2 {
+			t.Fatalf("%q", list)
+		}
+		return list
 	}
-	for i, test := range []struct{ token, command, want string }{
-		{callerToken, `{"command": "echo $(id -u) here; exit 3"}`, `"stdout":"65534 here\n"`}, {"another-token-of-20-characters", "{}", `"unauthorized"`},
-		{callerToken, `{"command": "echo by one >x", "session": "dev"}`, `"status":"success"`}, {callerToken, `{"command": "cat x", "session": "dev"}`, `"stdout":"by one\n"`},
-	} {
-		request, err := http.NewRequest(http.MethodPost, "https://"+addresses[i%2]+":8443/v1/executions", strings.NewReader(test.command))
+	run := func(address, token, command, want string) {
+		t.Helper()
+		request, err := http.NewRequest(http.MethodPost, "https://"+address+":8443/v1/executions", strings.NewReader(command))
 		if err != nil {
 			t.Fatal(err)
 		}
 		request.Host = "belljar.belljar.svc"
-		request.Header.Set("Authorization", "Bearer "+test.token)
+		request.Header.Set("Authorization", "Bearer "+token)
 		request.Header.Set("Content-Type", "application/json")
 		answer, err := client.Do(request)
 		if err != nil {
@@ -138,9 +146,26 @@ func TestDeployed(t *testing.T) {
 		answer.Body.Close()
 		var flat bytes.Buffer
 		json.Compact(&flat, text)
-		if err != nil || !strings.Contains(flat.String(), test.want) {
-			t.Errorf("%s, error %v, want %s", text, err, test.want)
+		if err != nil || !strings.Contains(flat.String(), want) {
+			t.Errorf("%s, error %v, want %s", text, err, want)
 		}
+	}
+	first := addresses()
+	run(first[0], callerToken, `{"command": "echo $(id -u) here; exit 3"}`, `"stdout":"65534 here\n"`)
+	run(first[1], "another-token-of-20-characters", "{}", `"unauthorized"`)
+	run(first[0], callerToken, `{"command": "echo by one >x", "session": "dev"}`, `"status":"success"`)
+	run(first[1], callerToken, `{"command": "cat x", "session": "dev"}`, `"stdout":"by one\n"`)
+
+	// A rolling restart loses no session.
+	mustKubectl(t, "-n", "belljar", "rollout", "restart", "deployment/belljar")
+	if _, err := kubectl("-n", "belljar", "rollout", "status", "deployment/belljar", "--timeout=6m"); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range addresses() {
+		if slices.Contains(first, address) {
+			t.Errorf("%s was there before", address)
+		}
+		run(address, callerToken, `{"command": "cat x", "session": "dev"}`, `"stdout":"by one\n"`)
 	}
 
 	// What the doctor says there. Nothing enforces the NetworkPolicy in this cluster.
@@ -159,8 +184,8 @@ func TestDeployed(t *testing.T) {
 		found[c.Name] = c.Status + " " + c.Finding
 	}
 	for name, want := range map[string]string{
-		"engine": "ok kubernetes: v1.", "rights": "ok this user may do all", "admission": "ok the namespace takes", "pod-seccomp": "ok a pod has a filter", "pod-users": "ok pods have no user namespace of their own",
-		"network-policy": "warn a pod of the namespace reaches the API server", "command": "ok",
+		"engine": "ok kubernetes: v1.", "rights": "ok this user may do all", "admission": "ok the namespace takes", "pod-seccomp": "ok a pod has a filter", "pod-users": "warn pods could have user namespaces of their own",
+		"network-policy": "warn a pod of the namespace reaches the API server", "image": "ok", "command": "ok", "serve": "ok",
 	} {
 		if !strings.HasPrefix(found[name], want) {
 			t.Errorf("the doctor's %s: %q", name, found[name])

@@ -26,6 +26,23 @@ func script(t *testing.T, args ...string) {
 	}
 }
 
+// drain drains the node, whose pods of belljar have a minute to go.
+func drain() error {
+	_, err := kubectl("drain", "localhost", "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=app.kubernetes.io/managed-by=belljar", "--timeout=60s")
+	return err
+}
+
+// applyBudget gives a namespace the PodDisruptionBudget of deploy/kubernetes.
+func applyBudget(t *testing.T, in string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(deployDir, "pdb.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, budget, _ := strings.Cut(string(text), "\n---\n")
+	apply(t, strings.ReplaceAll(budget, "belljar-sandboxes", in))
+}
+
 // A node that is drained ends what runs on it, and says so. Other tests make no pods meanwhile.
 func TestDrain(t *testing.T) {
 	in := ownNamespace(t, "drain")
@@ -36,10 +53,7 @@ func TestDrain(t *testing.T) {
 	kept, _ := begin(t, session, "sleep 100")
 	t.Cleanup(func() { mustKubectl(t, "uncordon", "localhost") })
 	drained := make(chan error, 1)
-	go func() {
-		_, err := kubectl("drain", "localhost", "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=app.kubernetes.io/managed-by=belljar", "--timeout=60s")
-		drained <- err
-	}()
+	go func() { drained <- drain() }()
 	wantLost(t, box, p, time.Minute, "EvictionByEvictionAPI")
 	wantLost(t, session, kept, time.Minute, "EvictionByEvictionAPI")
 	if out.String() != "partial\n" {
@@ -62,12 +76,7 @@ func TestDrain(t *testing.T) {
 // With the budget of deploy/kubernetes, who drains a node waits for the command that runs there. Other tests make no pods meanwhile.
 func TestDrainWaits(t *testing.T) {
 	in := ownNamespace(t, "waits")
-	text, err := os.ReadFile(filepath.Join(deployDir, "pdb.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, budget, _ := strings.Cut(string(text), "\n---\n")
-	apply(t, strings.ReplaceAll(budget, "belljar-sandboxes", in))
+	applyBudget(t, in)
 	e := open(t, func(c *kubernetes.Config) { c.Namespace = in })
 	box := create(t, e, newSpec(t))
 	p, out := begin(t, box, "sleep 10; echo whole")
@@ -76,10 +85,7 @@ func TestDrainWaits(t *testing.T) {
 	})
 	t.Cleanup(func() { mustKubectl(t, "uncordon", "localhost") })
 	drained := make(chan error, 1)
-	go func() {
-		_, err := kubectl("drain", "localhost", "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=app.kubernetes.io/managed-by=belljar", "--timeout=60s")
-		drained <- err
-	}()
+	go func() { drained <- drain() }()
 	if status, err := p.Wait(t.Context()); status != 0 || err != nil || out.String() != "whole\n" {
 		t.Errorf("status %d, output %q, error %v", status, out, err)
 	}
@@ -88,6 +94,28 @@ func TestDrainWaits(t *testing.T) {
 	}
 	if err := <-drained; err != nil {
 		t.Error(err)
+	}
+}
+
+// What waits for a command leaves a node that is drained, though a budget keeps it from being evicted. Other tests make no pods meanwhile.
+func TestDrainMovesThePool(t *testing.T) {
+	in := ownNamespace(t, "pool")
+	applyBudget(t, in)
+	l := runner(t, open(t, func(c *kubernetes.Config) { c.Namespace, c.Start = in, 20*time.Second }), sandbox.PoolSize{Min: 2, Max: 2, MaxAge: time.Hour})
+	ready := func() bool {
+		list, err := l.Pools(t.Context())
+		return err == nil && list[0].Ready == 2
+	}
+	l.Warm()
+	await(t, time.Minute, "the pool is full", ready)
+	t.Cleanup(func() { mustKubectl(t, "uncordon", "localhost") })
+	if err := drain(); err != nil {
+		t.Error(err)
+	}
+	mustKubectl(t, "uncordon", "localhost")
+	await(t, 2*time.Minute, "the pool is full again", ready)
+	if list, err := l.Pools(t.Context()); err != nil || list[0].Drained < 2 || list[0].Lost > 0 {
+		t.Errorf("%+v, error %v", list, err)
 	}
 }
 

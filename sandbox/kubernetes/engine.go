@@ -60,6 +60,7 @@ type Engine struct {
 	owner     proc.Owner
 	links     boxlink.Table[*kube.Stream] // by the pods' UIDs
 	leases    leases
+	cordons   cordons
 	outage    outage
 	opened    time.Time
 	hello     time.Duration // helloTimeout, but in tests
@@ -78,6 +79,9 @@ const (
 	callTimeout = 10 * time.Second
 	// startTimeout is how long a pod may take to run.
 	startTimeout = 2 * time.Minute
+
+	// CloseTime is how long Close takes at most.
+	CloseTime = callTimeout
 )
 
 // Open checks what an engine needs, but does not connect. Close closes it.

@@ -49,6 +49,7 @@ func (b *box) Exec(ctx context.Context, x sandbox.Exec) (sandbox.Running, error)
 	p, err := l.Start(ctx, boxlink.Start{
 		Args: append([]string{shell, "-c"}, shellargs.Of(shell, x.Script)...), Env: lockdown.CommandEnv(b.record.Name, lockdown.Env, x.Env),
 		Dir: x.Dir, UID: x.User.UID, GID: x.User.GID, Stdin: x.Stdin, TTY: x.TTY, Stdout: writer(x.Stdout), Stderr: writer(x.Stderr),
+		Around: &boxlink.Around{Texts: groupFiles, Spaces: b.memoryDirs(), Before: b.spec.Session != ""},
 	})
 	if err != nil {
 		return nil, b.execError(ctx, l, shell, x.Dir, err)
@@ -70,6 +71,11 @@ func (b *box) execError(ctx context.Context, l *link, shell, dir string, err err
 	var refused *boxlink.StartError
 	switch is := errors.As(err, &refused); {
 	case errors.Is(err, boxlink.ErrUnknown):
+		if l.Broken() {
+			if why, hint := b.findFate(l).early(); why != "" {
+				return engineError(boxlink.ErrUnknown, "the pod ended as the command started: %s", why).As(sandbox.CauseEngineLost).Hint(hint)
+			}
+		}
 		return engineError(err, "starting the command").As(sandbox.CauseEngineLost).Hint("see: belljar doctor")
 	case !is && ctx.Err() != nil:
 		return ctx.Err()

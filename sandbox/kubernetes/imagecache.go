@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +22,7 @@ type images struct {
 	resolved map[string]sandbox.Image
 	files    map[[2]string][]byte // by image and name
 	looking  map[string]*look     // at images now, by what for
+	watchers map[*func(watching bool)]bool
 }
 
 // look is a look at an image, by a pod. Its result is set before it is over.
@@ -129,8 +132,18 @@ func (e *Engine) removeOld() {
 	}
 }
 
-// forget drops an image that no node has any more.
+// forget drops an image that no node has any more, here and where others keep it, who may ask for it at once.
 func (e *Engine) forget(i sandbox.Image) {
+	e.forgetOwn(i)
+	e.known.mu.Lock()
+	watchers := slices.Collect(maps.Keys(e.known.watchers))
+	e.known.mu.Unlock()
+	for _, changed := range watchers {
+		(*changed)(true)
+	}
+}
+
+func (e *Engine) forgetOwn(i sandbox.Image) {
 	e.known.mu.Lock()
 	defer e.known.mu.Unlock()
 	if e.known.resolved[i.Reference].ID == i.ID {

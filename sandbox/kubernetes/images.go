@@ -3,6 +3,8 @@ package kubernetes
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"strings"
@@ -21,6 +23,10 @@ const (
 	lookTmp    = 1 << 20
 	lookTime   = 10 * time.Minute
 )
+
+// lookUntil is when a pod that looks at something is to end, whatever becomes of this process: it may take all of engine.kubernetes.start_timeout
+// to run.
+func (e *Engine) lookUntil() time.Time { return time.Now().Add(e.config.Start + lookTime) }
 
 // policies are Kubernetes' words.
 var policies = map[sandbox.PullPolicy]string{sandbox.PullAlways: "Always", sandbox.PullMissing: "IfNotPresent", sandbox.PullNever: "Never"}
@@ -45,12 +51,14 @@ func (e *Engine) resolve(ctx context.Context, reference string, pull sandbox.Pul
 	image := sandbox.Image{Reference: reference, ID: reference}
 	err := e.inImage(ctx, image, policies[pull], func(ctx context.Context, pod *kube.Pod, l *link) error {
 		id := statusOf(pod.Status.ContainerStatuses, mainContainer).ImageID
-		image.ID, image.Digest = pinned(id)
+		if image.ID, image.Digest = pinned(reference, id); image.ID == "" {
+			return engineError(nil, "image %q: its node calls it %.200q, which is no digest", reference, id).As(sandbox.CauseImage).Hint("push it to a registry, and name it as there")
+		}
 		texts, err := l.Texts(ctx, "/proc/1/mountinfo")
-		if err != nil || texts[0] == "" || image.ID == "" {
+		if err != nil || texts[0] == "" {
 			return engineError(err, "looking at image %q", reference).As(sandbox.CauseImage).Hint("see: belljar doctor")
 		}
-		image.Volumes = extraMounts(texts[0], []string{"/tmp", "/work"})
+		image.Volumes = extraMounts(texts[0], []string{"/tmp", "/work"}, nil)
 		return nil
 	})
 	if err != nil {
@@ -61,23 +69,50 @@ func (e *Engine) resolve(ctx context.Context, reference string, pull sandbox.Pul
 }
 
 // pinned is what a pod of exactly that image names, by its status' imageID: NAME@DIGEST, or, where no registry knows it, its ID
-// on its node.
-func pinned(imageID string) (id, digest string) {
-	_, digest, named := strings.Cut(imageID, "@")
-	if named {
-		return strings.TrimPrefix(imageID, "docker-pullable://"), digest
+// on its node. That name may be any that the node has for the image: another repository's would then be asked for it by other nodes.
+func pinned(reference, imageID string) (id, digest string) {
+	named, digest, isNamed := strings.Cut(imageID, "@")
+	if !isNamed {
+		return bareID(imageID), bareID(imageID)
 	}
-	at := strings.Index(imageID, "sha256:")
-	if at < 0 {
-		return "", ""
+	name, own, _ := strings.Cut(reference, "@")
+	if own != "" {
+		digest = own
 	}
-	return imageID[at:], imageID[at:]
+	if tag := strings.LastIndex(name, ":"); tag > strings.LastIndex(name, "/") {
+		name = name[:tag]
+	}
+	if own == "" && bareID(reference) != "" { // no repository's
+		name = strings.TrimPrefix(named, "docker-pullable://")
+	}
+	return name + "@" + digest, digest
 }
 
-// Watch implements sandbox.Images: what a reference was resolved to stays until this process ends.
+// bareID is an image's ID on its node, "" where that is none. CRI-O leaves out what it begins with.
+func bareID(imageID string) string {
+	const kind = "sha256:"
+	if at := strings.Index(imageID, kind); at >= 0 {
+		return imageID[at:]
+	}
+	if sum, err := hex.DecodeString(imageID); err == nil && len(sum) == sha256.Size {
+		return kind + imageID
+	}
+	return ""
+}
+
+// Watch implements sandbox.Images: what a reference was resolved to stays until this process ends, or until no pod of it can be made.
 func (e *Engine) Watch(ctx context.Context, changed func(watching bool)) {
+	e.known.mu.Lock()
+	if e.known.watchers == nil {
+		e.known.watchers = map[*func(bool)]bool{}
+	}
+	e.known.watchers[&changed] = true
+	e.known.mu.Unlock()
 	changed(true)
 	<-ctx.Done()
+	e.known.mu.Lock()
+	defer e.known.mu.Unlock()
+	delete(e.known.watchers, &changed)
 }
 
 // inImage calls look with the init of a pod of an image, which is deleted then.
@@ -86,7 +121,7 @@ func (e *Engine) inImage(ctx context.Context, image sandbox.Image, pull string, 
 		return err
 	}
 	spec := sandbox.Spec{
-		Command: "image-" + strings.ToLower(rand.Text()), Image: image, User: lookUser, Network: "none", Deadline: time.Now().Add(lookTime),
+		Command: "image-" + strings.ToLower(rand.Text()), Image: image, User: lookUser, Network: "none", Deadline: e.lookUntil(),
 		Limits: sandbox.Limits{Memory: lookMemory, CPUs: 1, Pids: 32, Tmp: lookTmp, Files: 64},
 	}
 	lease, err := e.leases.ofProcess(ctx)

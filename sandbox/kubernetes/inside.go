@@ -14,6 +14,7 @@ import (
 // Inside is what a pod of the namespace can do by its node's rules alone: none of belljar's init restricts it.
 type Inside struct {
 	Seccomp bool   // it has a filter
+	GVisor  bool   // its kernel is gVisor's, which is that filter, and tells of none
 	Locked  bool   // it has no capability, and can get none
 	Users   bool   // it has a user namespace of its own
 	Reaches bool   // it reaches the API server: nothing enforces a NetworkPolicy that denies it
@@ -34,11 +35,9 @@ func (e *Engine) LookInside(ctx context.Context, runtime string, users bool) (in
 	if users {
 		limit = min(limit, usersTimeout)
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	spec := sandbox.Spec{
 		Command: "inside-" + strings.ToLower(rand.Text()), Image: sandbox.Image{Reference: e.config.InitImage, ID: e.config.InitImage}, User: lookUser, Runtime: runtime,
-		Deadline: time.Now().Add(lookTime), Limits: sandbox.Limits{Memory: lookMemory, CPUs: 1, Pids: 32, Tmp: lookTmp, Files: 64},
+		Deadline: e.lookUntil(), Limits: sandbox.Limits{Memory: lookMemory, CPUs: 1, Pids: 32, Tmp: lookTmp, Files: 64},
 	}
 	lease, err := e.leases.ofProcess(ctx)
 	if err != nil {
@@ -67,15 +66,24 @@ func (e *Engine) LookInside(ctx context.Context, runtime string, users bool) (in
 	if !ok {
 		return in, engineError(text("it said", said), "a pod of belljar's image did not try what it can do").Hint("set engine.kubernetes.image to an image of this belljar's version")
 	}
-	return Inside{
-		Seccomp: tried.Seccomp, Locked: tried.NoPrivileges && strings.Trim(tried.Capabilities, "0") == "", Users: tried.OwnUsers, Reaches: tried.Network == boxinit.Open, Dropped: tried.Network == boxinit.NoAnswer, Network: tried.Network,
-	}, nil
+	return insideOf(tried), nil
 }
 
-// lastWords waits for the end of a pod's main container, and returns what that left in tryPath.
+// insideOf judges what a pod found. gVisor need not tell of no_new_privs, and a pod without a capability in its bounding set can get none.
+func insideOf(t boxinit.Tried) Inside {
+	none := t.Capabilities != "" && strings.Trim(t.Capabilities, "0") == ""
+	return Inside{
+		Seccomp: t.Seccomp, GVisor: t.GVisor, Locked: none && (t.NoPrivileges || t.GVisor), Users: t.OwnUsers,
+		Reaches: t.Network == boxinit.Open, Dropped: t.Network == boxinit.NoAnswer, Network: t.Network,
+	}
+}
+
+// lastWords waits for the end of a pod's main container, up to a limit, and returns what that left in tryPath.
 func (e *Engine) lastWords(ctx context.Context, pod *kube.Pod, spec sandbox.Spec, limit time.Duration) (said string, err error) {
+	late, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	var why error
-	err = e.follow(ctx, pod, func(now *kube.Pod, gone bool) (done bool) {
+	err = e.follow(late, pod, func(now *kube.Pod, gone bool) (done bool) {
 		pod = now
 		if now.Status != nil {
 			if t := statusOf(now.Status.ContainerStatuses, mainContainer).State.Terminated; t != nil {
@@ -94,7 +102,9 @@ func (e *Engine) lastWords(ctx context.Context, pod *kube.Pod, spec sandbox.Spec
 	case err == nil:
 		return said, why
 	case ctx.Err() != nil:
-		return "", lateError(pod, limit)
+		return "", ctx.Err()
+	case late.Err() != nil:
+		return "", lateOrSilent(err, pod, limit)
 	}
 	return "", callError(err, "waiting for pod %s", pod.Metadata.Name)
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,8 +51,30 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 		kubectl("delete", "namespace", namespace, "--wait=false")
+		os.RemoveAll(programDir)
 		os.Exit(code)
 	}))
+}
+
+var programDir string
+
+// program is belljar's own, built once.
+var program = sync.OnceValues(func() (name string, err error) {
+	if programDir, err = os.MkdirTemp("", "belljar-test-"); err != nil {
+		return "", err
+	}
+	name = filepath.Join(programDir, "belljar")
+	build := exec.Command("go", "build", "-o", name, "../../cmd/belljar")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building belljar: %w: %s", err, out)
+	}
+	return name, nil
+})
+
+// environ is this process's environment for program, with nothing of belljar's but what is more.
+func environ(more ...string) []string {
+	return append(slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "BELLJAR_") }), more...)
 }
 
 // roleEnv makes the test program something else than a test.

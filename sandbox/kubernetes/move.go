@@ -93,7 +93,7 @@ func (s *records) all(e *Engine) (all []record) {
 }
 
 func (r record) kept() sandbox.Kept {
-	return sandbox.Kept{Session: r.Session, ID: r.UID, Image: r.Image, ImageID: r.ImageID, Print: r.Print, User: r.User, Created: r.Created, Deadline: r.Deadline}
+	return sandbox.Kept{Session: r.Session, ID: r.UID, Image: r.Image, ImageID: r.ImageID, Print: r.Print, User: r.User, Created: r.Created, Deadline: r.Deadline, Workspace: r.Workspace, Idle: r.Idle}
 }
 
 // awaitFree waits until no process is attached to a session's init, for a while.

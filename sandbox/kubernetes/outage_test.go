@@ -1,14 +1,18 @@
 package kubernetes
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"belljar/sandbox"
 	"belljar/sandbox/internal/kube"
 )
 
@@ -164,5 +168,69 @@ func TestListOfAnEndedPod(t *testing.T) {
 	defer b.Close()
 	if _, err := b.Processes(t.Context()); err == nil || err.Error() != "the pod has ended" {
 		t.Error(err)
+	}
+}
+
+// Once a bug: what a pod waited for before an outage of the API server was told as why it did not run.
+func TestOutageWhileAPodStarts(t *testing.T) {
+	const noSandbox = `{"conditions":[{"type":"PodReadyToStartContainers","status":"False"}]}`
+	for name, c := range map[string]struct {
+		after string // what becomes of watches
+		want  string
+	}{
+		"the API server is away":                {"away", "the API server does not answer; last seen: the pod did not run after 300ms: its node gave it no sandbox"},
+		"it was away for a moment":              {"back", "the pod did not run after 300ms: its node gave it no sandbox"},
+		"it takes a request, and never answers": {"hangs", "the API server does not answer; last seen: the pod did not run after 1.4s: its node gave it no sandbox"},
+		"it is there":                           {"there", "the pod did not run after 300ms: its node gave it no sandbox"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limit := 300 * time.Millisecond
+			if c.after == "hangs" {
+				limit = 1400 * time.Millisecond
+			}
+			a, e := withAPI(t, func(config *Config) { config.Start = limit })
+			var watches atomic.Int32
+			a.faulty(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Query().Get("watch") == "" {
+					return false
+				}
+				_, pod, _ := strings.Cut(r.URL.Query().Get("fieldSelector"), "=")
+				switch nth := watches.Add(1); {
+				case nth == 1:
+					a.set(kube.PodPath("ns", pod), func(o *object) { json.Unmarshal([]byte(noSandbox), &o.Status) })
+					if c.after != "there" { // the event, and the end
+						short, cancel := context.WithTimeout(r.Context(), 30*time.Millisecond)
+						defer cancel()
+						a.do(w, r.WithContext(short))
+						return true
+					}
+				case c.after == "hangs":
+					<-r.Context().Done()
+					return true
+				case c.after == "away", c.after == "back" && nth == 2:
+					refuse(w, http.StatusServiceUnavailable, "etcd")
+					return true
+				}
+				return false
+			})
+			for what, wait := range map[string]func(pod *kube.Pod) error{
+				"running":    func(pod *kube.Pod) error { _, err := e.awaitRunning(t.Context(), pod, wantSpec()); return err },
+				"last words": func(pod *kube.Pod) error { _, err := e.lastWords(t.Context(), pod, wantSpec(), limit); return err },
+			} {
+				watches.Store(0)
+				pod := makePod(t, e)
+				if err := wait(pod); sandbox.CauseOf(err) != sandbox.CauseEngine || !strings.HasPrefix(err.Error(), c.want) {
+					t.Errorf("%s: %v", what, err)
+				}
+				a.end(podPath)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			pod := makePod(t, e)
+			cancel()
+			if _, err := e.lastWords(ctx, pod, wantSpec(), limit); !errors.Is(err, context.Canceled) {
+				t.Errorf("canceled: %v", err)
+			}
+		})
 	}
 }

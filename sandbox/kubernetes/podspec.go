@@ -33,11 +33,15 @@ const (
 	noteDeadline = "belljar.dev/deadline"
 	noteMaker    = "belljar.dev/maker" // tells the pod of one request from that of another
 
+	// noteEvictable lets a cluster autoscaler empty the node of a pod that has no controller.
+	noteEvictable = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
 	managedBy = "belljar"
 )
 
 const (
 	mainContainer = "sandbox"
+	initContainer = "init" // copies the init
 	initVolume    = "init"
 	initFile      = "belljar"
 	copyDir       = "/belljar-init"
@@ -48,6 +52,10 @@ const (
 
 	// deadlineSpare is how much later than the init the kubelet ends a pod.
 	deadlineSpare = 30 * time.Second
+
+	// lonelyFor is how much longer than a pod may take to run a session's init waits for who made it: that may have been killed before it
+	// knew of the pod.
+	lonelyFor = time.Minute
 
 	// diskLimit bounds what a pod takes of its node's disk: the init's program and what the runtime logs. Commands can write to
 	// memory only, but what they print is in the pod's log, which the kubelet keeps below 50 MiB, with a look each 10 s.
@@ -93,6 +101,8 @@ func (e *Engine) pod(spec sandbox.Spec, lease string) *kube.Pod {
 		AllowPrivilegeEscalation: &no, Privileged: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &kube.Capabilities{Drop: []string{"ALL"}},
 	}
 	volumes, mounts := directories(spec)
+	claims, claimMounts := claims(spec.Mounts)
+	volumes, mounts = append(volumes, claims...), append(mounts, claimMounts...)
 	pod := &kube.Pod{
 		APIVersion: "v1", Kind: "Pod",
 		Metadata: kube.Meta{Name: podName(spec), Labels: labels, Annotations: map[string]string{
@@ -110,7 +120,7 @@ func (e *Engine) pod(spec sandbox.Spec, lease string) *kube.Pod {
 			TopologySpreadConstraints: spread(),
 			Volumes:                   append([]kube.Volume{{Name: initVolume, EmptyDir: &kube.EmptyDir{}}}, volumes...),
 			InitContainers: []kube.Container{{
-				Name: "init", Image: e.config.InitImage, ImagePullPolicy: e.config.Pull,
+				Name: initContainer, Image: e.config.InitImage, ImagePullPolicy: e.config.Pull,
 				Command: []string{e.config.InitPath, boxinit.CopyArg, copyDir + "/" + initFile}, SecurityContext: security,
 				Resources: resources(spec.Limits, leastForCopy), VolumeMounts: []kube.VolumeMount{{Name: initVolume, MountPath: copyDir}},
 			}},
@@ -121,6 +131,13 @@ func (e *Engine) pod(spec sandbox.Spec, lease string) *kube.Pod {
 				TerminationMessagePath: "/dev/termination-log",
 			}},
 		},
+	}
+	if kindOf(spec) == "pool" { // it may run a command by now, which a PodDisruptionBudget is for: belljar may not change pods
+		pod.Metadata.Annotations[noteEvictable] = "true"
+	}
+	if slices.ContainsFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Writable }) {
+		// A new volume belongs to root, which no command is. Without one that is to be written, modes stay as they are.
+		pod.Spec.SecurityContext.FSGroup, pod.Spec.SecurityContext.FSGroupChangePolicy = &gid, "OnRootMismatch"
 	}
 	if p.UserNamespaces {
 		pod.Spec.HostUsers = &no
@@ -141,8 +158,9 @@ func (e *Engine) initArgs(spec sandbox.Spec) []string {
 	// The longest file is a little longer than the largest directory: what a full one says is that it is full. The file for
 	// the container's last words is on the node's disk, and commands may write to it.
 	c := boxinit.Config{Carrier: boxinit.Frames, UID: spec.User.UID, Alone: true, NoSockets: true, Files: spec.Limits.Files, FileSize: spec.Limits.Tmp + 1<<20}
-	if spec.Session != "" {
+	if spec.Session != "" { // no Sweep ends one that runs
 		c.Deadline = e.onItsClock(spec.Deadline).Unix()
+		c.Lonely = int64((e.config.Start + lonelyFor) / time.Second)
 	}
 	return c.Args()
 }

@@ -20,8 +20,11 @@ const (
 	quotaFields  = "failed quota"             // it bounds what belljar's pods say nothing of
 	rightsWords  = `" cannot `                // of RBAC: User "u" cannot create resource "pods"
 	podSecurity  = "violates PodSecurity"
-	accountWords = "looking up service account" // a new namespace has none yet
-	classWords   = "RuntimeClass"               // one that is missing
+	constraints  = "unable to validate against any security context constraint" // of OpenShift, which has UIDs of its own for each namespace
+	noNamespace  = `namespaces "`                                               // … not found
+	endingWords  = "because it is being terminated"                             // the namespace
+	accountWords = "looking up service account"                                 // a new namespace has none yet
+	classWords   = "RuntimeClass"                                               // one that is missing
 	priorityWord = "no PriorityClass with name"
 	usageWords   = " usage per "                  // a LimitRange's
 	ratioWords   = " limit to request ratio per " // the same
@@ -75,6 +78,12 @@ func callError(err error, doing string, args ...any) error {
 		return engineError(err, doing, args...).Hint("docs/kubernetes.md has the rights that belljar needs; see: belljar doctor")
 	case code == 403 && says(podSecurity):
 		return engineError(err, doing, args...).Hint("belljar's pods are restricted ones: look for what changes them, such as an admission webhook; see: belljar doctor")
+	case code == 403 && says(constraints):
+		return engineError(err, doing, args...).Hint("bind the ClusterRole system:openshift:scc:nonroot-v2 to the service account default of the pods' namespace, and to belljar's: see docs/kubernetes.md")
+	case code == 404 && says(noNamespace):
+		return engineError(err, doing, args...).Hint("the namespace does not exist; create it, or correct engine.kubernetes.namespace (for the Leases of replicas: serve.replicas.namespace)")
+	case code == 403 && says(endingWords):
+		return engineError(err, doing, args...).Hint("the namespace is being deleted; create it again once it is gone, or correct engine.kubernetes.namespace")
 	case says(webhookWords), says(policyWords):
 		return engineError(err, doing, args...).Hint("ask who keeps the cluster's admission policies to let belljar's pods in; see: belljar doctor")
 	case code == 403 && says(quotaFields):
@@ -86,7 +95,7 @@ func callError(err error, doing string, args ...any) error {
 	case code == 403 && (says(usageWords) || says(ratioWords)):
 		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("keep limits within the namespace's LimitRange: kubectl describe limitrange")
 	case code == 400, code == 422:
-		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("check engine.kubernetes, runtime and limits")
+		return engineError(err, doing, args...).As(sandbox.CauseInvalid).Hint("check engine.kubernetes, runtime, mounts and limits")
 	}
 	return engineError(err, doing, args...).Hint("see: belljar doctor")
 }

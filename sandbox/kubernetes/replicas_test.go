@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -58,7 +59,7 @@ serve:
   tls_key: %[3]s/tls.key
   hosts: [belljar.belljar.svc]
   drain_timeout: 2m
-  replicas: {enabled: true}
+  replicas: {enabled: true, address: %[4]s}
 `
 
 func newFleet(t *testing.T, n int) *fleet {
@@ -68,13 +69,16 @@ func newFleet(t *testing.T, n int) *fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { mustKubectl(t, "delete", "namespace", in, "--wait=false") })
-	f := &fleet{t: t, program: filepath.Join(t.TempDir(), "belljar")}
-	build := exec.Command("go", "build", "-o", f.program, "../../cmd/belljar")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	name, err := program()
+	if err != nil {
+		t.Fatal(err)
 	}
-	cert, key := certificate(t)
+	f := &fleet{t: t, program: name}
+	var ips []net.IP
+	for i := range n {
+		ips = append(ips, net.IPv4(127, 0, 8, byte(i+1)))
+	}
+	cert, key := certificate(t, ips...)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(cert)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "belljar.belljar.svc"}, DisableKeepAlives: true}
@@ -88,7 +92,7 @@ func newFleet(t *testing.T, n int) *fleet {
 	for i := range n {
 		r := &replica{address: fmt.Sprintf("127.0.8.%d:%d", i+1, port), dir: t.TempDir()}
 		for name, text := range map[string]string{
-			"tls.crt": string(cert), "tls.key": string(key), "sandbox.yaml": fmt.Sprintf(fleetConfig, in, r.address, r.dir),
+			"tls.crt": string(cert), "tls.key": string(key), "sandbox.yaml": fmt.Sprintf(fleetConfig, in, r.address, r.dir, ips[i]),
 			"tokens.yaml": fmt.Sprintf("tokens:\n  - {name: test, token: %s, scopes: [run], profiles: [default]}\n", callerToken),
 		} {
 			if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
@@ -115,8 +119,7 @@ func (f *fleet) start(r *replica) {
 	}
 	defer log.Close()
 	r.cmd = exec.Command(f.program, "serve", "--config", filepath.Join(r.dir, "sandbox.yaml"))
-	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "BELLJAR_") })
-	r.cmd.Env = slices.Concat(env, []string{"XDG_STATE_HOME=" + filepath.Join(r.dir, "state")})
+	r.cmd.Env = environ("XDG_STATE_HOME=" + filepath.Join(r.dir, "state"))
 	r.cmd.Stderr = log
 	if err := r.cmd.Start(); err != nil {
 		f.t.Fatal(err)
@@ -188,6 +191,22 @@ func (f *fleet) ask(r *replica, method, path, body string, into any, headers ...
 		}
 	}
 	return answer.StatusCode, err
+}
+
+// cli runs the command line at a replica, and returns its stdout and its exit status.
+func (f *fleet) cli(r *replica, args ...string) (string, int) {
+	f.t.Helper()
+	cmd := exec.Command(f.program, args...)
+	cmd.Env = environ("BELLJAR_HOST=https://"+r.address, "BELLJAR_TOKEN="+callerToken, "BELLJAR_TLS_CA="+filepath.Join(r.dir, "tls.crt"))
+	cmd.Dir = f.t.TempDir()
+	out, err := cmd.Output()
+	if cmd.ProcessState == nil {
+		f.t.Fatal(err)
+	}
+	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) && len(failed.Stderr) > 0 {
+		f.t.Logf("belljar %q: %s", args, failed.Stderr)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
 }
 
 // ran is a result, or why there is none.
@@ -268,6 +287,41 @@ func TestReplicas(t *testing.T) {
 		var list struct{ Executions []struct{ ID string } }
 		if _, err := f.ask(b, "GET", "/v1/executions", "", &list); err != nil || !slices.ContainsFunc(list.Executions, func(x struct{ ID string }) bool { return x.ID == made.ID }) {
 			t.Errorf("%+v, %v", list, err)
+		}
+	})
+	t.Run("command line", func(t *testing.T) {
+		f.t = t
+		f.run(a, "cli", "echo by a >f", "")
+		if out, status := f.cli(b, "run", "-t", "--session", "cli", "tty; cat f; exit 3"); status != 3 || !strings.HasPrefix(out, "/dev/pts/") || !strings.HasSuffix(out, "by a\r\n") {
+			t.Errorf("a terminal: %q, %d", out, status)
+		}
+		here := filepath.Join(t.TempDir(), "f")
+		if _, status := f.cli(c, "session", "cp", "cli:f", here); status != 0 {
+			t.Errorf("session cp: %d", status)
+		}
+		if text, err := os.ReadFile(here); err != nil || string(text) != "by a\n" {
+			t.Errorf("the copy: %q, %v", text, err)
+		}
+		id, status := f.cli(a, "run", "--detach", "echo begun; sleep 2; echo end; exit 4")
+		if id = strings.TrimSpace(id); status != 0 || id == "" {
+			t.Fatalf("run --detach: %q, %d", id, status)
+		}
+		if out, status := f.cli(b, "wait", id); status != 4 || out != "begun\nend\n" {
+			t.Errorf("wait: %q, %d", out, status)
+		}
+		if out, status := f.cli(c, "logs", id); status != 0 || out != "begun\nend\n" {
+			t.Errorf("logs: %q, %d", out, status)
+		}
+		id, _ = f.cli(c, "run", "--detach", "sleep 300")
+		id = strings.TrimSpace(id)
+		if _, status := f.cli(a, "kill", id); status != 0 {
+			t.Errorf("kill: %d", status)
+		}
+		if _, status := f.cli(b, "wait", id); status != 137 && status != 130 {
+			t.Errorf("after that: %d", status)
+		}
+		if _, status := f.cli(b, "session", "rm", "cli"); status != 0 {
+			t.Errorf("session rm: %d", status)
 		}
 	})
 	t.Run("keys", func(t *testing.T) {

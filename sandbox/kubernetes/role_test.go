@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// role is what the Roles of a namespace give, as "verb group/resource".
+// role is what the Roles of a namespace give, or with "" the ClusterRoles, as "verb group/resource".
 func role(t *testing.T, namespace string, text []byte) (all []string) {
 	t.Helper()
 	for documents := yaml.NewDecoder(bytes.NewReader(text)); ; {
@@ -32,7 +32,7 @@ func role(t *testing.T, namespace string, text []byte) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if object.Kind != "Role" || object.Metadata.Namespace != namespace {
+		if object.Kind != "Role" && object.Kind != "ClusterRole" || object.Metadata.Namespace != namespace {
 			continue
 		}
 		for _, r := range object.Rules {
@@ -69,6 +69,7 @@ func TestRole(t *testing.T) {
 	}{
 		{"deploy/kubernetes/role.yaml", "belljar-sandboxes", file, rights},
 		{"deploy/kubernetes/role.yaml, of replicas", "belljar", file, leaseRights},
+		{"deploy/kubernetes/role.yaml, of nodes", "", file, []right{nodeRight}},
 		{"docs/kubernetes.md", "belljar-sandboxes", []byte("kind: Namespace\n" + block), rights},
 	} {
 		got := role(t, test.namespace, test.text)

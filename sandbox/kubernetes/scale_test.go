@@ -119,15 +119,22 @@ func (f *fakeKubelets) runner(t *testing.T, in string, pool sandbox.PoolSize) (*
 		c.Pods.NodeSelector = map[string]string{"belljar.dev/fake": f.name}
 		c.Pods.Tolerations = []kubernetes.Toleration{{Key: "belljar.dev/fake", Operator: "Equal", Value: f.name, Effect: "NoSchedule"}}
 	})
+	l := runner(t, e, pool)
+	l.Admission = sandbox.Admission{MaxRunning: 100, MaxQueued: 200, MaxWait: 10 * time.Second}
+	return l, a
+}
+
+// runner is a runner over an engine, with a pool.
+func runner(t *testing.T, e *kubernetes.Engine, pool sandbox.PoolSize) *runners.Local {
+	t.Helper()
 	l := runners.New(e, e)
 	l.StateDir = t.TempDir()
 	p := l.Profiles[sandbox.DefaultProfile]
 	p.Image, p.Pull, p.Pool = baseImage, sandbox.PullNever, pool
 	p.Limits.Memory, p.Limits.Tmp = 64<<20, 4<<20
 	l.Profiles[sandbox.DefaultProfile] = p
-	l.Admission = sandbox.Admission{MaxRunning: 100, MaxQueued: 200, MaxWait: 10 * time.Second}
 	t.Cleanup(l.Close)
-	return l, a
+	return l
 }
 
 // used is the processor time of this process, of the parts of the cluster and of the fake kubelets, so far.

@@ -30,16 +30,20 @@ type record struct {
 	User           sandbox.User
 	Limits         sandbox.Limits
 	Tmpfs          []string
+	Mounts         []sandbox.Mount `json:",omitempty"`
 	Runtime        string
 	Created        time.Time
 	Deadline       time.Time
+	Workspace      string        `json:",omitempty"`
+	Idle           time.Duration `json:",omitempty"`
 }
 
 func (e *Engine) record(spec sandbox.Spec, pod *kube.Pod) record {
 	r := record{
 		UID: pod.Metadata.UID, Name: pod.Metadata.Name, Namespace: e.namespace, Server: e.Host(), Command: spec.Command, Session: spec.Session,
 		Image: spec.Image.Reference, ImageID: spec.Image.ID, Digest: spec.Image.Digest, Print: spec.Print(), User: spec.User,
-		Limits: spec.Limits.OfContainer(), Tmpfs: spec.Tmpfs, Runtime: spec.Runtime, Created: time.Now(), Deadline: spec.Deadline,
+		Limits: spec.Limits.OfContainer(), Tmpfs: spec.Tmpfs, Mounts: spec.Mounts, Runtime: spec.Runtime, Created: time.Now(), Deadline: spec.Deadline,
+		Workspace: spec.Workspace, Idle: spec.Idle,
 	}
 	r.Limits.Tmp = spec.Limits.Tmp
 	return r
@@ -223,7 +227,7 @@ func (b *box) reachError(ctx context.Context, err error) error {
 	case failed != nil:
 		return callError(failed, "looking for the session's pod")
 	case !runs(&pod):
-		return engineError(nil, "the pod has ended: %s", cmp.Or(fateOf(&pod).reason, "its container does not run")).
+		return engineError(nil, "the pod has ended: %s", cmp.Or(b.fateOf(&pod).reason, "its container does not run")).
 			As(sandbox.CauseEngineLost).Hint("run the command again")
 	case kube.CodeOf(err) != 0:
 		return callError(err, "attaching to the session's pod")

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -43,6 +44,46 @@ func TestSweepSparesRecordsThatAreMadeMeanwhile(t *testing.T) {
 	}
 	if names := e.Recorded(); !slices.Equal(names, []string{"new"}) {
 		t.Errorf("recorded: %v", names)
+	}
+}
+
+// Once a bug: each sweep said again that it removed the pods of a node that is lost, which stay until that is back.
+func TestSweepRemovesEachPodOnce(t *testing.T) {
+	a, e := withAPI(t)
+	e.opened = time.Now().Add(-outageGrace)
+	made := makePod(t, e)
+	deletes := 0
+	a.faulty(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodDelete {
+			return false
+		}
+		deletes++
+		now := time.Now()
+		a.set(kube.PodPath("ns", made.Metadata.Name), func(o *object) { o.Metadata.DeletionTimestamp = &now })
+		w.Write([]byte("{}"))
+		return true
+	})
+	for i, want := range []int{1, 0, 0} {
+		if n, err := e.Sweep(t.Context()); n != want || err != nil || deletes != 1 {
+			t.Errorf("sweep %d removed %d with %d requests, error %v", i, n, deletes, err)
+		}
+	}
+	a.faulty(nil)
+}
+
+// Once a bug: what other replicas are told of a session's pod did not say what its profile says of the session.
+func TestRecordKeepsTheSessionsLife(t *testing.T) {
+	_, e := withAPI(t, func(c *Config) { c.Dir = t.TempDir() })
+	spec := wantSession()
+	spec.Workspace, spec.Idle = "/data", 3*time.Hour
+	pod := &kube.Pod{}
+	pod.Metadata.UID = "uid"
+	text, err := json.Marshal(e.record(spec, pod))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := e.TakeOver(t.Context(), string(text)); err != nil || kept.Workspace != "/data" || kept.Idle != 3*time.Hour {
+		t.Errorf("%+v, %v", kept, err)
 	}
 }
 

@@ -103,7 +103,7 @@ func deadlineOf(pod kube.Pod) time.Time {
 }
 
 // Sweep deletes the namespace's pods without an owner: those past their deadline, and those of belljar processes
-// that have ended, of any host. It returns how many.
+// that have ended, of any host. It returns how many, each once.
 func (e *Engine) Sweep(ctx context.Context) (int, error) {
 	records := e.records.all(e) // a pod is recorded after it was made: later, each record's is there
 	pods, err := e.list(ctx, "")
@@ -118,6 +118,9 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 	for _, pod := range pods {
 		there[pod.Metadata.UID] = true
 		at := deadlineOf(pod)
+		if pod.Metadata.DeletionTimestamp != nil {
+			continue // it is deleted already: its kubelet, which may be away for long, has yet to say that it ended
+		}
 		if late := !at.IsZero() && e.client.Now().After(at); !late && !e.isOver(pod) && !e.orphaned(pod, owners) {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -15,8 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"belljar/internal/boxinit"
 	"belljar/sandbox"
+	"belljar/sandbox/internal/boxlink"
 	"belljar/sandbox/internal/kube"
+
+	"golang.org/x/sys/unix"
 )
 
 // behind is an engine of an API server that answers like that.
@@ -102,12 +107,26 @@ func TestPodIsLockedDown(t *testing.T) {
 	}
 	spec := wantSpec()
 	spec.Session = "s"
-	if c := e.pod(spec, "lease").Spec.Containers[0]; c.StdinOnce || c.Command[3] == "0" {
+	if c := e.pod(spec, "lease").Spec.Containers[0]; c.StdinOnce || c.Command[3] == "0" || !slices.Contains(c.Command, "lonely=180") {
 		t.Errorf("a session's: %+v", c)
 	}
 	e.config.OwnSessions = true
 	if c := e.pod(spec, "lease").Spec.Containers[0]; !c.StdinOnce {
 		t.Errorf("one that ends with us: %+v", c)
+	}
+}
+
+// An autoscaler removes no node with a pod of no controller, unless that says so: a pool kept each node that it was on.
+func TestPoolKeepsNoNode(t *testing.T) {
+	e := behind(t, http.NotFound)
+	for _, test := range []struct{ session, pool, kind string }{{"", "default", "pool"}, {"s", "", "session"}, {"s", "default", "session"}, {"", "", "command"}} {
+		spec := wantSpec()
+		spec.Session, spec.Pool = test.session, test.pool
+		pod := e.pod(spec, "lease")
+		got, has := pod.Metadata.Annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"]
+		if has != (test.kind == "pool") || has && got != "true" || pod.Metadata.Labels[labelKind] != test.kind {
+			t.Errorf("%+v: %q of %+v", test, got, pod.Metadata)
+		}
 	}
 }
 
@@ -148,6 +167,8 @@ func TestRefusedRequests(t *testing.T) {
 		"no runtime":    {403, "Forbidden", `pods "x" is forbidden: pod rejected: RuntimeClass "gvisor" not found`, sandbox.CauseInvalid, 1},
 		"new namespace": {403, "Forbidden", `pods "x" is forbidden: error looking up service account ns/default: serviceaccount "default" not found`, sandbox.CauseBusy, 3},
 		"terminating":   {403, "Forbidden", `pods "x" is forbidden: unable to create new content in namespace ns because it is being terminated`, sandbox.CauseEngine, 1},
+		"no namespace":  {404, "NotFound", `namespaces "ns" not found`, sandbox.CauseEngine, 1},
+		"OpenShift":     {403, "Forbidden", `pods "x" is forbidden: unable to validate against any security context constraint: [provider "anyuid": Forbidden: not usable by user or serviceaccount, provider restricted-v2: .spec.securityContext.runAsUser: Invalid value: 65534: must be in the ranges: [1000680000, 1000689999]]`, sandbox.CauseEngine, 1},
 		"node selector": {403, "Forbidden", `pods "x" is forbidden: pod node label selector conflicts with its namespace node label selector`, sandbox.CauseEngine, 1},
 		"webhook":       {400, "BadRequest", `admission webhook "w.example.com" denied the request: no`, sandbox.CauseEngine, 1},
 		"policy":        {422, "Invalid", `pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`, sandbox.CauseEngine, 1},
@@ -226,8 +247,11 @@ func TestWhyAPodDoesNotRun(t *testing.T) {
 		`{"status":{"phase":"Failed","reason":"OutOfcpu","message":"Node didn't have enough resource: cpu"}}`:                                                                                         sandbox.CauseEngineLost,
 		`{"status":{"phase":"Failed","reason":"Evicted","initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":137}}}]}}`:                                                          sandbox.CauseEngineLost,
 		`{"status":{"phase":"Failed"}}`: sandbox.CauseEngine,
-		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"CreateContainerError","message":"mount callback failed on /x: input/output error"}}}]}}`: "",
-		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Pending"}}`:                                                                                  sandbox.CauseEngineLost,
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"CreateContainerError","message":"mount callback failed on /x: input/output error"}}}]}}`:             "",
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ErrImagePull","message":"pull QPS exceeded"}}}]}}`:                                                   "",
+		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ImagePullBackOff","message":"Back-off pulling image \"app\": ErrImagePull: pull QPS exceeded"}}}]}}`: "",
+		`{"status":{"initContainerStatuses":[{"name":"init","state":{"waiting":{"reason":"ErrImagePull","message":"pull QPS exceeded"}}}]}}`:                                                  "",
+		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Pending"}}`:                                                                                              sandbox.CauseEngineLost,
 	} {
 		err, yes := startError(status(text), spec)
 		if yes != (want != "") || yes && sandbox.CauseOf(err) != want {
@@ -253,9 +277,25 @@ func TestWhyAPodDoesNotRun(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
+	// Once a bug: what another program added was taken for belljar's own.
+	for text, want := range map[string]string{
+		`{"metadata":{"namespace":"ns"},"status":{"initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":0}}},{"name":"mesh","state":{"terminated":{"exitCode":1,"reason":"Error"}}}]}}`: `init container "mesh", which belljar did not ask for, ended: exit status 1: Error (look for an admission webhook that adds init containers, and leave out namespace ns)`,
+		`{"metadata":{"namespace":"ns"},"status":{"initContainerStatuses":[{"name":"mesh","state":{"waiting":{"reason":"ErrImagePull","message":"no"}}}]}}`:                                                 `getting the image of init container "mesh", which belljar did not ask for: ErrImagePull: no (look for an admission webhook`,
+		`{"metadata":{"namespace":"ns"},"status":{"initContainerStatuses":[{"name":"mesh","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                                 `init container "mesh", which belljar did not ask for, ended: exit status 137: OOMKilled (look`,
+	} {
+		if err, _ := startError(status(text), spec); sandbox.CauseOf(err) != sandbox.CauseEngine || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 	err := lateError(status(`{"status":{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"0/1 nodes"}]}}`), time.Minute)
 	if sandbox.CauseOf(err) != sandbox.CauseBusy || !strings.Contains(err.Error(), "Unschedulable: 0/1 nodes") {
 		t.Error(err)
+	}
+	for _, container := range []string{"containerStatuses", "initContainerStatuses"} {
+		err := lateError(status(`{"status":{"`+container+`":[{"name":"x","state":{"waiting":{"reason":"ImagePullBackOff","message":"Back-off: ErrImagePull: pull QPS exceeded"}}}]}}`), time.Minute)
+		if is, _ := errors.AsType[*sandbox.Error](err); is.Cause != sandbox.CauseBusy || is.RetryAfter == 0 || !strings.Contains(err.Error(), "as many images as it may") {
+			t.Errorf("%s: %v", container, err)
+		}
 	}
 	for _, pod := range []*kube.Pod{nil, status(`{}`), status(`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ContainerCreating"}}}]}}`)} {
 		if err := lateError(pod, time.Minute); sandbox.CauseOf(err) != sandbox.CauseEngine {
@@ -293,22 +333,63 @@ func TestHowAPodEnded(t *testing.T) {
 		`{"status":{"phase":"Running"}}`: {},
 		`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"False"}],"containerStatuses":[{"name":"sandbox","state":{"running":{}}}]}}`:                                                                 {noNode: true},
 		`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}],"containerStatuses":[{"name":"sandbox","state":{"running":{}}}]}}`:                                                                  {},
-		`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"False"}],"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0}}}]}}`:                                                  {known: true, reason: "its connection to this process broke"},
+		`{"status":{"phase":"Running","conditions":[{"type":"Ready","status":"False"}],"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0}}}]}}`:                                                  {known: true, ended: true},
 		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                                                             {known: true, oom: true},
 		`{"status":{"phase":"Failed","reason":"DeadlineExceeded","message":"Pod was active too long","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137}}}]}}`:                                  {known: true, reason: "DeadlineExceeded: Pod was active too long"},
-		`{"status":{"phase":"Succeeded","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0,"reason":"OOMKilled"}}}]}}`:                                                                            {known: true, reason: "its connection to this process broke"},
+		`{"status":{"phase":"Succeeded","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0,"reason":"OOMKilled"}}}]}}`:                                                                            {known: true, ended: true},
 		`{"status":{"phase":"Failed","reason":"Evicted","message":"low","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                          {known: true, reason: "Evicted: low"},
 		`{"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"DeletionByTaintManager"}],"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`: {known: true, reason: "DeletionByTaintManager"},
 		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}}`:                                      {known: true, reason: "another program deleted the pod"},
 		`{"status":{"phase":"Failed","reason":"Evicted","message":"low on\nresource"}}`:                                                                                                                                   {known: true, reason: "Evicted: low on resource"},
 		`{"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"EvictionByEvictionAPI","message":"evicted"}]}}`:                                                                                    {known: true, reason: "EvictionByEvictionAPI: evicted"},
-		`{"status":{"phase":"Succeeded","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}}`:                                                                            {known: true, reason: "its connection to this process broke"},
+		`{"status":{"phase":"Succeeded","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}}`:                                                                            {known: true, ended: true},
 		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":2,"reason":"Error"}}}]}}`:                                                                                   {known: true, reason: "the container ended: Error, exit status 2"},
 		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}}`:                                                                                                                          {known: true, reason: "another program deleted the pod"},
 	} {
-		if got := fateOf(status(text)); got != want {
+		if got := fateOf(status(text), time.Time{}); got != want {
 			t.Errorf("%s: %+v, want %+v", text, got, want)
 		}
+	}
+}
+
+// Once a bug: of a session whose time was over while a command ran, belljar said that its connection broke, and that it was killed from outside.
+func TestHowASessionEnded(t *testing.T) {
+	due := time.Date(2026, 1, 1, 0, 0, 10, 700e6, time.UTC)
+	const before, at = "2026-01-01T00:00:05Z", "2026-01-01T00:00:10Z"
+	for name, c := range map[string]struct {
+		session, own bool
+		code         int
+		finished     string
+		want, by     string
+	}{
+		"it is deleted then":            {true, false, 0, at, "session.max ended it at 2026-01-01T00:00:10Z", "belljar"},
+		"its time is over":              {true, false, 0, at, "session.max ended it at 2026-01-01T00:00:10Z", "belljar"},
+		"that of one that ends with us": {true, true, 0, at, "session.max ended it at 2026-01-01T00:00:10Z", "belljar"},
+		"before":                        {true, false, 0, before, "its init ended", "outside"},
+		"before, of one with us":        {true, true, 0, before, "its connection to this process broke", "outside"},
+		"killed at that time":           {true, false, 137, at, "the container ended: Error, exit status 137", "outside"},
+		"no session":                    {false, false, 0, at, "its connection to this process broke", "outside"},
+	} {
+		deleted := ""
+		if strings.Contains(name, "deleted") {
+			deleted = `,"deletionTimestamp":"` + at + `"`
+		}
+		e := behind(t, func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"metadata":{"uid":"u"%s},"status":{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":%d,"reason":"Error","finishedAt":%q}}}]}}`, deleted, c.code, c.finished)
+		}, func(config *Config) { config.OwnSessions = c.own })
+		r := record{UID: "u", Name: "p", Deadline: due}
+		if c.session {
+			r.Session = "dev"
+		}
+		b := newBox(e, r)
+		_, err := b.statusWithoutInit(broken(t))
+		if sandbox.CauseOf(err) != sandbox.CauseEngineLost || !strings.Contains(err.Error(), "while the command ran: "+c.want+" (") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if by := b.counters().KilledBy; by != c.by {
+			t.Errorf("%s: killed by %q", name, by)
+		}
+		b.Close()
 	}
 }
 
@@ -426,16 +507,27 @@ func TestRememberedImagesGo(t *testing.T) {
 	}
 }
 
+// Once a bug: where a node has an image by several names, it was pinned to the repository of another one.
 func TestPinned(t *testing.T) {
-	for imageID, want := range map[string][2]string{
-		"docker.io/library/app@sha256:1": {"docker.io/library/app@sha256:1", "sha256:1"},
-		"docker-pullable://app@sha256:1": {"app@sha256:1", "sha256:1"},
-		"sha256:2":                       {"sha256:2", "sha256:2"},
-		"docker://sha256:2":              {"sha256:2", "sha256:2"},
-		"":                               {},
+	bare := strings.Repeat("0a", 32)
+	for of, want := range map[[2]string][2]string{
+		{"app", "docker.io/library/app@sha256:1"}:                 {"app@sha256:1", "sha256:1"},
+		{"app:1", "docker-pullable://app@sha256:1"}:               {"app@sha256:1", "sha256:1"},
+		{"ours.example.com/app:1", "evil.example.com/x@sha256:1"}: {"ours.example.com/app@sha256:1", "sha256:1"},
+		{"localhost:5000/app", "other/app@sha256:1"}:              {"localhost:5000/app@sha256:1", "sha256:1"},
+		{"localhost:5000/app:2", "other/app@sha256:1"}:            {"localhost:5000/app@sha256:1", "sha256:1"},
+		{"app:2@sha256:2", "other/app@sha256:1"}:                  {"app@sha256:2", "sha256:2"},
+		{"sha256:3", "docker.io/library/app@sha256:1"}:            {"docker.io/library/app@sha256:1", "sha256:1"},
+		{bare, "docker.io/library/app@sha256:1"}:                  {"docker.io/library/app@sha256:1", "sha256:1"},
+		{"app", "sha256:2"}:                                       {"sha256:2", "sha256:2"},
+		{"app", "docker://sha256:2"}:                              {"sha256:2", "sha256:2"},
+		{"app", bare}:                                             {"sha256:" + bare, "sha256:" + bare},
+		{"app", bare[2:]}:                                         {},
+		{"app", "latest"}:                                         {},
+		{"app", ""}:                                               {},
 	} {
-		if id, digest := pinned(imageID); id != want[0] || digest != want[1] {
-			t.Errorf("%s: %s, %s", imageID, id, digest)
+		if id, digest := pinned(of[0], of[1]); id != want[0] || digest != want[1] {
+			t.Errorf("%s: %s, %s", of, id, digest)
 		}
 	}
 }
@@ -443,6 +535,12 @@ func TestPinned(t *testing.T) {
 // Once a bug: what an admission webhook mounted in the pod that looks at an image was taken for a volume of the image, and so for
 // belljar's own in all that came after.
 func TestWebhookMountIsNoVolumeOfTheImage(t *testing.T) {
+	for _, at := range []string{"/var/run/secrets/cloud", "/run/secrets", "/run/.containerenv"} {
+		webhookMounts(t, at)
+	}
+}
+
+func webhookMounts(t *testing.T, at string) {
 	a, e := withAPI(t)
 	a.faulty(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/pods") {
@@ -451,7 +549,7 @@ func TestWebhookMountIsNoVolumeOfTheImage(t *testing.T) {
 		var pod kube.Pod
 		json.NewDecoder(r.Body).Decode(&pod)
 		main := &pod.Spec.Containers[0]
-		main.VolumeMounts = append(main.VolumeMounts, kube.VolumeMount{Name: "token", MountPath: "/var/run/secrets/cloud"})
+		main.VolumeMounts = append(main.VolumeMounts, kube.VolumeMount{Name: "token", MountPath: at})
 		text, _ := json.Marshal(pod)
 		r.Body = io.NopCloser(bytes.NewReader(text))
 		return false
@@ -459,7 +557,7 @@ func TestWebhookMountIsNoVolumeOfTheImage(t *testing.T) {
 	_, looked := e.Resolve(t.Context(), "app", sandbox.PullMissing)
 	_, made := e.Create(t.Context(), wantSpec())
 	for what, err := range map[string]error{"resolving": looked, "making": made} {
-		if sandbox.CauseOf(err) != sandbox.CauseEngine || !strings.Contains(err.Error(), "did not ask for: /var/run/secrets/cloud (look for an admission webhook") {
+		if sandbox.CauseOf(err) != sandbox.CauseEngine || !strings.Contains(err.Error(), "did not ask for: "+at+" (look for an admission webhook") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -483,8 +581,30 @@ func TestExtraMounts(t *testing.T) {
 12 1 0:12 / /replaced rw - ext4 /dev/x rw
 `
 	own := []string{"/tmp", "/work", `/my own\`, "/of gvisor", "/replaced"}
-	if got := extraMounts(text, own); !slices.Equal(got, []string{"/data", "/proc-like", "/another one", "/replaced"}) {
+	if got := extraMounts(text, own, nil); !slices.Equal(got, []string{"/data", "/proc-like", "/another one", "/replaced"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// Once a bug: what CRI-O mounts in every container was a volume of each image, and what was resolved on another node was refused there.
+// Nothing else may hide behind it.
+func TestMountsOfCRIO(t *testing.T) {
+	for row, want := range map[string]string{
+		"8 1 0:24 /containers/storage/overlay-containers/c/userdata/.containerenv /run/.containerenv ro,nosuid - tmpfs tmpfs rw,mode=755": "",
+		"9 1 0:24 /containers/storage/overlay-containers/c/userdata/run/secrets /run/secrets rw,nosuid - tmpfs tmpfs rw,mode=755":         "",
+		"8 1 8:1 /var/run/c/.containerenv /run/.containerenv ro - ext4 /dev/x rw":                                                         "",
+		"8 1 8:1 /vol /run/.containerenv rw - ext4 /dev/x rw":                                                                             "/run/.containerenv",
+		"9 1 8:1 /vol /run/secrets rw - ext4 /dev/x rw":                                                                                   "/run/secrets",
+		"9 1 8:1 /vol /run/secrets rw - 9p none ro":                                                                                       "/run/secrets",
+		"9 1 0:9 / /run/secrets/kubernetes.io/serviceaccount ro - tmpfs tmpfs rw":                                                         "/run/secrets/kubernetes.io/serviceaccount",
+		"9 1 0:9 / /var/run/secrets ro - tmpfs tmpfs rw":                                                                                  "/var/run/secrets",
+		"9 1 0:9 / /run/secrets2 ro - tmpfs tmpfs rw":                                                                                     "/run/secrets2",
+		"9 1 0:9 / /run ro - tmpfs tmpfs rw":                                                                                              "/run",
+		"9 1 0:9 / /run/.containerenv/x ro - tmpfs tmpfs rw":                                                                              "/run/.containerenv/x",
+	} {
+		if got := strings.Join(extraMounts(row+"\n", nil, nil), " "); got != want {
+			t.Errorf("%s: %q", row, got)
+		}
 	}
 }
 
@@ -500,5 +620,80 @@ func TestParseGroup(t *testing.T) {
 	}
 	if _, read := parseGroup(make([]string, 10)); read {
 		t.Error("nothing counts as read")
+	}
+}
+
+// Once a bug: gVisor, which tells of no filter and need not tell of no_new_privs, was a pod that is not locked down.
+func TestInsideOf(t *testing.T) {
+	const none = "0000000000000000"
+	for name, c := range map[string]struct {
+		tried boxinit.Tried
+		want  Inside
+	}{
+		"locked":          {boxinit.Tried{Seccomp: true, NoPrivileges: true, Capabilities: none, Network: boxinit.NoAnswer}, Inside{Seccomp: true, Locked: true, Dropped: true, Network: boxinit.NoAnswer}},
+		"gVisor":          {boxinit.Tried{GVisor: true, Capabilities: none, Network: boxinit.Open}, Inside{GVisor: true, Locked: true, Reaches: true, Network: boxinit.Open}},
+		"gVisor's root":   {boxinit.Tried{GVisor: true, Capabilities: "00000000a80425fb"}, Inside{GVisor: true}},
+		"it can get some": {boxinit.Tried{Seccomp: true, Capabilities: none}, Inside{Seccomp: true}},
+		"nothing is told": {boxinit.Tried{GVisor: true, NoPrivileges: true}, Inside{GVisor: true}},
+	} {
+		if got := insideOf(c.tried); got != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// Once a bug: a namespace that does not exist, or OpenShift's constraints, led to the doctor, and from there to the log of Docker.
+func TestWhatToDoAboutARefusal(t *testing.T) {
+	for want, refused := range map[string]kube.StatusError{
+		"create it, or correct engine.kubernetes.namespace": {Code: 404, Reason: "NotFound", Message: `namespaces "ns" not found`},
+		"the namespace is being deleted":                    {Code: 403, Reason: "Forbidden", Message: `pods "x" is forbidden: unable to create new content in namespace ns because it is being terminated`},
+		"system:openshift:scc:nonroot-v2":                   {Code: 403, Reason: "Forbidden", Message: `pods "x" is forbidden: unable to validate against any security context constraint: [provider "anyuid": Forbidden]`},
+		"see: belljar doctor":                               {Code: 404, Reason: "NotFound", Message: `pods "x" not found`},
+	} {
+		var is *sandbox.Error
+		if err := callError(&refused, "creating a pod"); !errors.As(err, &is) || !strings.Contains(is.Hint, want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// Once a bug: where the counts could not be read, what was read for an earlier command was told as this one's.
+func TestCountsThatAreNotRead(t *testing.T) {
+	b := newBox(behind(t, http.NotFound), record{})
+	defer b.Close()
+	texts := make([]string, len(groupFiles))
+	if b.counted(texts, nil) {
+		t.Error("nothing is a count")
+	}
+	texts[0] = "oom_kill 1\n"
+	spaces := make([]boxlink.Space, len(b.memoryDirs()))
+	spaces[0].Type = unix.TMPFS_MAGIC // and full
+	if c := b.counters(); !b.counted(texts, spaces) || c.Source != "" {
+		t.Errorf("%+v", c)
+	}
+	if c := b.counters(); c.Source != "cgroup" || len(c.DiskFull) != 1 {
+		t.Errorf("%+v", c)
+	}
+	if c, err := b.Counters(t.Context()); err != nil || c.Source != "" || len(c.DiskFull) > 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// What was read before the last process was killed for its memory says nothing of that.
+func TestPeakAtAKill(t *testing.T) {
+	b := newBox(behind(t, http.NotFound), record{})
+	defer b.Close()
+	read := func(kills, peak int) int64 {
+		texts := make([]string, len(groupFiles))
+		texts[0], texts[1] = fmt.Sprintf("oom_kill %d\n", kills), fmt.Sprintf("%d\n", peak)
+		b.counted(texts, nil)
+		return b.counters().OOMPeak
+	}
+	if before, after, gone := read(0, 10), read(1, 20), read(0, 0); before != 0 || after != 20 || gone != 20 {
+		t.Errorf("%d, %d, %d", before, after, gone)
+	}
+	b.ended = &fate{known: true, oom: true}
+	if c := b.counters(); c.OOMPeak != 0 || c.OOMKills != 1 || c.Source != "cgroup,pod" {
+		t.Errorf("%+v", c)
 	}
 }

@@ -15,6 +15,17 @@ import (
 // pullReasons are those of a container that waits for its image, and does not get it.
 var pullReasons = []string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ErrImagePull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"}
 
+// noImage reports whether a container does not get its image.
+func noImage(w *kube.Waiting) bool {
+	return w != nil && slices.Contains(pullReasons, w.Reason) && !throttled(w)
+}
+
+// throttled reports whether it is a kubelet's own limit of pulls (registryPullQPS) that a container waits for, which passes. Its ErrImagePull
+// has these words, and the ImagePullBackOff after that quotes them.
+func throttled(w *kube.Waiting) bool {
+	return w != nil && slices.Contains(pullReasons, w.Reason) && strings.Contains(w.Message, "pull QPS exceeded")
+}
+
 // makeReasons are those of a container that its runtime does not make, or not start.
 var makeReasons = []string{"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 
@@ -33,12 +44,22 @@ func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
 	if s == nil {
 		return nil, false
 	}
+	if name := noClaim(pod); name != "" {
+		return engineError(nil, "volume %q: there is no PersistentVolumeClaim of that name in namespace %q", name, pod.Metadata.Namespace).As(sandbox.CauseInvalid).
+			Hint("create it, or name another one: kubectl get pvc -n " + pod.Metadata.Namespace), true
+	}
 	over := s.Phase == "Failed" || s.Phase == "Succeeded"
 	if pod.Metadata.DeletionTimestamp != nil || over && ofPod(pod) != "" {
 		return goneError(pod), true
 	}
 	for _, own := range s.InitContainerStatuses {
-		if w := own.State.Waiting; w != nil && slices.Contains(pullReasons, w.Reason) {
+		if own.Name != initContainer {
+			if err := foreignError(own, pod.Metadata.Namespace); err != nil {
+				return err, true
+			}
+			continue
+		}
+		if w := own.State.Waiting; noImage(w) {
 			return engineError(text(w.Reason, w.Message), "starting a container of belljar's own image").Hint("check engine.kubernetes.image, its path and its pull secrets"), true
 		}
 		if t := own.State.Terminated; starved(t) {
@@ -51,7 +72,7 @@ func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
 	main := statusOf(s.ContainerStatuses, mainContainer)
 	if w := main.State.Waiting; w != nil {
 		switch {
-		case slices.Contains(pullReasons, w.Reason):
+		case noImage(w):
 			return engineError(text(w.Reason, w.Message), "getting image %q", spec.Image.Reference).As(sandbox.CauseImage).
 				Hint("check its name, and that the nodes can pull it: engine.kubernetes.pull_secrets"), true
 		case slices.Contains(makeReasons, w.Reason) && noDirectory(w.Message):
@@ -73,6 +94,34 @@ func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
 	return nil, false
 }
 
+// foreignError says what is wrong with an init container that another program added, nil where nothing is.
+func foreignError(c kube.ContainerStatus, namespace string) error {
+	w, t := c.State.Waiting, c.State.Terminated
+	switch {
+	case noImage(w):
+		return engineError(text(w.Reason, w.Message), "getting the image of init container %q, which belljar did not ask for", c.Name).Hint(webhookHint("init containers", namespace))
+	case t != nil && (t.ExitCode != 0 || t.Signal != 0):
+		return engineError(text(t.Reason, t.Message), "init container %q, which belljar did not ask for, ended: exit status %d", c.Name, t.ExitCode).
+			Hint(webhookHint("init containers", namespace))
+	}
+	return nil
+}
+
+// webhookHint is for what belljar did not ask for.
+func webhookHint(what, namespace string) string {
+	return "look for an admission webhook that adds " + what + ", and leave out namespace " + namespace
+}
+
+// unscheduled is why no node has a pod yet, as far as the scheduler said.
+func unscheduled(pod *kube.Pod) (why kube.Condition) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == "PodScheduled" && c.Status != "True" {
+			why = c
+		}
+	}
+	return why
+}
+
 // starved reports whether a container ended as its memory is too little to begin with. Kubelets say it by the exit status alone where they
 // did not see the kernel's event, and runc in words where it had not begun.
 func starved(t *kube.Terminated) bool {
@@ -85,6 +134,12 @@ func starvedError(t *kube.Terminated, spec sandbox.Spec) error {
 }
 
 func makeError(reason, message string, spec sandbox.Spec) error {
+	for _, m := range spec.Mounts {
+		if strings.Contains(message, fmt.Sprintf("to rootfs at %q", m.Target)) {
+			return engineError(text(reason, message), "mount target %q: the image has a file there, or it cannot be created", m.Target).As(sandbox.CauseInvalid).
+				Hint("choose a target such as /work/name")
+		}
+	}
 	return engineError(text(reason, message), "starting a container of image %q", spec.Image.Reference).As(sandbox.CauseImage).
 		Hint("check that the image's paths /tmp, /work and /dev are directories, if they exist")
 }
@@ -97,19 +152,29 @@ func goneError(pod *kube.Pod) error {
 	return engineError(nil, "another program deleted the pod before it ran").As(sandbox.CauseEngineLost).Hint("run the command again")
 }
 
+// lateOrSilent is lateError for a wait that ended with err: what a pod seemed to wait for while nothing more was heard of it is no reason.
+func lateOrSilent(err error, pod *kube.Pod, limit time.Duration) error {
+	late := lateError(pod, limit)
+	if silent, is := errors.AsType[*silence](err); is {
+		return engineError(silent, "the API server does not answer; last seen: %s", late.Message).Hint("check that the cluster answers: kubectl get pods; see: belljar doctor")
+	}
+	return late
+}
+
 // lateError says what a pod that does not run in time waits for.
-func lateError(pod *kube.Pod, limit time.Duration) error {
+func lateError(pod *kube.Pod, limit time.Duration) *sandbox.Error {
 	took := sandbox.FormatDuration(limit)
 	if pod == nil || pod.Status == nil {
 		return engineError(nil, "the pod did not run after %s, and nothing is known of it", took).Hint("see: belljar doctor")
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == "PodScheduled" && c.Status != "True" {
-			busy := engineError(text(c.Reason, c.Message), "no node had room for the pod for %s", took).As(sandbox.CauseBusy).
-				Hint("wait until other pods have ended, or add nodes; check engine.kubernetes.node_selector and tolerations")
-			busy.RetryAfter = busyFor
-			return busy
+	if c := unscheduled(pod); c.Type != "" {
+		what, next := "no node had room for the pod for %s", "wait until other pods have ended, or add nodes; check engine.kubernetes.node_selector and tolerations"
+		if slices.ContainsFunc(pod.Spec.Volumes, func(v kube.Volume) bool { return v.PersistentVolumeClaim != nil }) {
+			what, next = "no node had room for the pod, or could mount its volumes, for %s", next+"; see: kubectl get pvc -n "+pod.Metadata.Namespace
 		}
+		busy := engineError(text(c.Reason, c.Message), what, took).As(sandbox.CauseBusy).Hint(next)
+		busy.RetryAfter = busyFor
+		return busy
 	}
 	if slices.ContainsFunc(pod.Status.Conditions, func(c kube.Condition) bool { return c.Type == "PodReadyToStartContainers" && c.Status == "False" }) {
 		events := "see why: kubectl get events -n " + pod.Metadata.Namespace
@@ -120,7 +185,12 @@ func lateError(pod *kube.Pod, limit time.Duration) error {
 		return engineError(nil, "the pod did not run after %s: its node gave it no sandbox, which takes its volumes, network and runtime", took).Hint(events)
 	}
 	for _, c := range append(slices.Clone(pod.Status.InitContainerStatuses), pod.Status.ContainerStatuses...) {
-		if w := c.State.Waiting; w != nil {
+		if w := c.State.Waiting; throttled(w) {
+			busy := engineError(text(w.Reason, w.Message), "the pod did not run after %s: its node pulls as many images as it may", took).As(sandbox.CauseBusy).
+				Hint("run the command again; raise registryPullQPS of the kubelets")
+			busy.RetryAfter = busyFor
+			return busy
+		} else if w != nil {
 			return engineError(text(w.Reason, w.Message), "the pod did not run after %s: container %q waits", took, c.Name).Hint("see: kubectl describe pod; belljar doctor")
 		}
 	}
@@ -133,7 +203,21 @@ type fate struct {
 	silent bool // the API server does not answer
 	noNode bool // it says that the pod's node does not
 	oom    bool
+	ended  bool   // the init ended by itself
+	late   bool   // it did so as its session's time was over
 	reason string // what Kubernetes says, "" where it says nothing
+}
+
+// early is why a pod ended in which the command has not begun, as far as is known, "" where nothing is, and what to do.
+func (f fate) early() (why, hint string) {
+	const rerun = "run the command again"
+	switch {
+	case f.oom:
+		return "its memory ran out, or its node's", rerun + ", or raise limits.memory"
+	case f.reason == "" && f.noNode:
+		return "its node does not answer", rerun
+	}
+	return f.reason, rerun
 }
 
 // ofPod is why Kubernetes ends a whole pod, "" where it says nothing.
@@ -153,26 +237,49 @@ func ofPod(pod *kube.Pod) (why string) {
 	return why
 }
 
-// fateOf reads that from a pod that may have ended. Why the whole pod did says more than how its container did, and its exit status more
-// than its reason: of one in which the kernel ever killed a process for its memory, runtimes say OOMKilled, whatever ended it.
-func fateOf(pod *kube.Pod) (f fate) {
+// fateOf reads that from the pod, which may have ended. Without a word of Kubernetes', an init ended with its only connection, or when its
+// session's time was over.
+func (b *box) fateOf(pod *kube.Pod) fate {
+	var due time.Time
+	if b.record.Session != "" {
+		due = b.engine.onItsClock(b.record.Deadline)
+	}
+	f := fateOf(pod, due)
+	switch {
+	case f.late:
+		f.reason = "session.max ended it at " + b.record.Deadline.Format(time.RFC3339)
+	case f.ended && b.engine.endsWithUs(b.spec):
+		f.reason = "its connection to this process broke"
+	case f.ended:
+		f.reason = "its init ended"
+	}
+	return f
+}
+
+// fateOf is that without the words for an init that ended by itself, which one of a session does when that is due; zero for none. Why the
+// whole pod ended says more than how its container did, and its exit status more than its reason: of one in which the kernel ever killed a
+// process for its memory, runtimes say OOMKilled, whatever ended it.
+func fateOf(pod *kube.Pod, due time.Time) (f fate) {
 	s := pod.Status
 	if s == nil {
 		return f
 	}
 	f.reason = ofPod(pod)
-	if pod.Metadata.DeletionTimestamp != nil && f.reason == "" {
+	t := statusOf(s.ContainerStatuses, mainContainer).State.Terminated
+	// A sweep deletes such a pod then.
+	f.late = t != nil && f.reason == "" && t.ExitCode == 0 && !due.IsZero() && t.FinishedAt != nil && !t.FinishedAt.Before(due.Add(-clockError))
+	if pod.Metadata.DeletionTimestamp != nil && f.reason == "" && !f.late {
 		f.reason = "another program deleted the pod"
 	}
 	f.known = f.reason != ""
 	// Its container runs, as far as its kubelet said, and is not ready: no probe of belljar's says that, but who looks after the nodes.
 	f.noNode = !f.known && runs(pod) && slices.ContainsFunc(s.Conditions, func(c kube.Condition) bool { return c.Type == "Ready" && c.Status == "False" })
-	if t := statusOf(s.ContainerStatuses, mainContainer).State.Terminated; t != nil {
+	if t != nil {
 		f.known, f.oom = true, f.reason == "" && t.Reason == "OOMKilled" && t.ExitCode == killed
 		switch {
 		case f.reason != "" || f.oom:
-		case t.ExitCode == 0: // as it does when its stdin ends
-			f.reason = "its connection to this process broke"
+		case t.ExitCode == 0:
+			f.ended = true
 		default:
 			f.reason = fmt.Sprintf("the container ended: %s, exit status %d", t.Reason, t.ExitCode)
 		}

@@ -101,10 +101,12 @@ type Toleration struct {
 
 // PodSecurity is the securityContext of a pod.
 type PodSecurity struct {
-	RunAsNonRoot   *bool    `json:"runAsNonRoot,omitempty"`
-	RunAsUser      *int64   `json:"runAsUser,omitempty"`
-	RunAsGroup     *int64   `json:"runAsGroup,omitempty"`
-	SeccompProfile *Seccomp `json:"seccompProfile,omitempty"`
+	RunAsNonRoot        *bool    `json:"runAsNonRoot,omitempty"`
+	RunAsUser           *int64   `json:"runAsUser,omitempty"`
+	RunAsGroup          *int64   `json:"runAsGroup,omitempty"`
+	FSGroup             *int64   `json:"fsGroup,omitempty"`
+	FSGroupChangePolicy string   `json:"fsGroupChangePolicy,omitempty"`
+	SeccompProfile      *Seccomp `json:"seccompProfile,omitempty"`
 }
 
 // Seccomp is a profile: RuntimeDefault, or Localhost with a file of the node.
@@ -143,10 +145,17 @@ type VolumeMount struct {
 	ReadOnly  bool   `json:"readOnly,omitempty"`
 }
 
-// Volume is an empty directory.
+// Volume is an empty directory or that of a claim.
 type Volume struct {
-	Name     string    `json:"name"`
-	EmptyDir *EmptyDir `json:"emptyDir,omitempty"`
+	Name                  string    `json:"name"`
+	EmptyDir              *EmptyDir `json:"emptyDir,omitempty"`
+	PersistentVolumeClaim *Claim    `json:"persistentVolumeClaim,omitempty"`
+}
+
+// Claim is a PersistentVolumeClaim of the pod's namespace.
+type Claim struct {
+	ClaimName string `json:"claimName"`
+	ReadOnly  bool   `json:"readOnly,omitempty"` // whatever its mounts say
 }
 
 // EmptyDir is a directory that lives as long as its pod.
