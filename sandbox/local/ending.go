@@ -19,6 +19,7 @@ type ending struct {
 	message     string
 	due         time.Time // when its time was up
 	exitedFirst bool      // it had ended by itself before that, but after due
+	shutdown    bool      // its session stays
 }
 
 // partialKept ends the message of a command that we ended.
@@ -48,7 +49,7 @@ func cancelEnding(ctx context.Context) ending {
 	if e, ok := errors.AsType[*sandbox.Error](context.Cause(ctx)); ok {
 		why = e.Message
 	}
-	return ending{cause: sandbox.CauseCanceled, message: why + partialKept}
+	return ending{cause: sandbox.CauseCanceled, message: why + partialKept, shutdown: errors.Is(context.Cause(ctx), sandbox.ErrShutdown)}
 }
 
 // canceledEarly is the same before the command started.
@@ -102,8 +103,8 @@ func endedBy(r *sandbox.Result, e ending) {
 
 // exitedWith fills r for a command that ended by itself, with the engine's exit status.
 // Counters decide only where they explain the status: a killed child process that the
-// shell survived is evidence, not the reason for the command's end.
-func exitedWith(r *sandbox.Result, status int, limits sandbox.Limits) {
+// shell survived is evidence, not the reason for the command's end. For oomPeak see sandbox.Counters.
+func exitedWith(r *sandbox.Result, status int, limits sandbox.Limits, oomPeak int64) {
 	r.ExitCode, r.Cause, r.Status = status, sandbox.CauseExited, sandbox.StatusError
 	if status == 0 {
 		r.Status = sandbox.StatusSuccess
@@ -120,7 +121,7 @@ func exitedWith(r *sandbox.Result, status int, limits sandbox.Limits) {
 	case r.Signal == "SIGKILL" && e.OOMKills > 0:
 		r.Cause = sandbox.CauseOOMKilled
 		r.Evidence.KilledBy = "oom"
-		r.Message = fmt.Sprintf("out of memory (limits.memory is %s)", sandbox.FormatSize(limits.Memory))
+		r.Message, _ = outOfMemory(*r, limits, oomPeak)
 	case r.Signal != "":
 	case e.PidsLimitHits > 0:
 		r.Cause = sandbox.CausePidsLimit
@@ -137,6 +138,27 @@ func exitedWith(r *sandbox.Result, status int, limits sandbox.Limits) {
 		}
 		r.Message = fmt.Sprintf("exit status %d, %s is full (limits.%s is %s)", status, strings.Join(e.DiskFull, ", "), limit, sandbox.FormatSize(size))
 	}
+}
+
+// outOfMemory says whose memory ran out: the kernel counts alike what it kills for the container's limit, and for the memory of
+// the host. A container far below its limit did not reach that.
+func outOfMemory(r sandbox.Result, limits sandbox.Limits, peak int64) (text string, host bool) {
+	limit, machine := sandbox.FormatSize(limits.Memory), "host"
+	if r.Container.Engine == "kubernetes" {
+		machine = "node"
+	}
+	switch {
+	case peak > 0 && peak < limits.Memory/2:
+		return fmt.Sprintf("killed as its %s ran out of memory (it used %s, limits.memory is %s)", machine, sandbox.FormatSize(peak), limit), true
+	case peak == 0 && byPod(r): // its status does not tell
+		return fmt.Sprintf("out of memory: its own (limits.memory is %s), or its %s's", limit, machine), false
+	}
+	return fmt.Sprintf("out of memory (limits.memory is %s)", limit), false
+}
+
+// byPod reports whether the status of an ended pod is part of the evidence.
+func byPod(r sandbox.Result) bool {
+	return slices.Contains(strings.Split(r.Evidence.Source, ","), "pod")
 }
 
 // statusKilled is the exit status of a process that SIGKILL ended.

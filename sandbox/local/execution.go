@@ -25,6 +25,7 @@ type execution struct {
 	request
 	local     *Local
 	output    *output
+	unspooled error         // why the command must not begin
 	stdin     *input.Reader // nil: empty
 	span      trace.Span
 	recipient *recipient
@@ -34,6 +35,7 @@ type execution struct {
 	placing   time.Time     // when the search for its container began
 	image     sandbox.Image // of its container or session
 	result    sandbox.Result
+	oomPeak   int64    // see sandbox.Counters.OOMPeak
 	notices   []string // to be sent before the result
 	err       error
 }
@@ -68,6 +70,7 @@ func start(ctx context.Context, prepared *prepared, secrets []string) *execution
 	ctx, cancel := context.WithCancel(ctx)
 	x.cancel = cancel
 	context.AfterFunc(patient, cancel) // a kill is a cancellation too
+	x.unspooled = x.openSpool()        // here: once the caller is told that the command was taken, others can find its log, also after a crash
 	go func() {
 		defer kill()
 		x.run(ctx, patient)
@@ -98,7 +101,7 @@ func (x *execution) Wait() (sandbox.Result, error) {
 // run takes the command from its image to its result. Cancelling ctx ends the
 // command; cancelling patient, a context that outlives ctx, hurries that end.
 func (x *execution) run(ctx, patient context.Context) {
-	err := x.openSpool()
+	err := x.unspooled
 	uncontrol := x.control()
 	if err == nil {
 		err = x.runInTurn(ctx, patient)

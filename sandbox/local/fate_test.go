@@ -45,9 +45,36 @@ func TestExited(t *testing.T) {
 		{"disk full", 1, sandbox.Evidence{DiskFull: []string{"/tmp", "/work"}}, sandbox.StatusError, sandbox.CauseDiskFull, "", "", "exit status 1, /tmp, /work is full (limits.tmp is 500 bytes)"},
 	} {
 		r := sandbox.Result{Evidence: test.evidence}
-		exitedWith(&r, test.status, limits)
+		exitedWith(&r, test.status, limits, 0)
 		if r.ExitCode != test.status || r.Status != test.want || r.Cause != test.cause || r.Signal != test.signal || r.Message != test.message || r.Evidence.KilledBy != test.killedBy {
 			t.Errorf("%s: %+v", test.name, r)
+		}
+	}
+}
+
+// Once a bug: where the kernel killed a command for the memory of its host, belljar said that it reached its own limit.
+func TestWhoseMemoryRanOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		engine, source string
+		peak, read     int64
+		want           string
+	}{
+		"its own":                          {"oci", "cgroup", 1000 << 10, 1000 << 10, "out of memory (limits.memory is 1000 KiB)"},
+		"just half of it":                  {"oci", "cgroup", 500 << 10, 500 << 10, "out of memory (limits.memory is 1000 KiB)"},
+		"the host's":                       {"docker", "cgroup,events", 20 << 10, 20 << 10, "killed as its host ran out of memory (it used 20 KiB, limits.memory is 1000 KiB)"},
+		"the node's":                       {"kubernetes", "cgroup", 20 << 10, 20 << 10, "killed as its node ran out of memory (it used 20 KiB, limits.memory is 1000 KiB)"},
+		"unknown":                          {"oci", "cgroup", 0, 0, "out of memory (limits.memory is 1000 KiB)"},
+		"read before the kernel's kill":    {"oci", "cgroup", 0, 20 << 10, "out of memory (limits.memory is 1000 KiB)"},
+		"only Kubernetes said so":          {"kubernetes", "pod", 0, 0, "out of memory: its own (limits.memory is 1000 KiB), or its node's"},
+		"it said so after another reading": {"kubernetes", "cgroup,pod", 0, 20 << 10, "out of memory: its own (limits.memory is 1000 KiB), or its node's"},
+	} {
+		r := sandbox.Result{
+			Evidence: sandbox.Evidence{OOMKills: 1, Source: test.source}, Resources: sandbox.Resources{MaxMemoryBytes: test.read},
+			Container: sandbox.ContainerInfo{Engine: test.engine},
+		}
+		exitedWith(&r, 137, sandbox.Limits{Memory: 1000 << 10}, test.peak)
+		if r.Cause != sandbox.CauseOOMKilled || r.Evidence.KilledBy != "oom" || r.Message != test.want {
+			t.Errorf("%s: %+v", name, r)
 		}
 	}
 }
@@ -55,7 +82,7 @@ func TestExited(t *testing.T) {
 // Over pods, limits.pids is not what kept processes from starting.
 func TestPidsLimitOfANode(t *testing.T) {
 	r := sandbox.Result{Evidence: sandbox.Evidence{PidsLimitHits: 3}, Container: sandbox.ContainerInfo{Limits: "no-pids"}}
-	exitedWith(&r, 2, sandbox.Limits{Pids: 10})
+	exitedWith(&r, 2, sandbox.Limits{Pids: 10}, 0)
 	if r.Cause != sandbox.CausePidsLimit || r.Message != "exit status 2, 3 forks failed (podPidsLimit of the node's kubelet)" {
 		t.Errorf("%+v", r)
 	}

@@ -50,6 +50,14 @@ func (x *execution) endGracefully(patient context.Context, place place, p proces
 	return e, own
 }
 
+// endAlone has the command end without its session.
+func (x *execution) endAlone(place place) {
+	if x.command.OnTimeout != sandbox.EndCommand {
+		x.command.StopGrace = max(x.command.StopGrace, sessionGrace)
+	}
+	place.Base().command.OnTimeout = sandbox.EndCommand
+}
+
 // addLate adds to what lingers what came up since SIGTERM and is killed now.
 func (x *execution) addLate(ctx context.Context, place place) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)

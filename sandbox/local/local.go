@@ -43,6 +43,13 @@ type Local struct {
 	pools map[string]*pool // nil until Warm
 }
 
+const (
+	// EndTime is how long a command takes at most to end once it is canceled.
+	EndTime = sandbox.MaxStopGrace + removeTimeout
+	// CloseTime is how long Close takes at most, with an engine that does what it is asked to.
+	CloseTime = removeTimeout
+)
+
 // Warm keeps containers ready from now on, as the profiles configure: for the default
 // profile immediately, for others from their first command on. Close ends that. Further
 // calls do nothing.

@@ -103,6 +103,22 @@ func TestReadDuringAndAfter(t *testing.T) {
 	}
 }
 
+// Once a bug: who was told of a command found no log of it, as after a kill of its belljar just then.
+func TestLogIsThereOnceStarted(t *testing.T) {
+	l := keeping(t, playing(talk))
+	for range 20 {
+		x, err := l.Start(t.Context(), command())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.LogInfo(t.Context(), x.ID()); err != nil {
+			t.Error(err)
+		}
+		x.Kill()
+		x.Wait()
+	}
+}
+
 // An offset, a stream or an ID that is none gets an error that says so.
 func TestReadRefuses(t *testing.T) {
 	l := keeping(t, playing(talk))

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"belljar/internal/names"
 	"belljar/internal/ownfile"
+	"belljar/internal/target"
 	"belljar/sandbox"
 )
 
@@ -33,15 +35,35 @@ func resolveMounts(mounts []sandbox.Mount, policy sandbox.Policy) ([]sandbox.Mou
 		if err := policy.CheckMount(m); err != nil {
 			return nil, err
 		}
-		m.Steady = !policy.Writable(filepath.Dir(m.Source))
+		m.Steady = target.Volume(m.Source) || !policy.Writable(filepath.Dir(m.Source))
 		resolved = append(resolved, m)
 	}
 	return resolved, nil
 }
 
+// checkVolumeUser refuses a writable volume for another group than that of the profile's user, own: an engine may make all files of a
+// volume that is mounted to write those of the command's group.
+func checkVolumeUser(c sandbox.Command, own sandbox.User) error {
+	if own.Name != "" {
+		own, _ = names.ParseUser(own.Name)
+	}
+	if c.User == own || c.User.Name == "" && own.Name == "" && c.User.GID == own.GID {
+		return nil
+	}
+	for _, m := range c.Mounts {
+		if m.Writable && target.Volume(m.Source) {
+			return sandbox.Invalid("leave the user out, or mount the volume read-only", "volume %q: only the group of the profile's user may write to it, and user %q may be of another one", m.Source, c.User.String())
+		}
+	}
+	return nil
+}
+
 func resolveSource(m sandbox.Mount, policy sandbox.Policy) (string, error) {
+	if target.Volume(m.Source) { // whatever has that name in a directory of this host
+		return m.Source, nil
+	}
 	if !filepath.IsAbs(m.Source) || strings.ContainsRune(m.Source, 0) {
-		return "", sandbox.Invalid("write the whole path", "mount source %q is not absolute", m.Source)
+		return "", sandbox.Invalid("write the whole path, or the name of a volume", "mount source %q is neither an absolute path nor the name of a volume", m.Source)
 	}
 	source, err := followLinks(filepath.Clean(m.Source), policy)
 	if errors.Is(err, fs.ErrNotExist) {

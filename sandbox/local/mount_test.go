@@ -129,9 +129,71 @@ func TestMountRefusals(t *testing.T) {
 	}
 }
 
+// What has a volume's name here is never looked at: not a link, a socket, nor a file that the command's user cannot write to.
+func TestVolumes(t *testing.T) {
+	root := tree(t, []string{"file"}, map[string]string{"link": "/etc"})
+	listener, err := net.Listen("unix", filepath.Join(root, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	t.Chdir(root)
+	for _, name := range []string{"link", "socket", "file", "gone", "a.b-1"} {
+		got, err := mount(t, permissive{}, sandbox.Mount{Source: name, Target: "/work/./x/", Writable: true})
+		if diff := cmp.Diff([]sandbox.Mount{{Source: name, Target: "/work/x", Writable: true, Steady: true}}, got); diff != "" || err != nil {
+			t.Errorf("%s: %s, error %v", name, diff, err)
+		}
+	}
+	if _, err := mount(t, nil, sandbox.Mount{Source: "cache", Target: "/x"}); sandbox.CauseOf(err) != sandbox.CauseDenied || !strings.Contains(err.Error(), "no policy, so no mount is allowed") {
+		t.Errorf("without a policy: %v", err)
+	}
+	engine := playing(func(*sandboxtest.Proc) int { return 0 })
+	l := newLocal(engine)
+	l.Engine = sameHost{engine, true}
+	changeProfile(l, func(p *sandbox.Profile) { p.Policy = permissive{} })
+	x, err := l.Start(t.Context(), sandbox.Command{Script: "x", Dir: "sub", Mounts: []sandbox.Mount{{Source: "link", Target: "/work", Writable: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range wantEvents(t, x) {
+		if e.Type == sandbox.EventNotice {
+			t.Errorf("a notice: %s", e.Data)
+		}
+	}
+	if dir := engine.Specs()[0].Workdir; dir != "/work/sub" {
+		t.Errorf("it runs in %q", dir)
+	}
+}
+
+// A caller cannot make a volume's files those of a group of its own choice.
+func TestGroupOfAVolume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := playing(func(*sandboxtest.Proc) int { return 0 })
+		l := newLocal(engine)
+		changeProfile(l, func(p *sandbox.Profile) { p.Policy, p.User = permissive{}, sandbox.User{UID: 1000, GID: 1000} })
+		for _, test := range []struct {
+			user     sandbox.User
+			source   string
+			writable bool
+			refused  bool
+		}{
+			{sandbox.User{}, "cache", true, false}, {sandbox.User{UID: 7, GID: 1000}, "cache", true, false}, {sandbox.User{UID: 1000, GID: 7}, "cache", false, false},
+			{sandbox.User{UID: 1000, GID: 7}, "cache", true, true}, {sandbox.User{Name: "1000:0"}, "cache", true, true}, {sandbox.User{Name: "daemon"}, "cache", true, true},
+			{sandbox.User{Name: "1000"}, "cache", true, false}, {sandbox.User{UID: 1000, GID: 7}, t.TempDir(), true, false},
+		} {
+			c := command()
+			c.User, c.Mounts = test.user, []sandbox.Mount{{Source: "other", Target: "/other"}, {Source: test.source, Target: "/x", Writable: test.writable}}
+			_, err := l.Prepare(t.Context(), c)
+			if refused := err != nil && strings.Contains(err.Error(), "only the group of the profile's user may write to it"); refused != test.refused {
+				t.Errorf("%+v: %v", test, err)
+			}
+		}
+	})
+}
+
 func TestMountPaths(t *testing.T) {
 	for _, m := range []sandbox.Mount{
-		{Source: "relative", Target: "/x"}, {Source: "/a\x00b", Target: "/x"}, {Source: "", Target: "/x"},
+		{Source: "./relative", Target: "/x"}, {Source: "a/b", Target: "/x"}, {Source: "..", Target: "/x"}, {Source: "cache", Target: "x"}, {Source: "/a\x00b", Target: "/x"}, {Source: "", Target: "/x"},
 		{Source: "/", Target: "x"}, {Source: "/", Target: ""}, {Source: "/", Target: "/a:b"}, {Source: "/", Target: "/a\x00"},
 	} {
 		_, err := mount(t, policy{}, m)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"belljar/sandbox"
@@ -67,6 +68,8 @@ type base struct {
 	gate    *gate.Gate // nil: an Exec starts the command
 	line    string     // what the gate reads
 	started time.Time
+	running sandbox.Running                           // nil before it started
+	used    struct{ processes, counters atomic.Bool } // see atExit
 }
 
 // Base implements place.
@@ -90,7 +93,7 @@ func (b *base) Start(ctx, patient context.Context, stdout, stderr io.Writer) (pr
 	if err != nil {
 		return process{}, timeoutError(execCtx, err, "starting the command", createTimeout)
 	}
-	b.started = time.Now()
+	b.started, b.running = time.Now(), running
 	exited := make(chan gate.Exit, 1)
 	go func() { exited <- gate.Wait(patient, running) }()
 	return process{running: running, exited: exited}, nil

@@ -42,7 +42,7 @@ func (p *coldPlace) Info() sandbox.ContainerInfo { return p.box.Info() }
 func (p *coldPlace) Keeps() bool { return false }
 
 func (p *coldPlace) Processes(ctx context.Context) ([]sandbox.Process, error) {
-	list, err := p.box.Processes(ctx)
+	list, err := p.processes(ctx)
 	for i := range list {
 		list[i].CommandID = p.command.ID
 	}
@@ -53,7 +53,7 @@ func (p *coldPlace) Processes(ctx context.Context) ([]sandbox.Process, error) {
 func (p *coldPlace) Own(list []sandbox.Process) ([]sandbox.Process, error) { return list, nil }
 
 func (p *coldPlace) Counters(ctx context.Context) (sandbox.Counters, error) {
-	c, err := p.box.Counters(ctx)
+	c, err := p.counters(ctx)
 	return ownCounters(c, sandbox.Counters{}), err
 }
 

@@ -37,16 +37,18 @@ func (x *execution) warm(ctx context.Context, spec sandbox.Spec) place {
 			return nil
 		}
 		suits := m.gate == nil || line != ""
-		if suits && m.answers(ctx) {
+		if suits && (m.answered() || m.answers(ctx)) {
 			pool.recordSuccess(m)
-			b := base{command: x.command, secrets: x.secrets, box: m.box, gate: m.gate, line: line}
-			return &warmPlace{coldPlace{base: b, roomAgain: pool.hungry.roomAgain}, pool}
+			return &warmPlace{coldPlace{
+				base:      base{command: x.command, secrets: x.secrets, box: m.box, gate: m.gate, line: line},
+				roomAgain: pool.hungry.roomAgain,
+			}, pool}
 		}
 		if !suits || ctx.Err() != nil {
 			pool.discard(m.box, m.gate)
 			return nil
 		}
-		pool.replace(m, "it did not answer")
+		pool.replace(m, noAnswer)
 	}
 	return nil
 }

@@ -23,10 +23,12 @@ const (
 
 	// yieldCold is how long a pool holds back for commands that make their own
 	// containers, and yieldWarm for those that are short: making a container
-	// at the same time would double the few milliseconds that they take.
-	yieldCold  = time.Second
-	yieldWarm  = 100 * time.Millisecond
-	yieldPause = 2 * time.Millisecond
+	// at the same time would double the few milliseconds that they take. Where containers are made elsewhere, only the
+	// requests for that are in the way of short ones.
+	yieldCold      = time.Second
+	yieldWarm      = 100 * time.Millisecond
+	yieldElsewhere = 20 * time.Millisecond
+	yieldPause     = 2 * time.Millisecond
 )
 
 // pool keeps containers of one profile warm: made, with a gate in each that has no init. A
@@ -59,7 +61,12 @@ type warmContainer struct {
 	box   sandbox.Container
 	gate  *gate.Gate // nil: an init starts the command
 	born  time.Time
-	taken chan struct{} // closed when it no longer waits
+	taken chan struct{}             // closed when it no longer waits
+	heard atomic.Pointer[time.Time] // when it last answered, nil if it did not; see askNext
+
+	asking     bool // now
+	asked      time.Time
+	unanswered int // questions in a row
 }
 
 // answers reports whether it can take a command now.
@@ -74,6 +81,14 @@ func (m *warmContainer) answers(ctx context.Context) bool {
 func (m *warmContainer) ended() <-chan struct{} {
 	if m.gate != nil {
 		return m.gate.Ended
+	}
+	return nil
+}
+
+// unwanted is closed when its engine wants it gone where it is, though it could be used.
+func (m *warmContainer) unwanted() <-chan struct{} {
+	if box, can := m.box.(interface{ Unwanted() <-chan struct{} }); can {
+		return box.Unwanted()
 	}
 	return nil
 }
@@ -174,7 +189,7 @@ func (p *pool) run(ctx context.Context) {
 	defer close(p.done)
 	for {
 		p.checkImage(ctx)
-		next := time.NewTimer(p.refill(ctx))
+		next := time.NewTimer(min(p.refill(ctx), p.askNext(ctx)))
 		select {
 		case <-ctx.Done():
 			next.Stop()
@@ -198,13 +213,14 @@ func (p *pool) imagesChanged() {
 }
 
 // checkImage drains the containers of an image that its name no longer means. An image
-// that was removed is not pulled just for this check.
+// that was removed is not pulled just for this check. Other machines are not asked, which takes them a container: who needs
+// the image next does that.
 func (p *pool) checkImage(ctx context.Context) {
 	p.mu.Lock()
 	stale := p.stale && len(p.ready) > 0
 	p.stale = false
 	p.mu.Unlock()
-	if !stale {
+	if !stale || p.elsewhere {
 		return
 	}
 	if image, err := p.images.Resolve(ctx, p.profile.Image, sandbox.PullNever); err == nil {

@@ -45,7 +45,7 @@ func (p *pool) recordSuccess(m *warmContainer) {
 
 func (p *pool) recordFailure(err error) {
 	f, now := &p.failing, time.Now()
-	p.status.Error = err.Error()
+	p.status.Error, p.status.Cause = err.Error(), sandbox.CauseOf(err)
 	if now.Before(f.retry) {
 		return // started before the failure of another
 	}

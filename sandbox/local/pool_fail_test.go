@@ -150,7 +150,7 @@ func TestPoolOfOtherMachines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(2*time.Second + 100*time.Millisecond) // a short command would have ended first
 		wantPool(t, l, sandbox.PoolStatus{Ready: 12, Target: 12, Made: 13, Used: 1})
 		x.Wait()
 	})

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,7 +33,7 @@ func (p *pool) add(ctx context.Context) {
 		}
 		return
 	}
-	p.status.Error = ""
+	p.status.Error, p.status.Cause = "", ""
 	p.failing.made()
 	p.status.Made++
 	if ctx.Err() != nil {
@@ -67,7 +68,7 @@ func (p *pool) spec(ctx context.Context) (spec sandbox.Spec, err error) {
 			<-p.makers
 		}
 	}()
-	p.yield(ctx)
+	p.yield(ctx, yieldCold, yieldWarm)
 	image, err := p.images.Resolve(ctx, p.profile.Image, p.profile.Pull)
 	if err != nil {
 		return spec, err
@@ -102,29 +103,16 @@ func (p *pool) make(ctx context.Context, spec sandbox.Spec) (*warmContainer, err
 	return m, nil
 }
 
-// yield waits while commands are busy, but not for ever: a steady stream of them is
-// what the pool is for.
-func (p *pool) yield(ctx context.Context) {
-	for begun := time.Now(); !p.elsewhere; {
-		waited := time.Since(begun)
-		if (p.cold.Load() == 0 || waited >= yieldCold) && (p.running.Load() == 0 || waited >= yieldWarm) {
-			return
-		}
-		select {
-		case <-time.After(yieldPause):
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// watch takes a container out of the pool as soon as it cannot be used any more.
+// watch takes a container out of the pool as soon as it cannot be used any more, or is in the way where it is.
 func (p *pool) watch(ctx context.Context, m *warmContainer) {
+	unwanted := false
 	select {
 	case <-m.taken:
 		return
 	case <-ctx.Done():
 		return // run drains it
+	case <-m.unwanted():
+		unwanted = true
 	case <-m.box.Lost():
 	case <-m.ended():
 	}
@@ -133,11 +121,24 @@ func (p *pool) watch(ctx context.Context, m *warmContainer) {
 	if i >= 0 {
 		p.ready = slices.Delete(p.ready, i, i+1)
 	}
+	if i >= 0 && unwanted {
+		p.status.Drained++
+		if time.Since(m.born) < youngest { // or this would go on and on
+			p.recordFailure(errUnwanted)
+		}
+	}
 	p.mu.Unlock()
-	if i >= 0 {
+	switch {
+	case i < 0:
+	case unwanted:
+		p.discard(m.box, m.gate)
+		p.changed()
+	default:
 		p.replace(m, "it ended or was paused")
 	}
 }
+
+var errUnwanted = errors.New("a pool container was made where none is wanted, as on a node that is being drained")
 
 // replace removes a container that cannot be used and is in no list.
 func (p *pool) replace(m *warmContainer, why string) {

@@ -185,6 +185,7 @@ func TestPoolFits(t *testing.T) {
 		"pull":             {func(c *sandbox.Command) { c.Pull = sandbox.PullAlways }, true},
 		"image":            {func(c *sandbox.Command) { c.Image = "other" }, false},
 		"mounts":           {func(c *sandbox.Command) { c.Mounts = []sandbox.Mount{{Source: dir, Target: "/src"}} }, false},
+		"a volume":         {func(c *sandbox.Command) { c.Mounts = []sandbox.Mount{{Source: "cache", Target: "/src"}} }, false},
 		"memory":           {func(c *sandbox.Command) { c.Limits.Memory = 1 << 30 }, false},
 		"cpus":             {func(c *sandbox.Command) { c.Limits.CPUs = 2 }, false},
 		"pids":             {func(c *sandbox.Command) { c.Limits.Pids = 20 }, false},
@@ -676,7 +677,7 @@ func TestPoolEngineRestart(t *testing.T) {
 		away.Store(true)
 		engine.Left()[0].End()
 		time.Sleep(2 * time.Minute)
-		wantPool(t, l, sandbox.PoolStatus{Target: 1, Made: 1, Lost: 1, Error: "the engine is away"})
+		wantPool(t, l, sandbox.PoolStatus{Target: 1, Made: 1, Lost: 1, Error: "the engine is away", Cause: sandbox.CauseEngine})
 		want := []time.Duration{0, 1, 3, 7, 15, 31, 61, 91}
 		for i, d := range want {
 			if i >= len(tries) || tries[i] != d*time.Second {

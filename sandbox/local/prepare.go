@@ -114,6 +114,9 @@ func (l *Local) complete(c sandbox.Command, p sandbox.Profile) (_ sandbox.Comman
 		return c, nil, err
 	}
 	c.Mounts = mounts
+	if err := checkVolumeUser(c, p.User); err != nil {
+		return c, nil, err
+	}
 	return c, callerEnv, checkMountedDir(c, relative)
 }
 

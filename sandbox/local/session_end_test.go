@@ -87,6 +87,27 @@ func TestSessionIsLostWithACancellation(t *testing.T) {
 	})
 }
 
+// Once a bug: a sidecar that was stopped ended, with a command that took too long, the session of it, which a killed one left.
+func TestShutdownKeepsTheSession(t *testing.T) {
+	bubble(t, script{"serve": background("server"), "long": say("")}, func(t *testing.T, s *stage) {
+		l := s.runner()
+		succeeds(t, l, in("serve"))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled: it is shutting down", Err: sandbox.ErrShutdown}
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		r, _ := sandbox.Run(ctx, l, in("long"))
+		wantFate(t, r, sandbox.StatusCanceled, sandbox.CauseCanceled, sandbox.ExitEnded)
+		wantRuns(t, r.Evidence.Killed, "sh -c long of long")
+		wantRuns(t, r.Lingering, "server of serve")
+		if r.SessionLost != "" || !strings.Contains(r.Message, "shutting down") {
+			t.Errorf("lost %q, %s", r.SessionLost, r.Message)
+		}
+		if next := succeeds(t, l, in("next")); next.Container.ID != r.Container.ID {
+			t.Errorf("%+v", next.Container)
+		}
+	})
+}
+
 func TestEndCommandKeepsTheSession(t *testing.T) {
 	bubble(t, script{
 		"serve": background("server"),

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,7 +46,8 @@ func (l *Local) GiveUpSession(ctx context.Context, name string) (state []byte, e
 }
 
 // TakeOverSession makes a session one of this process's: that of the container, if it has one, of which the engine knows. Without a
-// state its idle time begins now, and of what runs in it no command is known.
+// state its idle time begins now, and of what runs in it no command is known; the default profile's workdir and idle time are its own where
+// the engine kept none.
 func (l *Local) TakeOverSession(ctx context.Context, name string, state []byte, kept *sandbox.Kept) error {
 	l.open()
 	if err := names.CheckSession(name); err != nil {
@@ -61,7 +63,7 @@ func (l *Local) TakeOverSession(ctx context.Context, name string, state []byte, 
 		profile, _ := l.profile(sandbox.DefaultProfile)
 		*r = record.Record{
 			Session: name, Container: kept.ID, Image: kept.Image, Created: kept.Created, Deadline: kept.Deadline, LastUsed: time.Now(),
-			Idle: profile.Session.Idle, Found: true,
+			Workdir: cmp.Or(kept.Workspace, profile.Workdir), Idle: cmp.Or(kept.Idle, profile.Session.Idle), Found: true,
 		}
 	}
 	store := record.Store{Dir: l.sessionDir(), Name: name}

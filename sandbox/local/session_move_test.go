@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"io"
 	"testing"
 	"time"
 
@@ -68,6 +69,40 @@ func TestSessionMoves(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Once a bug: a session whose process was killed had the default profile's directory and idle time in the next one.
+func TestKilledSessionKeepsItsProfile(t *testing.T) {
+	bubble(t, script{}, func(t *testing.T, s *stage) {
+		from, to, a := s.runner(), s.runner(), &auditor{}
+		to.StateDir, to.Auditor = t.TempDir(), a
+		p := from.Profiles[sandbox.DefaultProfile]
+		p.Workdir, p.Session.Idle = "/data", 3*time.Hour
+		from.Profiles["data"], to.Profiles["data"] = p, p
+		succeeds(t, from, in("first", func(c *sandbox.Command) { c.Profile = "data" }))
+		kept, err := s.Sessions(t.Context(), "dev")
+		if err != nil || len(kept) != 1 {
+			t.Fatalf("%+v, %v", kept, err)
+		}
+		if err := to.TakeOverSession(t.Context(), "dev", nil, &kept[0]); err != nil {
+			t.Fatal(err)
+		}
+		_ = to.ReadFile(t.Context(), at("/data/f"), io.Discard) // which the fake has none of
+		if len(a.records) == 0 || a.records[0].Path != "f" {
+			t.Errorf("a file's path is of another directory: %+v", a.records)
+		}
+		for range 2 { // a command of another profile does not change that
+			time.Sleep(2 * time.Hour)
+			if n, err := to.ExpireSessions(t.Context()); n != 0 || err != nil {
+				t.Errorf("%d ended, %v", n, err)
+			}
+			succeeds(t, to, in("next"))
+		}
+		time.Sleep(4 * time.Hour)
+		if n, err := to.ExpireSessions(t.Context()); n != 1 || err != nil {
+			t.Errorf("%d ended, %v", n, err)
+		}
+	})
 }
 
 func TestSessionMoveRefuses(t *testing.T) {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -51,7 +52,10 @@ func (t *sessionTurn) startGate(ctx context.Context, r *record.Record, p *sessio
 	t.approval.save(r)
 	before := make(chan sandbox.Counters, 1)
 	go func() { // while the gate answers
-		c, _ := p.box.Counters(ctx)
+		var c sandbox.Counters
+		if !tells(p.box) {
+			c, _ = p.box.Counters(ctx)
+		}
 		before <- c
 	}()
 	err := t.openGate(ctx, r, p)
@@ -142,6 +146,7 @@ func (t *sessionTurn) create(ctx context.Context, r *record.Record, spec sandbox
 	s, life := t.session, t.profile.Session
 	spec.Session, spec.Command = s.name, names.NewID()
 	spec.Deadline = time.Now().Add(life.Max)
+	spec.Workspace, spec.Idle = t.profile.Workdir, life.Idle
 	if s.box, err = t.local.Engine.Create(ctx, spec); err != nil {
 		s.box = nil
 		return err
@@ -189,7 +194,7 @@ func (t *sessionTurn) find(ctx context.Context, r *record.Record) error {
 		}
 		s.box, s.made = box, k
 		if r.Container != k.ID || r.Found { // the process that made it died before it could record it, or the record was of another engine's
-			*r = record.Record{Session: s.name, Container: k.ID, Image: k.Image, Workdir: t.profile.Workdir, Created: k.Created, Deadline: k.Deadline, Idle: t.profile.Session.Idle}
+			*r = record.Record{Session: s.name, Container: k.ID, Image: k.Image, Workdir: cmp.Or(k.Workspace, t.profile.Workdir), Created: k.Created, Deadline: k.Deadline, Idle: cmp.Or(k.Idle, t.profile.Session.Idle)}
 			r.Started.Strangers(box.Processes(ctx))
 		}
 		return nil

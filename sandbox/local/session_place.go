@@ -21,7 +21,6 @@ type sessionPlace struct {
 	before    sandbox.Counters // what was counted before the command
 	ended     bool             // End was called
 	endReason string           // why we ended the container
-	running   sandbox.Running  // what an init started
 	empty     bool             // the last list; the record does not say so yet
 	noticed   bool             // a notice says that the session is lost
 }
@@ -44,7 +43,7 @@ func (p *sessionPlace) Start(ctx, patient context.Context, stdout, stderr io.Wri
 		if started, err = p.base.Start(ctx, patient, stdout, stderr); err != nil {
 			return err
 		}
-		p.running = started.running
+		p.countBefore(ctx)
 		if r.Container != p.box.Info().ID {
 			return nil
 		}
@@ -64,11 +63,24 @@ func (p *sessionPlace) Start(ctx, patient context.Context, stdout, stderr io.Wri
 	return started, err
 }
 
+// countBefore takes what was counted before the command, where the start tells it. Where that does not come it is what is counted now: a
+// command is not blamed for what was before it.
+func (p *sessionPlace) countBefore(ctx context.Context) {
+	t, can := p.running.(teller)
+	if !can {
+		return
+	}
+	var ok bool
+	if p.before, ok = t.Before(ctx); !ok {
+		p.before, _ = p.box.Counters(ctx)
+	}
+}
+
 // Processes lists what runs, without waiting gates. Where nothing does, the record has
 // nothing to add, and Leave notes it: most commands leave nothing.
 func (p *sessionPlace) Processes(ctx context.Context) (list []sandbox.Process, err error) {
-	if p.running != nil && isClosed(p.running.Exited()) && !p.command.Parallel { // so that no other command starts meanwhile
-		list, err = p.box.Processes(ctx)
+	if byInit(p.box) && p.running != nil && isClosed(p.running.Exited()) && !p.command.Parallel { // so that no other command starts meanwhile
+		list, err = p.processes(ctx)
 		if p.empty = err == nil && len(list) == 0; p.empty {
 			return list, nil
 		}
@@ -90,7 +102,7 @@ func (p *sessionPlace) listAttributed(ctx context.Context, r *record.Record) ([]
 }
 
 func (p *sessionPlace) Counters(ctx context.Context) (sandbox.Counters, error) {
-	c, err := p.box.Counters(ctx)
+	c, err := p.counters(ctx)
 	return ownCounters(c, p.before), err
 }
 

@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -30,6 +29,10 @@ func (x *execution) supervise(ctx, patient context.Context, place place, p proce
 	if end.cause == "" {
 		return x.exited(ctx, patient, place, p, e, giveUp)
 	}
+	if end.shutdown && x.command.Session != "" {
+		x.endAlone(place)
+	}
+	place.Base().askAgain()
 	close(x.output.events.ending)
 	x.snapshot(patient, place)
 	if end.cause == sandbox.CauseIdleTimeout {
@@ -103,7 +106,7 @@ func (x *execution) exited(ctx, patient context.Context, place place, p process,
 	default:
 		x.checkKiller(patient, place)
 	}
-	exitedWith(&x.result, e.Status, x.command.Limits)
+	exitedWith(&x.result, e.Status, x.command.Limits, x.oomPeak)
 	x.explainKill(patient, place)
 	return nil
 }
@@ -129,12 +132,15 @@ func (x *execution) explainLoss(ctx context.Context, place place, err error) err
 		return err
 	}
 	x.readCounters(ctx, place)
-	if x.result.Evidence.OOMKills == 0 {
+	if x.result.Evidence.OOMKills == 0 || byPod(x.result) { // of that its engine has told
 		return err
 	}
 	lost := *e
-	lost.Message += fmt.Sprintf(": out of memory (limits.memory is %s)", sandbox.FormatSize(x.command.Limits.Memory))
-	lost.Hint = "raise limits.memory: files in memory, as in /tmp, count"
+	why, host := outOfMemory(x.result, x.command.Limits, x.oomPeak)
+	lost.Message += ": " + why
+	if lost.Hint = "raise limits.memory: files in memory, as in /tmp, count"; host {
+		lost.Hint = "run the command again once others use less memory there"
+	}
 	return &lost
 }
 
@@ -271,12 +277,15 @@ func (x *execution) readCounters(ctx context.Context, place place) {
 		return // Evidence.Source stays empty, which means unknown
 	}
 	counters.ListError = x.result.Evidence.ListError
-	x.result.Evidence, x.result.Resources = counters.Evidence, counters.Resources
+	x.result.Evidence, x.result.Resources, x.oomPeak = counters.Evidence, counters.Resources, counters.OOMPeak
 }
 
 // addCounters adds the counts up to the container's end.
 func (x *execution) addCounters(last sandbox.Counters) {
 	e, r := &x.result.Evidence, &x.result.Resources
+	if last.OOMKills > e.OOMKills || last.OOMPeak > x.oomPeak {
+		x.oomPeak = last.OOMPeak
+	}
 	e.OOMKills, e.PidsLimitHits = max(e.OOMKills, last.OOMKills), max(e.PidsLimitHits, last.PidsLimitHits)
 	r.CPUSeconds, r.MaxMemoryBytes = max(r.CPUSeconds, last.CPUSeconds), max(r.MaxMemoryBytes, last.MaxMemoryBytes)
 }

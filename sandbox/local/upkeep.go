@@ -71,9 +71,29 @@ func newUpkeep(engine sandbox.Engine, images sandbox.Images, log *slog.Logger) *
 	}
 }
 
+// yield waits while commands are busy, those that make their own containers and others, but not for ever: a steady stream of them is
+// what a pool is for.
+func (h *upkeep) yield(ctx context.Context, cold, warm time.Duration) {
+	if h.elsewhere {
+		cold, warm = 0, min(warm, yieldElsewhere)
+	}
+	for begun := time.Now(); ; {
+		waited := time.Since(begun)
+		if (h.cold.Load() == 0 || waited >= cold) && (h.running.Load() == 0 || waited >= warm) {
+			return
+		}
+		select {
+		case <-time.After(yieldPause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // discard removes a container in the background, and joins its gate.
 func (h *upkeep) discard(box sandbox.Container, gate *gate.Gate) {
 	h.all.Go(func() {
+		h.yield(h.ctx, 0, yieldElsewhere)
 		h.remove(box)
 		if gate != nil {
 			gate.Join()

@@ -3,6 +3,8 @@ package local_test
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,7 +79,94 @@ func TestInitDoesNotAnswer(t *testing.T) {
 			t.Errorf("timing %+v, asked %d times", r.Timing, asked)
 		}
 		time.Sleep(time.Minute)
-		wantPool(t, l, sandbox.PoolStatus{Ready: 3, Target: 3, Made: 6, Used: 3, Lost: 2, Error: pools(l)[0].Error})
+		wantPool(t, l, sandbox.PoolStatus{Ready: 3, Target: 3, Made: 6, Used: 3, Lost: 2, Error: pools(l)[0].Error, Cause: pools(l)[0].Cause})
+	})
+}
+
+// Where containers are elsewhere, the one that is next is asked ahead: a command does not wait for that, and one that is gone is
+// replaced before.
+func TestNextIsAskedAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := playing(sleep(time.Second))
+		engine.Way, engine.MadeElsewhere = sandbox.WayInit, true
+		var asked, silent atomic.Int64
+		engine.OnAnswer = func(ctx context.Context) error {
+			asked.Add(1)
+			if silent.Add(-1) >= 0 {
+				return sandboxtest.Hang(ctx)
+			}
+			return nil
+		}
+		l := warm(t, engine, size(3, 3))
+		time.Sleep(10*time.Second + 500*time.Millisecond)
+		synctest.Wait()
+		if n := asked.Load(); n < 10 || n > 12 {
+			t.Errorf("asked %d times in 10 s", n)
+		}
+		before := asked.Load()
+		x, err := l.Start(t.Context(), command())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+		if asked.Load() != before+1 { // the one after it
+			t.Errorf("asked %d times meanwhile", asked.Load()-before)
+		}
+		if r, _ := x.Wait(); !r.Container.Warm || r.Timing.Start != 0 {
+			t.Errorf("%+v", r)
+		}
+		for missed, lost := range []int{0, 0, 1} {
+			silent.Store(int64(missed))
+			time.Sleep(10 * time.Second)
+			wantPool(t, l, sandbox.PoolStatus{Ready: 3, Target: 3, Made: 4 + lost, Used: 1, Lost: lost})
+		}
+		if r := wantRun(t, l, command(), true); r.Timing.Start != 0 {
+			t.Errorf("%+v", r.Timing)
+		}
+	})
+}
+
+// What waits where it is not wanted any more is made elsewhere, once. A command that runs there is not ended.
+func TestUnwantedAreMadeElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := playing(sleep(10 * time.Second))
+		engine.Way, engine.MadeElsewhere = sandbox.WayInit, true
+		l := warm(t, engine, size(2, 2))
+		x, err := l.Start(t.Context(), command())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		engine.Cordon()
+		synctest.Wait()
+		if r, err := x.Wait(); err != nil || r.Status != sandbox.StatusSuccess || !r.Container.Warm {
+			t.Errorf("%+v, error %v", r, err)
+		}
+		time.Sleep(time.Minute)
+		wantPool(t, l, sandbox.PoolStatus{Ready: 2, Target: 2, Made: 5, Used: 1, Drained: 2})
+		if r := wantRun(t, l, command(), true); r.Container.ID == "" {
+			t.Errorf("%+v", r.Container)
+		}
+	})
+}
+
+// Where each new one is not wanted either, it is not made again and again.
+func TestUnwantedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := playing(sleep(time.Second))
+		engine.Way, engine.MadeElsewhere = sandbox.WayInit, true
+		l := warm(t, engine, size(1, 1))
+		for range 6000 {
+			engine.Cordon()
+			time.Sleep(10 * time.Millisecond)
+		}
+		if s := pools(l)[0]; s.Made < 3 || s.Made > 10 || !strings.Contains(s.Error, "node that is being drained") {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(time.Minute)
+		if s := pools(l)[0]; s.Ready != 1 || s.Error != "" {
+			t.Errorf("%+v", s)
+		}
 	})
 }
 

@@ -20,10 +20,10 @@ const maxDepth = 32
 
 // checkMountedDir checks a working directory that is in a mount. A relative one must
 // stay in the workspace, also through links. Where a link of an absolute one leads
-// out of the mount is known in the container only.
+// out of the mount is known in the container only, as is all of a volume.
 func checkMountedDir(c sandbox.Command, relative bool) error {
 	over, ok := innermost(c)
-	if !ok || c.Dir != path.Clean(c.Dir) || holdsMount(c, c.Dir) {
+	if !ok || target.Volume(over.Source) || c.Dir != path.Clean(c.Dir) || holdsMount(c, c.Dir) {
 		return nil
 	}
 	name, err := filepath.Rel(over.Target, c.Dir)

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"belljar/internal/names"
+	"belljar/internal/target"
 	"belljar/sandbox"
 )
 
@@ -16,10 +17,10 @@ type hostUsers interface {
 	HostUsers(ctx context.Context) bool
 }
 
-// unwritable says which writable mounts the command's user cannot write to.
+// unwritable says which writable directories of this host the command's user cannot write to.
 func (x *execution) unwritable(ctx context.Context) (notices []string) {
 	for _, m := range x.command.Mounts {
-		if !m.Writable {
+		if !m.Writable || target.Volume(m.Source) {
 			continue
 		}
 		if text := unwritable(m.Source, x.result.User); text != "" {
