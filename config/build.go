@@ -61,7 +61,7 @@ func written(profiles []values) []string {
 	dirs := map[string]bool{}
 	for _, v := range profiles {
 		for _, m := range v.Mounts.Allow {
-			if m.Mode == policy.ReadWrite {
+			if m.Mode == policy.ReadWrite && m.Volume == "" {
 				dirs[m.Source] = true
 			}
 		}

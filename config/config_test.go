@@ -249,6 +249,35 @@ func TestPathsOfMounts(t *testing.T) {
 	}
 }
 
+// A volume is no path: nothing of this host is resolved by its name, and none of its directories can be written to by its rule.
+func TestVolumes(t *testing.T) {
+	dir := resolve(t.TempDir())
+	if err := os.Symlink("/etc", dir+"/cache"); err != nil {
+		t.Fatal(err)
+	}
+	path := dir + "/my.yaml"
+	if err := os.WriteFile(path, []byte("mounts: {allow: [{volume: cache, target: /data, mode: rw}, {volume: models.v1}]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(Options{Path: path, Workdir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := c.Profiles["default"].Policy.(policy.Rules)
+	if d := cmp.Diff([]policy.MountRule{{Volume: "cache", Target: "/data", Mode: "rw"}, {Volume: "models.v1", Mode: "ro"}}, rules.Mounts); d != "" {
+		t.Error(d)
+	}
+	if len(rules.Written) > 0 {
+		t.Errorf("commands can write to %q", rules.Written)
+	}
+	if err := rules.CheckMount(sandbox.Mount{Source: "cache", Target: "/data", Writable: true}); err != nil {
+		t.Error(err)
+	}
+	if err := rules.CheckMount(sandbox.Mount{Source: dir + "/cache", Target: "/data"}); sandbox.CauseOf(err) != sandbox.CauseDenied {
+		t.Errorf("a directory of that name: %v", err)
+	}
+}
+
 // In the root directory, as under an init system, ./ would be the whole host.
 func TestDefaultMountInTheRootDirectory(t *testing.T) {
 	c, err := Load(Options{Workdir: "/", NoWorkdir: true})

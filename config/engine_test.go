@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -47,8 +48,14 @@ func TestEngineKubernetes(t *testing.T) {
 	if err != nil || c.Engine.Kubernetes.Namespace != "mine" || !slices.Equal(c.Engine.Kubernetes.Labels, []string{"a=b"}) {
 		t.Errorf("%+v, %v", c, err)
 	}
+	const noNamespace = "the value is not a namespace (write a name of at most 63 characters, without dots, such as belljar-sandboxes)"
+	longName := "{namespace: " + strings.Repeat("a", 64) + "}"
 	for text, want := range map[string]string{
-		"{namespace: Mine}":          "named.yaml:1: engine.kubernetes.namespace: the value is not a name (write a name of Kubernetes, such as belljar-sandboxes)",
+		"{namespace: Mine}":          "named.yaml:1: engine.kubernetes.namespace: " + noNamespace,
+		"{namespace: a.b}":           "named.yaml:1: engine.kubernetes.namespace: " + noNamespace,
+		"{namespace: a-}":            "named.yaml:1: engine.kubernetes.namespace: " + noNamespace,
+		longName:                     "named.yaml:1: engine.kubernetes.namespace: " + noNamespace,
+		"{priority_class: Mine}":     "named.yaml:1: engine.kubernetes.priority_class: the value is not a name (write a name of Kubernetes, such as belljar-sandboxes)",
 		"{labels: [a]}":              "named.yaml:1: engine.kubernetes.labels[0]: the value is not KEY=VALUE (write KEY=VALUE, such as kubernetes.io/arch=amd64)",
 		"{tolerations: ['a:Never']}": "named.yaml:1: engine.kubernetes.tolerations[0]: the value is not a taint (write KEY=VALUE:EFFECT, such as sandboxes=only:NoSchedule)",
 		"{namespaces: a}":            "named.yaml:1: engine.kubernetes.namespaces: unknown key (did you mean engine.kubernetes.namespace?)",
@@ -57,6 +64,12 @@ func TestEngineKubernetes(t *testing.T) {
 		if _, err := loadNamed(t, "engine: {kubernetes: "+text+"}", Options{}); errorText(err) != want {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
 		}
+	}
+	if _, err := loadNamed(t, "serve: {replicas: {namespace: a.b}}", Options{}); errorText(err) != "named.yaml:1: serve.replicas.namespace: "+noNamespace {
+		t.Error(err)
+	}
+	if _, err := loadNamed(t, "engine: {kubernetes: {namespace: "+strings.Repeat("a", 63)+", priority_class: a.b}}", Options{}); err != nil {
+		t.Error(err)
 	}
 	if _, err := loadNamed(t, "profiles: {a: {engine: {kubernetes: {namespace: b}}}}", Options{}); err == nil {
 		t.Error("a profile has a cluster of its own")

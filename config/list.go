@@ -68,7 +68,7 @@ var tmpfs = kind{
 	},
 }
 
-// mountRule is a rule and its source before links were resolved.
+// mountRule is a rule and its source, if it has one, before links were resolved.
 type mountRule struct {
 	policy.MountRule
 	written string
@@ -76,9 +76,11 @@ type mountRule struct {
 
 var mounts = kind{
 	schema: map[string]any{"type": "array", "items": map[string]any{
-		"type": "object", "additionalProperties": false, "required": []string{"source"},
+		"type": "object", "additionalProperties": false,
+		"oneOf": []any{map[string]any{"required": []string{"source"}}, map[string]any{"required": []string{"volume"}}},
 		"properties": map[string]any{
 			"source": map[string]any{"type": "string", "description": "Directory or file on the host; everything below it can be mounted, too."},
+			"volume": map[string]any{"type": "string", "pattern": namePattern.String(), "description": "Name of a PersistentVolumeClaim in engine.kubernetes.namespace. Other engines have no volumes."},
 			"target": map[string]any{"type": "string", "description": "Path in the container, or any path below it. Empty: anywhere."},
 			"mode":   map[string]any{"type": "string", "enum": []string{policy.ReadOnly, policy.ReadWrite}, "default": policy.ReadOnly},
 		},
@@ -98,16 +100,20 @@ func (r *reader) mount(n *yaml.Node, name string) (mountRule, bool) {
 	rule := mountRule{MountRule: policy.MountRule{Mode: policy.ReadOnly}}
 	before := len(r.problems)
 	for _, f := range r.fields(n, name) {
-		if !slices.Contains([]string{"source", "target", "mode"}, f.name) {
-			r.report(f.path, f.key, misspeltField("a mount", f.name, "source", "target", "mode"))
+		if !slices.Contains([]string{"source", "volume", "target", "mode"}, f.name) {
+			r.report(f.path, f.key, misspeltField("a mount", f.name, "source", "volume", "target", "mode"))
 		} else if r.isString(f.value, f.path) {
 			if problem := rule.set(f.name, f.value.Value, r.dir); problem != nil {
 				r.report(f.path, f.value, problem)
 			}
 		}
 	}
-	if rule.Source == "" && len(r.problems) == before {
-		r.report(name, n, wrong("write {source: ./, target: /work, mode: ro}", "the source is missing"))
+	switch {
+	case len(r.problems) > before:
+	case rule.Source == "" && rule.Volume == "":
+		r.report(name, n, wrong("write {source: ./, target: /work, mode: ro}, or {volume: NAME, target: /data, mode: ro}", "the source is missing"))
+	case rule.Source != "" && rule.Volume != "":
+		r.report(name, n, wrong("write a rule for each", "a rule has either a source or a volume"))
 	}
 	if rule.Source == "/" && r.from != "default" {
 		r.report(name, n, wrong("name the directories that commands need", "the source / allows the whole host"))
@@ -124,6 +130,11 @@ func (m *mountRule) set(field, text, dir string) *Problem {
 			return problem
 		}
 		m.written, m.Source = source, resolve(source)
+	case "volume":
+		if !target.Volume(text) {
+			return wrong("write the whole name of a PersistentVolumeClaim, such as cache", "%s is not the name of a volume", said(text))
+		}
+		m.Volume = text
 	case "target":
 		if text != "" && (!path.IsAbs(text) || strings.ContainsAny(text, "\x00:")) {
 			return wrong("write a path in the container, such as /work", "%s is not absolute", said(text))

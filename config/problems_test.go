@@ -84,13 +84,23 @@ func TestBadFiles(t *testing.T) {
 		{"origin with a path", "serve: {origins: ['https://ci.example.com:8443', 'https://ci.example.com/']}", "1: serve.origins[1]: the value is not an origin (write one such as https://ci.example.com, in lower case and without a path)"},
 		{"any origin", "serve: {origins: ['*']}", "1: serve.origins[0]: the value is not an origin (write one such as https://ci.example.com, in lower case and without a path)"},
 		{"drain time", "serve: {drain_timeout: 30}", "1: serve.drain_timeout: 30 has no unit (write 30s)"},
+		{"no address", "serve: {replicas: {address: 10.0.0.300}}", `1: serve.replicas.address: "10.0.0.300" is not an IP address (write one such as 10.0.0.7, without a port)`},
+		{"address of a name", "serve: {replicas: {address: belljar.belljar.svc}}", `1: serve.replicas.address: the value is not an IP address (write one such as 10.0.0.7, without a port)`},
+		{"address of all", "serve: {replicas: {address: '::'}}", `1: serve.replicas.address: the value is not the address of one machine (write one such as 10.0.0.7, without a port)`},
+		{"address of all, mapped", "serve: {replicas: {address: '::ffff:0.0.0.0'}}", `1: serve.replicas.address: the value is not the address of one machine (write one such as 10.0.0.7, without a port)`},
+		{"address of several", "serve: {replicas: {address: 224.0.0.1}}", `1: serve.replicas.address: "224.0.0.1" is not the address of one machine (write one such as 10.0.0.7, without a port)`},
+		{"address of a link", "serve: {replicas: {address: 'fe80::1'}}", `1: serve.replicas.address: the value is not the address of one machine (write one such as 10.0.0.7, without a port)`},
 		{"socket's address", "serve: {listen: unix://run/x}", `1: serve.listen: the value is not a socket's address (write unix:// and an absolute path)`},
 
 		{"home", "mounts: {allow: [{source: ~/x}]}", `1: mounts.allow[0].source: the value begins with ~, which belljar does not expand (write the whole path)`},
 		{"everything", "mounts: {allow: [{source: /}]}", `1: mounts.allow[0]: the source / allows the whole host (name the directories that commands need)`},
-		{"mount without a source", "mounts: {allow: [{mode: ro}]}", "1: mounts.allow[0]: the source is missing (write {source: ./, target: /work, mode: ro})"},
+		{"mount without a source", "mounts: {allow: [{mode: ro}]}", "1: mounts.allow[0]: the source is missing (write {source: ./, target: /work, mode: ro}, or {volume: NAME, target: /data, mode: ro})"},
+		{"mount of both", "mounts: {allow: [{source: ., volume: a}]}", "1: mounts.allow[0]: a rule has either a source or a volume (write a rule for each)"},
+		{"mount of a pattern", "mounts: {allow: [{volume: 'cache-*'}]}", "1: mounts.allow[0].volume: the value is not the name of a volume (write the whole name of a PersistentVolumeClaim, such as cache)"},
+		{"mount of a volume that is a path", "mounts: {allow: [{volume: ../a}, {volume: /a}, {volume: ''}, {volume: a..b}]}",
+			strings.Join([]string{volumeProblem(0), volumeProblem(1), volumeProblem(2), volumeProblem(3)}, "\n")},
 		{"mount of an unknown mode", "mounts: {allow: [{source: ., mode: w}]}", `1: mounts.allow[0].mode: the value is not a mode (write ro or rw)`},
-		{"mount with an unknown key", "mounts: {allow: [{source: ., readonly: true}]}", "1: mounts.allow[0].readonly: unknown key (a mount has source, target and mode)"},
+		{"mount with an unknown key", "mounts: {allow: [{source: ., readonly: true}]}", "1: mounts.allow[0].readonly: unknown key (a mount has source, volume, target and mode)"},
 
 		{"list without an end", "env: {allow: [" + strings.Repeat("A,", 101) + "]}", "1: env.allow: 101 items are too many (at most 100)"},
 		{"default profile", "profiles: {default: {}}", "1: profiles.default: the default profile is the top level (set its keys at the top level)"},
@@ -244,4 +254,8 @@ func TestManyProblems(t *testing.T) {
 	if len(lines) != 51 || !strings.Contains(lines[0], "key0") || lines[50] != "and 950 more problems: fix these first" {
 		t.Errorf("%d lines, the last: %s", len(lines), lines[len(lines)-1])
 	}
+}
+
+func volumeProblem(i int) string {
+	return fmt.Sprintf("1: mounts.allow[%d].volume: the value is not the name of a volume (write the whole name of a PersistentVolumeClaim, such as cache)", i)
 }

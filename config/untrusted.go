@@ -77,10 +77,14 @@ func harmlessNames(data any, _ string) (item, what string) {
 	return "", ""
 }
 
-// belowItself: the file may allow mounts only from below its own directory.
+// belowItself: the file may allow mounts only from below its own directory, and so no
+// volume, which others may have filled.
 func belowItself(data any, dir string) (item, what string) {
 	rules, _ := data.([]mountRule)
 	for i, rule := range rules {
+		if rule.Volume != "" {
+			return fmt.Sprintf("[%d].volume", i), "is a volume"
+		}
 		if !policy.Within(dir, rule.Source) {
 			return fmt.Sprintf("[%d].source", i), "is outside the directory of this file"
 		}

@@ -31,6 +31,8 @@ func TestUntrustedFileIsBounded(t *testing.T) {
 		"mounts: {allow: [{source: " + outside + "}]}":                         "mounts.allow[0].source",
 		"mounts: {allow: [{source: link}]}":                                    "mounts.allow[0].source",
 		"profiles: {a: {mounts: {allow: [{source: /home, target: /work/x}]}}}": "profiles.a.mounts.allow[0].source",
+		"mounts: {allow: [{source: .}, {volume: cache}]}":                      "mounts.allow[1].volume",
+		"profiles: {a: {mounts: {allow: [{volume: cache, mode: rw}]}}}":        "profiles.a.mounts.allow[0].volume",
 		"max_timeout: 8760h":                                                   "max_timeout",
 		"limits: {memory: 1TiB}":                                               "limits.memory",
 		"limits: {cpus: 4096}":                                                 "limits.cpus",
