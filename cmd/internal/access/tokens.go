@@ -1,9 +1,12 @@
 package access
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,12 +18,22 @@ import (
 type Tokens struct {
 	all  atomic.Pointer[[]credential]
 	open openRequests
+
+	loading sync.Mutex
+	file    ownfile.Changes // since it was last read
 }
 
 // Load replaces the tokens by those of the file, which other users must not be able to
 // read. After an error the tokens are those of before. Requests whose token is gone, or may do
 // less, end.
 func (t *Tokens) Load(path string) error {
+	t.loading.Lock()
+	defer t.loading.Unlock()
+	t.file.Since(path) // before it is read: what comes meanwhile is a change
+	return t.load(path)
+}
+
+func (t *Tokens) load(path string) error {
 	text, err := ownfile.ReadSecret("token file", path, maxFile)
 	if err != nil {
 		return err
@@ -32,6 +45,42 @@ func (t *Tokens) Load(path string) error {
 	t.all.Store(&all)
 	t.changed()
 	return nil
+}
+
+// lookPause is how often Follow looks for a change.
+const lookPause = 2 * time.Second
+
+// Follow loads the file, which was loaded before, again after each change, until ctx ends. It waits until nothing changes any more: who
+// writes to a file in place has not written all of it at first.
+func (t *Tokens) Follow(ctx context.Context, path string, log *slog.Logger) {
+	tick := time.NewTicker(lookPause)
+	defer tick.Stop()
+	for changed := false; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			changed = t.follow(path, changed, log)
+		}
+	}
+}
+
+// follow reports whether the file has just changed, and loads it if it had before.
+func (t *Tokens) follow(path string, before bool, log *slog.Logger) (changed bool) {
+	t.loading.Lock()
+	defer t.loading.Unlock()
+	if t.file.Since(path) {
+		return true
+	}
+	if !before {
+		return false
+	}
+	if err := t.load(path); err != nil {
+		log.Warn("the token file changed, and cannot be used: the tokens of before stay in use", "error", err)
+		return false
+	}
+	log.Info("the token file changed: its tokens are in use")
+	return false
 }
 
 var (

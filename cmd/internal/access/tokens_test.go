@@ -1,13 +1,18 @@
 package access
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"belljar/sandbox"
@@ -272,4 +277,69 @@ func TestDocumentedFile(t *testing.T) {
 	if err != nil || len(all) != 3 {
 		t.Errorf("%d tokens, %v", len(all), err)
 	}
+}
+
+// Once a bug: a token that was taken out of a mounted Secret worked until the process got SIGHUP, which nothing in its image can send.
+func TestTokensFollowTheirFile(t *testing.T) {
+	one, two := fmt.Sprintf("tokens: [{name: ann, token: %s, scopes: [run]}]", secret), fmt.Sprintf("tokens: [{name: ben, token: %s, scopes: [run]}]", other)
+	for name, test := range map[string]struct {
+		change func(dir string) error
+		want   string // whose tokens are in use
+		log    string
+	}{
+		"nothing":     {func(string) error { return nil }, "ann", ""},
+		"in place":    {func(dir string) error { return os.WriteFile(dir+"/1/tokens.yaml", []byte(two), 0o600) }, "ben", "are in use"},
+		"a new file":  {func(dir string) error { return replace(dir+"/1/tokens.yaml", two) }, "ben", "are in use"},
+		"a kubelet":   {func(dir string) error { return swap(dir, two) }, "ben", "are in use"},
+		"invalid":     {func(dir string) error { return swap(dir, "tokens: [") }, "ann", "tokens of before"},
+		"empty":       {func(dir string) error { return os.Truncate(dir+"/1/tokens.yaml", 0) }, "ann", "tokens of before"},
+		"gone":        {func(dir string) error { return os.Remove(dir + "/1/tokens.yaml") }, "ann", "tokens of before"},
+		"not private": {func(dir string) error { return os.Chmod(dir+"/1/tokens.yaml", 0o644) }, "ann", "tokens of before"},
+		"half, at first": {func(dir string) error {
+			time.AfterFunc(lookPause, func() { os.WriteFile(dir+"/1/tokens.yaml", []byte(two), 0o600) })
+			return os.Truncate(dir+"/1/tokens.yaml", 0)
+		}, "ben", "are in use"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := errors.Join(os.Mkdir(dir+"/1", 0o700), os.WriteFile(dir+"/1/tokens.yaml", []byte(one), 0o600), os.Symlink("1", dir+"/..data"), os.Symlink("..data/tokens.yaml", dir+"/tokens.yaml")); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				var tokens Tokens
+				if err := tokens.Load(dir + "/tokens.yaml"); err != nil {
+					t.Fatal(err)
+				}
+				var log bytes.Buffer
+				ctx, stop := context.WithCancel(t.Context())
+				var following sync.WaitGroup
+				following.Go(func() { tokens.Follow(ctx, dir+"/tokens.yaml", slog.New(slog.NewTextHandler(&log, nil))) })
+				time.Sleep(time.Minute + time.Second) // between two looks
+				if err := test.change(dir); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(4*lookPause + time.Second)
+				for token, owner := range map[string]string{secret: "ann", other: "ben"} {
+					if _, err := tokens.bearer(token, time.Now()); (err == nil) != (owner == test.want) {
+						t.Errorf("%s's token: %v", owner, err)
+					}
+				}
+				time.Sleep(time.Minute)
+				stop()
+				following.Wait()
+				if lines := strings.Count(log.String(), "\n"); !strings.Contains(log.String(), test.log) || test.log == "" && lines > 0 || lines > 1 {
+					t.Errorf("%q is not in the log once: %s", test.log, log.String())
+				}
+			})
+		})
+	}
+}
+
+// swap changes a mounted Secret as a kubelet does.
+func swap(dir, text string) error {
+	return errors.Join(os.Mkdir(dir+"/2", 0o700), os.WriteFile(dir+"/2/tokens.yaml", []byte(text), 0o600), os.Symlink("2", dir+"/..tmp"), os.Rename(dir+"/..tmp", dir+"/..data"))
+}
+
+func replace(name, text string) error {
+	return errors.Join(os.WriteFile(name+".new", []byte(text), 0o600), os.Rename(name+".new", name))
 }

@@ -33,6 +33,8 @@ func (b *Book) claim(x *Execution, begin func(*starting)) (s *starting, first bo
 		return nil, false, conflict(r)
 	case s != nil:
 		return s, false, nil
+	case r.Key != "" && b.holdsAnother(r):
+		return nil, false, conflict(r)
 	case b.draining:
 		return nil, false, errDraining
 	case b.has(r.ID):
@@ -79,6 +81,7 @@ func (b *Book) begin(ctx context.Context, x *Execution, c sandbox.Command, held 
 	if b.Started != nil {
 		b.Started(c)
 	}
+	x.log.begins()
 	x.begins(run)
 	b.all.Go(func() {
 		defer file.Close()

@@ -121,7 +121,7 @@ func (x *Execution) refuse(c sandbox.Command, why error) {
 	close(x.begun) // who waited must see that it has ended
 }
 
-// Refusal is the result of one that never began. nil if it did, or may.
+// Refusal is the result of one that never began, or left no log. nil of all others.
 func (x *Execution) Refusal() *sandbox.Result {
 	if !x.refused {
 		return nil
@@ -142,15 +142,15 @@ func (x *Execution) Outcome() *sandbox.Result {
 	return x.Refusal()
 }
 
-// lastEvent is the result of one that was refused, as its journal has it.
+// lastEvent is the result that its journal has: of one that was refused, or that left no log.
 func (x *Execution) lastEvent() (e sandbox.Event, err error) {
 	j, err := openJournal(x.file)
 	if err != nil {
 		return e, err
 	}
 	defer j.Close()
-	if e, _, err = j.Next(); err == nil && e.Result == nil {
-		err = io.ErrUnexpectedEOF
+	for err == nil && e.Result == nil {
+		e, _, err = j.Next()
 	}
 	return e, err
 }
@@ -159,7 +159,7 @@ func (x *Execution) lastEvent() (e sandbox.Event, err error) {
 func (x *Execution) refusedWith() error {
 	r := x.Refusal()
 	switch {
-	case r == nil:
+	case r == nil || x.unkept:
 		return nil
 	case r.Error == nil:
 		return &sandbox.Error{Cause: r.Cause, Message: r.Message}

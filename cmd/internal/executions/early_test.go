@@ -3,6 +3,7 @@ package executions
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -73,6 +74,68 @@ func TestCrashWhileItWaits(t *testing.T) {
 			}
 		}
 		again.Close()
+	}
+}
+
+// Once a bug: an execution that a client was told of was unknown, where its server was killed before there was a log.
+func TestCrashAsItBegins(t *testing.T) {
+	for name, events := range map[string]int{"without an event": 0, "with events": 3} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			l := runner(t, dir, writing)
+			b := openBook(t, dir, l)
+			r := Request{Owner: "a", Key: "k", Body: []byte("body"), Detached: true}
+			x := start(t, b, sandbox.Command{Script: "write"}, r)
+			follow(t, x, 0, true)
+			b.Close()
+			text, err := os.ReadFile(x.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.SplitAfter(string(text), "\n")
+			if lines[1] != beginsLine {
+				t.Fatalf("line 2 is %q", lines[1])
+			}
+			crash := func() *Execution {
+				if err := os.WriteFile(x.file, []byte(strings.Join(lines[:2+events], "")), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				b = openBook(t, dir, l)
+				found, err := b.Find(x.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return found
+			}
+			if result, _, err := crash().Ending(t.Context()); err != nil || result.ExitCode != 7 {
+				t.Errorf("with its log: %+v, %v", result, err)
+			}
+			b.Close()
+			if err := os.RemoveAll(filepath.Join(dir, "spool", x.ID)); err != nil {
+				t.Fatal(err)
+			}
+			found := crash()
+			defer b.Close()
+			result, _, err := found.Ending(t.Context())
+			if err != nil || result.Cause != sandbox.CauseEngineLost || !strings.Contains(result.Message, "may have run") {
+				t.Errorf("%+v, %v", result, err)
+			}
+			for after := range uint64(events + 2) {
+				all := found.Follow(after, false)
+				e, err := all.Next(t.Context())
+				if after == uint64(events+1) {
+					if !errors.Is(err, io.EOF) {
+						t.Errorf("after the result: %+v, %v", e, err)
+					}
+				} else if err != nil || e.Result == nil || e.Seq != uint64(events+1) {
+					t.Errorf("after event %d: %+v, %v", after, e, err)
+				}
+				all.Close()
+			}
+			if same, err := b.Start(t.Context(), sandbox.Command{Script: "write"}, r); err != nil || same.ID != x.ID {
+				t.Errorf("its key: %v, %v", same, err)
+			}
+		})
 	}
 }
 

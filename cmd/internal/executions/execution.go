@@ -29,7 +29,8 @@ type Execution struct {
 	Record
 	book    *Book
 	file    string // its journal
-	refused bool   // it never began, and its journal has its result
+	refused bool   // it never began or left no log, and its journal has its result
+	unkept  bool   // it began, and left no log
 
 	// While it runs, and for those who found it then:
 	*early

@@ -112,10 +112,10 @@ func (l *log) isOver(seq uint64) bool {
 // stored is the next event from the disk.
 func (f *Follower) stored(ctx context.Context) (e sandbox.Event, err error) {
 	if f.x.refused {
-		if f.next > 1 {
-			return e, io.EOF
+		if e, err = f.x.lastEvent(); err == nil && f.next > e.Seq {
+			err = io.EOF
 		}
-		return f.x.lastEvent()
+		return e, err
 	}
 	if f.journal == nil {
 		if f.journal, err = openJournal(f.x.file); err != nil {
@@ -262,7 +262,8 @@ func (x *Execution) numbers(after uint64) (most uint64, ended bool, err error) {
 		most, ended = x.log.last()
 		return most, ended, nil
 	case x.refused:
-		return 1, true, nil
+		e, err := x.lastEvent()
+		return e.Seq, true, err
 	case after == 0:
 		return 0, false, nil
 	}

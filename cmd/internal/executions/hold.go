@@ -115,9 +115,27 @@ func (b *Book) tryReserve(h *Held) (old *Held, err error) {
 		return old, nil
 	case old != nil || b.has(h.ID):
 		return nil, conflict(Record{ID: h.ID})
+	case h.key != "" && b.holdsAnother(h.x.Record):
+		return nil, conflict(h.x.Record)
 	}
 	b.held[h.ID] = h
 	return nil, nil
+}
+
+// heldAs is what is held for a request with that owner and key; nil for none. b.mu is held.
+func (b *Book) heldAs(of [2]string) *Held {
+	for _, h := range b.held {
+		if h.key != "" && of == [2]string{h.Owner, h.key} {
+			return h
+		}
+	}
+	return nil
+}
+
+// holdsAnother reports whether another request with its key is held. b.mu is held.
+func (b *Book) holdsAnother(r Record) bool {
+	h := b.heldAs([2]string{r.Owner, r.Key})
+	return h != nil && h.x.Request != r.Request
 }
 
 func (h *Held) isReady() bool {

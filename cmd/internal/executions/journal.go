@@ -68,6 +68,9 @@ const (
 
 	// waitsLine is in the journal of an execution that callers knew of before it began, before its events.
 	waitsLine = "waits\n"
+
+	// beginsLine is there once a runner took the command, before its events.
+	beginsLine = "begins\n"
 )
 
 // appendLine is an event as a line of the journal: events with output as
@@ -121,6 +124,7 @@ type journal struct {
 	next   uint64           // the number of the event that Next returns
 	ended  bool             // all were read
 	waited bool             // see waitsLine
+	began  bool             // see beginsLine
 	at     map[string]int64 // where its data begins, by stream
 }
 
@@ -139,11 +143,18 @@ func openJournal(name string) (*journal, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading the journal %s: %w", name, err), file.Close())
 	}
-	if next, _ := j.lines.Peek(len(waitsLine)); string(next) == waitsLine {
-		_, err = j.lines.Discard(len(waitsLine))
-		j.waited = true
+	j.waited = j.takes(waitsLine)
+	j.began = j.takes(beginsLine)
+	return j, nil
+}
+
+// takes reads the line, if it is the next one.
+func (j *journal) takes(line string) bool {
+	if next, _ := j.lines.Peek(len(line)); string(next) != line {
+		return false
 	}
-	return j, err
+	_, err := j.lines.Discard(len(line))
+	return err == nil
 }
 
 // Next is the next event, and where its output begins in its stream. The error is io.EOF

@@ -38,17 +38,18 @@ func (b *Book) load() error {
 		}
 		j.Close()
 		x := &Execution{Record: j.Record, book: b, file: name}
+		lost := (j.waited || j.began) && !x.hasLog()
 		if !isWhole(name) {
-			if err := x.complete(); err != nil {
+			if err := x.complete(lost); err != nil {
 				b.Log.Warn("completing an execution's events failed", "execution", x.ID, "error", err)
 			}
-			if !j.waited {
+			if !lost {
 				x.count()
 			}
 		}
-		if j.waited {
+		if lost {
 			_, err := x.lastEvent()
-			x.refused = err == nil
+			x.refused, x.unkept = err == nil, j.began
 		}
 		b.known[x.ID] = x
 		if x.Key != "" {
@@ -60,8 +61,8 @@ func (b *Book) load() error {
 }
 
 // complete ends the journal of an execution whose server died: with the output that is
-// kept and has no event yet.
-func (x *Execution) complete() error {
+// kept and has no event yet. One that left no log gets a result: see lost.
+func (x *Execution) complete(lost bool) error {
 	name := x.file
 	j, err := openJournal(name)
 	if err != nil {
@@ -79,11 +80,10 @@ func (x *Execution) complete() error {
 		return err
 	}
 	whole := strings.LastIndexByte(string(text), '\n') + 1 // a line may be there in part
-	_, none := x.book.Logs.LogInfo(context.Background(), x.ID)
 	var rest []byte
 	switch {
-	case j.waited && sandbox.CauseOf(none) == sandbox.CauseInvalid:
-		if rest, err = x.lost(); err != nil {
+	case lost:
+		if rest, err = x.lost(j); err != nil {
 			return err
 		}
 	case j.Record.Cut:
@@ -106,14 +106,6 @@ func (x *Execution) complete() error {
 	_, err = file.WriteAt(append(rest, endLine...), int64(whole))
 	return err
 }
-
-// lost is the line of an execution that had not begun when its server died.
-func (x *Execution) lost() ([]byte, error) {
-	result := sandbox.Refused(sandbox.Command{ID: x.ID, Profile: x.Profile, Session: x.Session}, errLost)
-	return appendLine(nil, sandbox.Event{Type: sandbox.EventResult, Seq: 1, Time: time.Now(), Result: &result})
-}
-
-var errLost = &sandbox.Error{Cause: sandbox.CauseEngineLost, Message: "the sidecar ended before the command began", Hint: "send it again"}
 
 // unsent appends the lines of a stream's output from an offset on.
 func (x *Execution) unsent(lines []byte, t sandbox.EventType, offset int64) ([]byte, error) {
@@ -230,19 +222,25 @@ func (b *Book) List(fits func(*Execution) bool) (list []*Execution) {
 	return list
 }
 
-// Keys are the owners and the idempotency keys of all that is known.
+// Keys are the owners and the idempotency keys of all that is known, or held.
 func (b *Book) Keys() (all [][2]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Collect(maps.Keys(b.keys))
+	all = slices.Collect(maps.Keys(b.keys))
+	for _, h := range b.held {
+		if of := [2]string{h.Owner, h.key}; h.key != "" && b.keys[of] == "" {
+			all = append(all, of)
+		}
+	}
+	return all
 }
 
-// KnowsKey reports whether the owner's request with that key is known.
+// KnowsKey reports whether the owner's request with that key is known, or held.
 func (b *Book) KnowsKey(owner, key string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	of := [2]string{owner, key}
-	return b.starting[of] != nil || b.known[b.keys[of]] != nil
+	return b.starting[of] != nil || b.known[b.keys[of]] != nil || b.heldAs(of) != nil
 }
 
 // Uses reports whether an execution uses that session, or is about to.
@@ -286,7 +284,7 @@ func (b *Book) Draining() bool {
 	return b.draining
 }
 
-var errShutdown = &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled: the sidecar is shutting down"}
+var errShutdown = &sandbox.Error{Cause: sandbox.CauseCanceled, Message: "canceled: the sidecar is shutting down", Err: sandbox.ErrShutdown}
 
 // Close ends the book. Drain comes first.
 func (b *Book) Close() error {

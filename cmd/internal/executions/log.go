@@ -40,6 +40,7 @@ type log struct {
 	file    *os.File      // the journal; nil before it is there
 	record  int64         // how many bytes of it are the record
 	failed  error         // why nothing more is written to it
+	begun   bool          // the journal says so
 	next    uint64        // the number of the next event
 	events  []sandbox.Event
 	size    int                     // their weight
@@ -69,11 +70,11 @@ func (l *log) close() {
 	}
 }
 
-// waits notes that callers know of the execution before it begins: it is known also after a crash.
+// waits notes that callers know of the execution before it begins: it is known also after a crash, as one that has begun is.
 func (l *log) waits() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.next == 1 {
+	if l.next == 1 && !l.begun {
 		l.append([]byte(waitsLine), nil)
 	}
 }
@@ -93,6 +94,14 @@ func (l *log) patience() time.Duration {
 		return 0
 	}
 	return mergeTime
+}
+
+// begins notes that a runner took the command: its log is kept from then on, if it can be.
+func (l *log) begins() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun = true
+	l.append([]byte(beginsLine), nil)
 }
 
 // add numbers an event, writes it to the journal and passes it on.

@@ -12,6 +12,19 @@ import (
 	"belljar/sandbox/sandboxtest"
 )
 
+// journaled is a log with a journal, which has no record.
+func journaled(t *testing.T) (*log, *os.File) {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	l := newLog()
+	l.open(file)
+	return l, file
+}
+
 // What a running execution keeps in memory is bounded, also if its events have a byte each,
 // or large screens.
 func TestLogIsBounded(t *testing.T) {
@@ -28,13 +41,7 @@ func TestLogIsBounded(t *testing.T) {
 		"merged": func() sandbox.Event { from := drop(3); e, _ := merged(<-from, from, 0); return e },
 		"screen": func() sandbox.Event { return screen },
 	} {
-		file, err := os.Create(filepath.Join(t.TempDir(), "journal"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		l := newLog()
-		l.open(file)
+		l, _ := journaled(t)
 		for range 10_000 {
 			e := next()
 			e.Time = time.Unix(1, 0)
@@ -107,5 +114,15 @@ func TestRecordLine(t *testing.T) {
 	}
 	if _, err := (Record{Profile: "\xff"}).appendLine(nil); err == nil {
 		t.Error("what is not UTF-8 is recorded as something else")
+	}
+}
+
+// Once a bug: a request whose patience ended just as its execution began made a journal that no one could read.
+func TestWaitsAfterItBegan(t *testing.T) {
+	l, file := journaled(t)
+	l.begins()
+	l.waits()
+	if text, err := os.ReadFile(file.Name()); err != nil || string(text) != beginsLine {
+		t.Errorf("%q, %v", text, err)
 	}
 }

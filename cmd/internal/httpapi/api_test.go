@@ -177,8 +177,10 @@ func TestNoWait(t *testing.T) {
 		Result *sandbox.Result
 	}
 	of := "/v1/executions/" + accepted.ID
-	if s.get(t, "ann", "GET", of, nil, 200, &x); x.State != "running" || x.Result != nil {
-		t.Errorf("%+v", x)
+	for x.State != "running" { // a moment after it does
+		if s.get(t, "ann", "GET", of, nil, 200, &x); x.Result != nil {
+			t.Fatalf("%+v", x)
+		}
 	}
 	s.get(t, "ann", "POST", of+"/touch", nil, 204, nil)
 	s.get(t, "ann", "POST", of+"/resize", fields{"rows": 10, "cols": 20}, 422, nil)

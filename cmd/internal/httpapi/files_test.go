@@ -88,7 +88,12 @@ func (f *fakeFiles) ReadTar(_ context.Context, at sandbox.SessionPath, to io.Wri
 }
 
 func (f *fakeFiles) WriteFile(_ context.Context, at sandbox.SessionPath, mode fs.FileMode, size int64, from io.Reader) error {
-	text, err := io.ReadAll(from)
+	text := make([]byte, size)
+	_, err := io.ReadFull(from, text)
+	if at.Path == "given up" {
+		from.(interface{ SetReadDeadline(time.Time) error }).SetReadDeadline(time.Now())
+		time.Sleep(20 * time.Millisecond)
+	}
 	f.call(fmt.Sprintf("write %o, %d, %q to", mode, size, text), at)
 	return err
 }
@@ -99,9 +104,9 @@ func (f *fakeFiles) WriteTar(_ context.Context, at sandbox.SessionPath, from io.
 	return err
 }
 
-func (f *fakeFiles) RemoveFile(_ context.Context, at sandbox.SessionPath) error {
+func (f *fakeFiles) RemoveFile(ctx context.Context, at sandbox.SessionPath) error {
 	f.call("remove", at)
-	return nil
+	return ctx.Err()
 }
 
 func (f *fakeFiles) ListFiles(_ context.Context, at sandbox.SessionPath) ([]fs.FileInfo, error) {
@@ -295,6 +300,19 @@ func TestSlowUpload(t *testing.T) {
 		status, text, _, err := ask(t, server, "ann", "run", "PUT", path, strings.NewReader("more than a few"))
 		if err != nil || status != http.StatusRequestTimeout || !strings.Contains(text, "it is slow") {
 			t.Errorf("%s: %d, %v: %s", path, status, err, text)
+		}
+	}
+}
+
+// Once a bug: once an engine wanted no more of an upload, all later requests on its connection were canceled.
+func TestUploadThatIsGivenUp(t *testing.T) {
+	server := filesServer(t, &fakeFiles{})
+	for _, body := range []string{"", "text", strings.Repeat("x", 1<<20)} {
+		for _, request := range []struct{ method, path string }{{"PUT", "s/files/given%20up"}, {"DELETE", "s/files/f"}} {
+			status, text, _, err := ask(t, server, "ann", "run", request.method, request.path, strings.NewReader(body))
+			if err != nil || status != http.StatusNoContent {
+				t.Errorf("%s after %d bytes: %d, %v: %s", request.method, len(body), status, err, text)
+			}
 		}
 	}
 }

@@ -40,7 +40,11 @@ func (s *Server) putFile(ctx context.Context, in *putFileInput) (*huma.StreamRes
 		r, w := humago.Unwrap(h)
 		body := &upload{rc: http.NewResponseController(w)}
 		defer body.done()
-		if err := s.receive(w, r, at, in, body); err != nil {
+		err := s.receive(w, r, at, in, body)
+		if body.cut {
+			w.Header().Set("Connection", "close")
+		}
+		if err != nil {
 			s.uploadProblem(r.Context(), in.Name, body, err).Write(w)
 			return
 		}
@@ -93,6 +97,11 @@ type upload struct {
 	mu     sync.Mutex
 	ended  bool  // no one reads it any more
 	failed error // before that
+
+	// Once it was read to its end, net/http reads on, to see the client leave: a deadline that it meets then cancels all later requests
+	// of the connection, too.
+	over bool
+	cut  bool // a deadline may have been before it was seen that it is over
 }
 
 func (u *upload) Read(p []byte) (int, error) {
@@ -100,12 +109,11 @@ func (u *upload) Read(p []byte) (int, error) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	n, err := u.from.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		if !u.ended {
-			u.failed = err
-		}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = err != nil
+	if u.over && !errors.Is(err, io.EOF) && !u.ended {
+		u.failed = err
 	}
 	return n, err
 }
@@ -120,7 +128,13 @@ func (u *upload) isEnded() bool {
 func (u *upload) SetReadDeadline(t time.Time) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.ended = u.ended || !t.IsZero()
+	if !t.IsZero() {
+		u.ended = true
+		if u.over {
+			return nil
+		}
+		u.cut = true
+	}
 	return u.rc.SetReadDeadline(t)
 }
 

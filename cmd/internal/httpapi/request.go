@@ -47,7 +47,7 @@ type Place struct {
 }
 
 type mount struct {
-	Source   string `json:"source" doc:"On the engine's host, absolute."`
+	Source   string `json:"source" doc:"On the engine's host, absolute; or the name of a volume: on Kubernetes, a PersistentVolumeClaim in engine.kubernetes.namespace."`
 	Target   string `json:"target" doc:"In the container, absolute."`
 	Writable bool   `json:"writable,omitempty"`
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -21,7 +20,7 @@ type secure struct {
 	log                 *slog.Logger
 
 	mu     sync.Mutex
-	seen   []fs.FileInfo
+	files  ownfile.Changes
 	config *tls.Config
 }
 
@@ -66,28 +65,7 @@ func (s *secure) current() *tls.Config {
 }
 
 // changed reports whether a file is another than when it was last called.
-func (s *secure) changed() bool {
-	var now []fs.FileInfo
-	for _, name := range []string{s.cert, s.key, s.clientCA} {
-		about, _ := os.Stat(name) // nil without it, which load reports
-		now = append(now, about)
-	}
-	before := s.seen
-	s.seen = now
-	for i := range now {
-		if before == nil || !sameFile(before[i], now[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-func sameFile(a, b fs.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
-}
+func (s *secure) changed() bool { return s.files.Since(s.cert, s.key, s.clientCA) }
 
 const maxPEM = 1 << 20
 

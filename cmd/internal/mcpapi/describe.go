@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"belljar/internal/target"
 	"belljar/policy"
 	"belljar/sandbox"
 	"belljar/view"
@@ -80,7 +81,11 @@ func filesLine(p sandbox.Profile) string {
 			access = "writable, and changes stay"
 		}
 		if i < describedPaths {
-			parts = append(parts, fmt.Sprintf("%s is the host's %s (%s)", word(m.Target), word(m.Source), access))
+			whose := "the host's"
+			if target.Volume(m.Source) {
+				whose = "the volume"
+			}
+			parts = append(parts, fmt.Sprintf("%s is %s %s (%s)", word(m.Target), whose, word(m.Source), access))
 		}
 	}
 	if more := len(p.Mounts) - describedPaths; more > 0 {

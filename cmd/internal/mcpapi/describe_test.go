@@ -39,7 +39,7 @@ func TestDescribe(t *testing.T) {
 			p.Policy = judging(t, build)
 		},
 		"other": func(p *sandbox.Profile) {
-			p.Mounts = []sandbox.Mount{{Source: "/home/me/project", Target: "/src", Writable: true}}
+			p.Mounts = []sandbox.Mount{{Source: "/home/me/project", Target: "/src", Writable: true}, {Source: "cache", Target: "/cache"}}
 			p.Shell, p.Network, p.IdleTimeout, p.Tmpfs = sandbox.ShellBash, "bridge", sandbox.NoIdleTimeout, []string{"/var/tmp"}
 			p.User = sandbox.User{Name: "build"}
 			p.Policy = judging(t, policy.CommandRules{Default: policy.Allow, Rules: []policy.CommandRule{

@@ -96,6 +96,20 @@ func refused(c sandbox.Command, err error) error {
 // loses that ending.
 type lifeKey struct{}
 
+// caller is a call's context, with what the context of its own request has: the protocol's has that of its session's first request.
+type caller struct {
+	context.Context
+	request context.Context
+}
+
+// Value implements context.Context.
+func (c caller) Value(key any) any {
+	if v := c.request.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
+}
+
 // enter is the context of a call: with the identity that the request came with, and as long as
 // the call, the request that waits for it and the server are.
 func (s *Server) enter(ctx context.Context, r *mcp.CallToolRequest) (context.Context, call, func()) {
@@ -105,6 +119,9 @@ func (s *Server) enter(ctx context.Context, r *mcp.CallToolRequest) (context.Con
 		who, life, alone = access.FromContext(request), request, false
 	}
 	end := s.begin()
+	if life, ok := life.(context.Context); ok {
+		ctx = caller{ctx, life}
+	}
 	ctx, cancel := context.WithCancelCause(access.With(ctx, who))
 	stops := []func() bool{context.AfterFunc(s.ctx, func() { cancel(errClosing) })}
 	if life, ok := life.(context.Context); ok {

@@ -148,7 +148,7 @@ belljar_pool_containers{profile="default",state="target"} 4
 # HELP belljar_pool_failing 1 while the last try to make a container for the pool failed.
 # TYPE belljar_pool_failing gauge
 belljar_pool_failing{profile="default"} 1
-# HELP belljar_pool_drained_total Containers removed because of age, or because the image changed.
+# HELP belljar_pool_drained_total Containers removed because of age, because the image changed, or with their node, which is being drained.
 # TYPE belljar_pool_drained_total counter
 belljar_pool_drained_total{profile="default"} 5
 # HELP belljar_pool_lost_total Containers that ended or hung before they were used.

@@ -60,7 +60,7 @@ var (
 		{desc("pool_used_total", "Containers given to a command.", "profile"), func(p sandbox.PoolStatus) int { return p.Used }},
 		{desc("pool_missed_total", "Commands that found none ready.", "profile"), func(p sandbox.PoolStatus) int { return p.Missed }},
 		{desc("pool_lost_total", "Containers that ended or hung before they were used.", "profile"), func(p sandbox.PoolStatus) int { return p.Lost }},
-		{desc("pool_drained_total", "Containers removed because of age, or because the image changed.", "profile"), func(p sandbox.PoolStatus) int { return p.Drained }},
+		{desc("pool_drained_total", "Containers removed because of age, because the image changed, or with their node, which is being drained.", "profile"), func(p sandbox.PoolStatus) int { return p.Drained }},
 	}
 )
 

@@ -87,6 +87,9 @@ func (t Things) ForgetSessions(ctx context.Context) error {
 // Session is the caller's.
 func (t Things) Session(ctx context.Context, scope access.Scope, name string) (info sandbox.SessionInfo, err error) {
 	defer t.Owners.Use(name)()
+	if _, err := access.Need(ctx, scope); err != nil {
+		return info, err
+	}
 	if err := t.fetch(ctx, name, false); err != nil {
 		return info, err
 	}

@@ -81,15 +81,15 @@ func invalid(hint, format string, args ...any) error {
 	return &sandbox.Error{Cause: sandbox.CauseInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// lastWords is how long an end may take. A collector that hangs must not keep a server.
-const lastWords = 5 * time.Second
+// LastWords is how long Shutdown may take. A collector that hangs must not keep a server.
+const LastWords = 5 * time.Second
 
 // Shutdown sends the spans that are left, until ctx ends. It comes after the last request.
 func (t *Tracing) Shutdown(ctx context.Context) error {
 	if t.provider == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lastWords)
+	ctx, cancel := context.WithTimeout(ctx, LastWords)
 	defer cancel()
 	return t.provider.Shutdown(ctx)
 }
