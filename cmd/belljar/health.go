@@ -18,8 +18,9 @@ Docker, Compose, Kubernetes and systemd. The address is serve.listen of the conf
 that belljar serve reads, too. No token is needed. It cannot ask a server with TLS.
 
 Without --ready it asks whether the sidecar answers at all. If not, restart it.
-With --ready it asks whether commands can run: the engine answers, and containers can be
-made. If not, send no commands for now; to restart the sidecar would not help.
+With --ready it asks whether it takes commands: the engine answers, the sidecar is not
+shutting down and, after its start, the pool's first container was made, or there was no
+room for it. If not, send no commands for now; to restart the sidecar would not help.
 
 Exit status: 0 yes; 1 no, with the reason on stderr; 125 wrong configuration. An answer
 that takes longer than 3 seconds is a no.`

@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"belljar"
 	"belljar/cmd/internal/access"
@@ -47,7 +45,8 @@ directory is not read unless --config names it.
 
 SIGTERM or Ctrl-C: it takes no more commands, waits until all have ended, at most
 serve.drain_timeout, and then cancels the rest; their results say so. A second signal
-cancels them at once. SIGHUP reads the profiles and the tokens again.`
+cancels them at once. SIGHUP reads the profiles and the tokens again; the token file is
+also read again a few seconds after it changes.`
 
 const serveExamples = `  belljar serve
   curl --unix-socket /run/belljar/belljar.sock http://localhost/v1/executions \
@@ -85,6 +84,7 @@ type sidecar struct {
 	api     *httpapi.Server
 	mcp     *mcpapi.Server
 	ended   func(sandbox.Result) // of each execution; may be nil
+	begun   atomic.Bool          // it was ready once
 
 	replicas atomic.Pointer[replicas.Replicas] // nil while there are no others
 }
@@ -227,23 +227,4 @@ func (s *sidecar) images(ctx context.Context) (list []httpapi.Image, err error) 
 		list = append(list, httpapi.Image(i))
 	}
 	return list, err
-}
-
-// ready says why commands cannot run now.
-func (s *sidecar) ready(ctx context.Context) error {
-	if s.book.Draining() {
-		return errors.New("the sidecar is shutting down")
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if err := s.runner.Host.Ping(ctx); err != nil {
-		return fmt.Errorf("the engine does not answer: %w", err)
-	}
-	pools, err := s.runner.Pools(ctx)
-	for _, p := range pools {
-		if p.Ready == 0 && p.Error != "" {
-			return fmt.Errorf("the pool of profile %q is empty: %s", p.Profile, p.Error)
-		}
-	}
-	return err
 }

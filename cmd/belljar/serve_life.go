@@ -1,8 +1,6 @@
 package main
 
 import (
-	"belljar/cmd/internal/access"
-	"belljar/cmd/internal/listen"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +10,13 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/listen"
+	"belljar/cmd/internal/replicas"
+	"belljar/cmd/internal/tracing"
+	"belljar/sandbox/kubernetes"
+	"belljar/sandbox/local"
 )
 
 const (
@@ -20,6 +25,9 @@ const (
 
 	// answerTime is how long the last answers may take, once all commands have ended.
 	answerTime = 2 * time.Second
+
+	// afterDrain is how long the end takes at most, after drain_timeout: who stops the sidecar has to wait that long, as deploy/ does.
+	afterDrain = local.EndTime + answerTime + replicas.EndTime + local.CloseTime + kubernetes.CloseTime + tracing.LastWords
 )
 
 // serve answers requests until a signal asks for the end.
@@ -34,6 +42,7 @@ func (s *sidecar) serve(ctx context.Context, l *listen.Listener, signals <-chan 
 	go func() { served <- l.Serve(server) }()
 	s.notify(listen.Ready())
 	s.log.Info("serving", "addresses", fmt.Sprint(l.Addrs()), "version", version, "pages", s.pages(l.Addrs()))
+	defer s.followTokens(ctx)() // also while it waits for its commands
 	sweep := make(chan struct{}, 1)
 	sweep <- struct{}{} // what was left before
 	endSweeps := s.sweepEach(ctx, sweep)
@@ -101,6 +110,21 @@ func (s *sidecar) sweepEach(ctx context.Context, sweep <-chan struct{}) (stop fu
 	}
 }
 
+// followTokens has changes of the token file in use soon, until stop: in a cluster there may be no one to send SIGHUP.
+func (s *sidecar) followTokens(ctx context.Context) (stop func()) {
+	file := s.config.Serve.TokenFile
+	if file == "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() { s.tokens.Follow(ctx, file, s.log) })
+	return func() {
+		cancel()
+		following.Wait()
+	}
+}
+
 // pages are where a browser finds the page: on the ports, not on a unix socket.
 func (s *sidecar) pages(all []net.Addr) (urls []string) {
 	scheme := "http"
@@ -156,7 +180,7 @@ func (s *sidecar) reload() {
 // drain waits for running commands, until its time is over or another signal comes.
 func (s *sidecar) drain(signals <-chan os.Signal) {
 	s.notify(listen.Stopping())
-	s.log.Info("shutting down: waiting for the commands that are running")
+	s.log.Info("shutting down: waiting for the commands that are running", "drain_timeout", s.config.Serve.DrainTimeout.String(), "ends_within", (s.config.Serve.DrainTimeout + afterDrain).String())
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Serve.DrainTimeout)
 	defer cancel()
 	drained := make(chan struct{})

@@ -36,12 +36,34 @@ func checkReplicas(c *config.Config) error {
 		return sandbox.Invalid("set engine.kind to kubernetes, or leave out serve.replicas", "serve.replicas.enabled is for pods of a cluster only")
 	case err != nil || u.Scheme != "tcp" || u.Port() == "" || u.Port() == "0":
 		return sandbox.Invalid("set it to one such as tcp://0.0.0.0:8443, the same port for all", "serve.replicas.enabled: other replicas cannot reach serve.listen %q", c.Serve.Listen)
+	case isLoopback(u.Hostname()) && !isLoopback(c.Serve.Replicas.Address):
+		return sandbox.Invalid("let it listen on an address that the others reach, such as tcp://0.0.0.0:8443; or, on one machine, set serve.replicas.address to a loopback address of its own, such as 127.0.0.2",
+			"serve.replicas.enabled: other replicas cannot reach serve.listen %q, as each has its own loopback", c.Serve.Listen)
 	case c.Serve.TokenFile == "" || c.Serve.ClientCA != "":
 		return sandbox.Invalid("set serve.token_file, and leave out serve.client_ca", "serve.replicas.enabled: replicas pass on the tokens of callers, and cannot pass on client certificates")
 	case c.Serve.TLSCert != "" && (len(c.Serve.Hosts) == 0 || net.ParseIP(c.Serve.Hosts[0]) != nil):
 		return sandbox.Invalid("write it first in serve.hosts", "serve.replicas.enabled: replicas ask each other for a name that serve.tls_cert is for, and serve.hosts has none")
 	}
 	return nil
+}
+
+// checkServe is what belljar serve says of the configuration before it does anything. Who wants no server may keep nothing of commands.
+func checkServe(c *config.Config) finding {
+	refused, is := errors.AsType[*sandbox.Error](cmp.Or(servable(c, "belljar serve"), checkReplicas(c)))
+	switch {
+	case is && c.Serve.Replicas.Enabled:
+		return fail(refused.Hint, "%s", refused.Message)
+	case is:
+		return warn(refused.Hint, "%s", refused.Message)
+	case c.Serve.Replicas.Enabled:
+		return ok("belljar serve listens at %s, as one of several replicas", c.Serve.Listen)
+	}
+	return ok("belljar serve listens at %s", c.Serve.Listen)
+}
+
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
 }
 
 // join makes this sidecar one of several, if it is to be.
@@ -104,10 +126,13 @@ func replicaName(dir string) (string, error) {
 
 // ownAddress is the one that is configured, if it is one, or else the one towards the API server.
 func ownAddress(ctx context.Context, configured string, of *kubernetes.Shared) (netip.Addr, error) {
-	if a, err := netip.ParseAddr(configured); err == nil && !a.IsUnspecified() {
+	if a, err := netip.ParseAddr(configured); err == nil && !a.Unmap().IsUnspecified() {
 		return a.Unmap(), nil
 	}
 	a, err := of.OwnAddress(ctx)
+	if err == nil && !replicas.CheckAddress(a) {
+		err = fmt.Errorf("others cannot reach %s", a)
+	}
 	if err != nil {
 		return a, &sandbox.Error{Cause: sandbox.CauseEngine, Message: "the address of this replica is not found", Err: err, Hint: "set serve.replicas.address"}
 	}
@@ -170,6 +195,7 @@ func (r *replica) Owner(session string) string {
 }
 
 func (r *replica) GiveUp(ctx context.Context, session string) (k replicas.Kept, err error) {
+	defer r.Use(session)() // else it has no owner if it stays after all: for a moment it is nowhere
 	if k.Owner, err = r.owners.Of(session); err != nil {
 		return k, err
 	}
@@ -189,6 +215,7 @@ func (r *replica) GiveUp(ctx context.Context, session string) (k replicas.Kept, 
 
 // TakeOver implements replicas.Sessions. Whose the session is says the Lease: what this replica remembers may be of one before.
 func (r *replica) TakeOver(ctx context.Context, session string, k replicas.Kept) error {
+	defer r.Use(session)() // else it has no owner any more once it is there: the engine may wait for long before it knows it
 	if err := r.owners.Set(session, k.Owner); err != nil {
 		return err
 	}

@@ -23,5 +23,8 @@
 // recorded are those of one process. A replica that is about to end gives its sessions back, with what it recorded; of one that
 // was killed, others take them when its Lease has ended, and know only the pod.
 //
+// What is asked of the API server may be done without an answer, or after it was said to have failed. So what has to be certain, such
+// as that a session is still this replica's, is written and not only read: an entry changes once.
+//
 // All methods of a nil *Replicas do what a sidecar does that is alone.
 package replicas

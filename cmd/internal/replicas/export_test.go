@@ -2,6 +2,7 @@ package replicas
 
 import (
 	"context"
+	"net"
 	"net/http"
 )
 
@@ -33,4 +34,9 @@ func Refuse(w http.ResponseWriter, err error) { refuse(w, err) }
 // WithCredentials is ctx of a request that Wrap passed on.
 func WithCredentials(ctx context.Context, authorization string) context.Context {
 	return context.WithValue(ctx, credentialsKey{}, []string{authorization})
+}
+
+// DialWith has other replicas be reached by another way than the network, before they are.
+func (r *Replicas) DialWith(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	r.transport.DialContext = dial
 }

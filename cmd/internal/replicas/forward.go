@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,6 +24,9 @@ const (
 	// mark is the header of a request that was sent on, with the name of the replica that did and its proof. Such a one goes no
 	// further.
 	mark = "Belljar-Replica"
+
+	// addressee is the header with the name of the replica that the request is for: an address may be another one's by now.
+	addressee = "Belljar-Replica-For"
 
 	// dialTime bounds how long a replica may take to accept a connection, and to prove who it is.
 	dialTime = 3 * time.Second
@@ -101,12 +105,18 @@ func (r *Replicas) send(w http.ResponseWriter, req *http.Request, to *peer) erro
 	(&httputil.ReverseProxy{
 		Transport:     roundTrip{r.transport, a},
 		FlushInterval: -1,
-		Rewrite:       func(p *httputil.ProxyRequest) { r.address(p.Out, to) },
+		Rewrite:       func(p *httputil.ProxyRequest) { r.rewrite(p, to) },
 		ModifyResponse: func(answer *http.Response) error {
-			if answer.StatusCode == http.StatusMisdirectedRequest {
-				return errMoved
+			switch {
+			case answer.StatusCode == http.StatusNotFound:
+				r.missed(req)
+				return nil
+			case answer.StatusCode != http.StatusMisdirectedRequest:
+				return nil
+			case answer.Header.Get(mark) != "": // else it may have another request with the same key
+				return errNever
 			}
-			return nil
+			return errMoved
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { a.err = err },
 	}).ServeHTTP(w, out)
@@ -114,7 +124,7 @@ func (r *Replicas) send(w http.ResponseWriter, req *http.Request, to *peer) erro
 	case a.err == nil:
 		return nil
 	case errors.Is(a.err, errMoved) && (a.body == nil || a.body.n.Load() == 0 || req.GetBody != nil):
-		return errMoved
+		return a.err
 	case !a.connected && req.Context().Err() == nil:
 		r.Log.Warn("a replica does not answer", "replica", to.name, "address", to.address.String(), "error", a.err)
 		if errors.Is(context.Cause(ctx), errGone) {
@@ -145,6 +155,37 @@ type plain struct{ context.Context }
 // Value implements context.Context.
 func (plain) Value(any) any { return nil }
 
+// via is the header with the protocol by which a request that is sent on came (RFC 9110, 7.6.3).
+const via = "Via"
+
+// rewrite has the other replica get what this one got, by HTTP/1.1. What a browser says of the page that a request is from is judged here,
+// where its Host is the one that the page knows.
+func (r *Replicas) rewrite(p *httputil.ProxyRequest, to *peer) {
+	p.Out.URL.RawQuery = p.In.URL.RawQuery // the proxy drops what it cannot read, and then no one refuses it
+	p.Out.Header.Del("Origin")
+	p.Out.Header.Del(via)
+	for name := range p.Out.Header {
+		if strings.HasPrefix(name, "Sec-Fetch-") {
+			p.Out.Header.Del(name)
+		}
+	}
+	if !p.In.ProtoAtLeast(1, 1) {
+		p.Out.Header.Set(via, "1.0 "+r.Name)
+	}
+	r.address(p.Out, to)
+}
+
+// asItCame is a request that was sent on, of the protocol by which its caller sent it: what ends with the connection is cut there
+// without a sign.
+func asItCame(req *http.Request) *http.Request {
+	if !Sent(req.Header) || !strings.HasPrefix(req.Header.Get(via), "1.0 ") {
+		return req
+	}
+	old := *req
+	old.Proto, old.ProtoMajor, old.ProtoMinor = "HTTP/1.0", 1, 0
+	return &old
+}
+
 // address makes a request one for a replica, with the caller's own credentials.
 func (r *Replicas) address(out *http.Request, to *peer) {
 	out.URL = &url.URL{Scheme: "http", Host: to.address.String(), Path: out.URL.Path, RawPath: out.URL.RawPath, RawQuery: out.URL.RawQuery}
@@ -153,6 +194,7 @@ func (r *Replicas) address(out *http.Request, to *peer) {
 	}
 	out.Host = to.address.String() // which every server takes for its own name
 	out.Header.Set(mark, r.Name+" "+r.proof)
+	out.Header.Set(addressee, to.name)
 	if out.ContentLength != 0 && out.Body != nil && out.Body != http.NoBody {
 		out.Header.Set("Expect", "100-continue") // a body goes out only once the replica wants it
 	}

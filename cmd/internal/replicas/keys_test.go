@@ -19,13 +19,13 @@ import (
 	"belljar/cmd/internal/replicas"
 )
 
-// Once a bug: a replica that did not reach the one that it had chosen for a key chose another one, while a third replica's
-// request with that key ran at the first.
-func TestKeyRunsOnce(t *testing.T) {
-	c := newCluster(t, 0)
-	var trusts atomic.Bool
+// distrustful is a cluster of n replicas. The first one drains, and reaches no other one until trusts is set. secure is for those that
+// are added later.
+func distrustful(t *testing.T, n int) (c *cluster, secure func(*replicas.Config), trusts *atomic.Bool) {
+	t.Helper()
+	c, trusts = newCluster(t, 0), &atomic.Bool{}
 	trusted := x509.NewCertPool()
-	secure := func(config *replicas.Config) {
+	secure = func(config *replicas.Config) {
 		first := len(c.all) == 0
 		config.Secure = func() (*tls.Config, error) {
 			if first && !trusts.Load() {
@@ -34,10 +34,21 @@ func TestKeyRunsOnce(t *testing.T) {
 			return &tls.Config{RootCAs: trusted, ServerName: "example.com"}, nil
 		}
 	}
-	a, b, other := c.add(secure), c.add(secure), c.add(secure)
-	trusted.AddCert(b.Certificate())
+	for range n {
+		c.add(secure)
+	}
+	trusted.AddCert(c.all[1].Certificate())
 	c.meet()
-	a.Drain()
+	c.meet() // so that the first look of upkeep is over, too: the first one is not to find who is added later
+	c.all[0].Drain()
+	return c, secure, trusts
+}
+
+// Once a bug: a replica that did not reach the one that it had chosen for a key chose another one, while a third replica's
+// request with that key ran at the first.
+func TestKeyRunsOnce(t *testing.T) {
+	c, _, trusts := distrustful(t, 3)
+	a, b, other := c.all[0], c.all[1], c.all[2]
 	const keys = 6
 	var all sync.WaitGroup
 	for i := range keys {
@@ -63,6 +74,101 @@ func TestKeyRunsOnce(t *testing.T) {
 	slices.Sort(ran)
 	if !slices.Equal(ran, []string{"0", "1", "2", "3", "4", "5"}) {
 		t.Errorf("ran %q", ran)
+	}
+}
+
+// Once a bug: a replica that did not reach the one that it had chosen for a key chose another one, while the caller's request with
+// that key ran at the first.
+func TestKeyStaysWhereItRan(t *testing.T) {
+	c, secure, trusts := distrustful(t, 2)
+	a, b := c.all[0], c.all[1]
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		if got := a.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k"); got.Status != 410 {
+			t.Errorf("where it did not run: %+v", got)
+		}
+	})
+	for len(c.leases("key")) == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := b.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k"); got.Status != 200 {
+		t.Errorf("where it runs: %+v", got)
+	}
+	c.add(secure)
+	b.die()
+	if err := a.Look(t.Context()); err != nil { // so that the new one is all that it can choose
+		t.Fatal(err)
+	}
+	trusts.Store(true)
+	asked.Wait()
+	if ran := c.ran(); len(ran) != 1 {
+		t.Errorf("ran %q", ran)
+	}
+}
+
+// Once a bug: a replica that another one had chosen for a key refused the caller's request with it, and left the key to the next
+// one, while that other one still sent its request to the first.
+func TestKeyStaysWhereItIsSent(t *testing.T) {
+	c, secure, trusts := distrustful(t, 2)
+	a, b := c.all[0], c.all[1]
+	var roomy atomic.Bool
+	b.refuse = func() error {
+		if roomy.Load() {
+			return nil
+		}
+		return problem.New(problem.Unavailable, "no room", "")
+	}
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		if got := a.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k"); got.Status != 200 {
+			t.Errorf("%+v", got)
+		}
+	})
+	for len(c.leases("key")) == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := b.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k"); got.Status != 503 {
+		t.Errorf("without room: %+v", got)
+	}
+	roomy.Store(true)
+	other := c.add(secure)
+	if got := other.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k"); got.Status != 200 {
+		t.Errorf("at another one: %+v", got)
+	}
+	trusts.Store(true)
+	asked.Wait()
+	if ran := c.ran(); len(ran) != 1 {
+		t.Errorf("ran %q", ran)
+	}
+}
+
+// Once a bug: a request went to a replica that had got the address of the one that it was for, and ran there a second time.
+func TestAddressIsUsedAgain(t *testing.T) {
+	c := newCluster(t, 2)
+	a, b := c.all[0], c.all[1]
+	b.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k")
+	id := b.NewID()
+	b.Listener.Close() // its Lease goes on
+	b.CloseClientConnections()
+	c.again = b.address
+	other := c.add()
+	if got := a.mustAsk("GET", "/v1/executions/"+id, ""); got.Status != 503 {
+		t.Errorf("its execution: %+v", got)
+	}
+	var asked sync.WaitGroup
+	asked.Go(func() {
+		if got := a.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k"); got.Status != 410 {
+			t.Errorf("%+v", got)
+		}
+	})
+	time.Sleep(time.Second) // it asks again and again
+	b.die()
+	if err := a.Look(t.Context()); err != nil {
+		t.Error(err)
+	}
+	asked.Wait()
+	if ran := c.ran(); len(ran) != 1 || len(other.hits) > 0 {
+		t.Errorf("ran %q, and asked the new one %d times", ran, len(other.hits))
 	}
 }
 
@@ -116,13 +222,14 @@ func TestGivenBackIsThere(t *testing.T) {
 func TestRenewsWhileItTidies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{all: map[string]replicas.Entry{}}
-		stuck := &stuck{one: &one{has: map[string]replicas.Kept{}}, until: make(chan struct{})}
+		stuck := &stuck{joined: &atomic.Bool{}, one: &one{has: map[string]replicas.Kept{}}, until: make(chan struct{})}
 		r, err := replicas.Join(t.Context(), replicas.Config{
 			Name: replicas.NewName(), Self: "process", Address: netip.MustParseAddr("127.0.7.1"), Port: 1, Store: s, Local: stuck, Log: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
+		stuck.joined.Store(true)
 		writes := func() (n int) {
 			s.change(func(map[string]replicas.Entry) { n = s.next })
 			return n
@@ -140,13 +247,16 @@ func TestRenewsWhileItTidies(t *testing.T) {
 	})
 }
 
-// stuck takes long to know its sessions.
+// stuck takes long to know its sessions, once it has joined.
 type stuck struct {
 	*one
-	until chan struct{}
+	joined *atomic.Bool
+	until  chan struct{}
 }
 
 func (s *stuck) Known() (map[string]bool, error) {
-	<-s.until
+	if s.joined.Load() {
+		<-s.until
+	}
 	return s.one.Known()
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,6 +21,9 @@ import (
 const (
 	// askTime is how long replicas have to answer for a list.
 	askTime = 5 * time.Second
+
+	// lookTime bounds how long who there is is looked for then: who was there counts.
+	lookTime = 2 * time.Second
 
 	// maxList bounds a list, in bytes.
 	maxList = 64 << 20
@@ -47,18 +51,29 @@ type answered struct {
 	err    error
 }
 
-// ask asks all other replicas, with the credentials of a request.
-func (r *Replicas) ask(ctx context.Context, header http.Header, path string) []answered {
+// ask asks replicas, with the credentials of a request, until one's answer is enough; nil: until all have answered.
+func (r *Replicas) ask(ctx context.Context, header http.Header, path string, peers []*peer, enough func(answered) bool) []answered {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	peers := r.living()
 	all := make([]answered, len(peers))
 	var asking sync.WaitGroup
 	for i, p := range peers {
-		asking.Go(func() { all[i] = r.askOne(ctx, http.MethodGet, header, path, p) })
+		asking.Go(func() {
+			all[i] = r.askOne(ctx, http.MethodGet, header, path, p)
+			if enough != nil && enough(all[i]) {
+				cancel()
+			}
+		})
 	}
 	asking.Wait()
 	return all
+}
+
+// lookFor looks who there is now.
+func (r *Replicas) lookFor(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	return r.refresh(ctx, time.Now())
 }
 
 func (r *Replicas) askOne(ctx context.Context, method string, header http.Header, path string, p *peer) answered {
@@ -97,7 +112,10 @@ func (w *recorder) WriteHeader(status int)      { w.status = status }
 func (r *Replicas) list(w http.ResponseWriter, req *http.Request, kind string, next http.Handler) {
 	var others []answered
 	var asking sync.WaitGroup
-	asking.Go(func() { others = r.ask(req.Context(), req.Header, req.URL.RequestURI()) })
+	asking.Go(func() {
+		r.log(r.lookFor(req.Context()), "looking for the other replicas") // one may be new
+		others = r.ask(req.Context(), req.Header, req.URL.RequestURI(), r.living(), nil)
+	})
 	own := &recorder{header: w.Header(), status: http.StatusOK}
 	next.ServeHTTP(own, req)
 	asking.Wait()
@@ -107,7 +125,7 @@ func (r *Replicas) list(w http.ResponseWriter, req *http.Request, kind string, n
 		_, _ = w.Write(own.body.Bytes())
 		return
 	}
-	unanswered := []string{}
+	unanswered := r.muted()
 	for _, a := range others {
 		theirs, err := itemsOf(a.text, kind)
 		if a.err != nil || a.status != http.StatusOK || err != nil {
@@ -137,6 +155,13 @@ func (r *Replicas) list(w http.ResponseWriter, req *http.Request, kind string, n
 	w.Header().Del("Content-Length")
 	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write(append(text, '\n')) // a caller that left needs no answer
+}
+
+// muted are the replicas that live and cannot be asked.
+func (r *Replicas) muted() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.mute))
 }
 
 // asks reports whether a list of approvals has a question about that execution.

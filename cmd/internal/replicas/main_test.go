@@ -116,9 +116,10 @@ func (s *store) change(change func(all map[string]replicas.Entry)) {
 // cluster is replicas on addresses of this machine, which share a store.
 type cluster struct {
 	*store
-	t    *testing.T
-	port uint16
-	all  []*one
+	t     *testing.T
+	port  uint16
+	all   []*one
+	again netip.Addr // the next one's, if it is not a new one
 }
 
 // one is a replica. It answers with its name, and what it was asked.
@@ -171,6 +172,9 @@ func (c *cluster) meet() {
 func (c *cluster) add(change ...func(*replicas.Config)) *one {
 	c.t.Helper()
 	o := &one{cluster: c, address: netip.AddrFrom4([4]byte{127, 0, 7, byte(len(c.all) + 1)}), hits: make(chan string, 1000), uses: map[string]int{}, has: map[string]replicas.Kept{}, keys: map[[2]string]string{}, ids: map[string]bool{}}
+	if c.again.IsValid() {
+		o.address = c.again
+	}
 	config := replicas.Config{Name: replicas.NewName(), Self: fmt.Sprintf("process %d", len(c.all)), Address: o.address, Port: c.port, Store: c.store, Local: o, Keep: time.Hour, Log: slog.New(slog.DiscardHandler)}
 	for _, change := range change {
 		change(&config)
@@ -184,8 +188,14 @@ func (c *cluster) add(change ...func(*replicas.Config)) *one {
 	}
 	api := o.Wrap(http.HandlerFunc(o.serve))
 	o.Server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := access.Identity{Name: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), Scopes: []access.Scope{access.Run}}
-		if who.Name == "reader" {
+		who := access.Identity{Name: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), Scopes: []access.Scope{access.Run, access.Approve}}
+		switch who.Name {
+		case "expired":
+			problem.New(problem.Unauthorized, "the token has expired", "").Write(w)
+			return
+		case "judge":
+			who.Scopes = []access.Scope{access.Approve}
+		case "reader":
 			who.Scopes = []access.Scope{access.Read}
 		}
 		api.ServeHTTP(w, r.WithContext(access.With(r.Context(), who)))
@@ -232,7 +242,7 @@ func (o *one) serve(w http.ResponseWriter, r *http.Request) {
 		problem.New(problem.NotFound, "no execution", "").Write(w)
 		return
 	}
-	json.NewEncoder(w).Encode(map[string]any{"by": o.Name, "asked": r.Method + " " + r.URL.RequestURI(), "body": string(body), "as": r.Header.Get("Authorization")})
+	json.NewEncoder(w).Encode(map[string]any{"by": o.Name, "asked": r.Method + " " + r.URL.RequestURI(), "body": string(body), "as": r.Header.Get("Authorization"), "proto": r.Proto, "header": r.Header})
 }
 
 // run is POST /v1/executions. The session is in a header.
@@ -248,9 +258,11 @@ func (o *one) run(w http.ResponseWriter, r *http.Request, body []byte) {
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if q.Key == "" || o.keys[[2]string{q.Owner, q.Key}] == "" {
-			o.runs = append(o.runs, string(body))
+		if q.Key != "" && o.keys[[2]string{q.Owner, q.Key}] != "" {
+			json.NewEncoder(w).Encode(map[string]any{"by": o.Name})
+			return nil
 		}
+		o.runs = append(o.runs, string(body))
 		if q.Key != "" {
 			o.keys[[2]string{q.Owner, q.Key}] = string(body)
 		}
@@ -355,6 +367,8 @@ type answer struct {
 	Pod, Code            string
 	Executions, Sessions []map[string]any
 	Unanswered           []string
+	Proto                string
+	Header               http.Header
 }
 
 // ask sends a request. Headers are NAME: VALUE.

@@ -29,7 +29,7 @@ func entryName(kind string, of ...string) string {
 // errGone is that a replica has ended, or that there never was one of that name.
 var errGone = errors.New("the replica has ended")
 
-// find is a replica that lives, or errGone.
+// find is a replica that lives and can be asked, or errGone.
 func (r *Replicas) find(ctx context.Context, name string) (*peer, error) {
 	asked := time.Now()
 	if p := r.peer(name); p != nil {
@@ -44,6 +44,9 @@ func (r *Replicas) find(ctx context.Context, name string) (*peer, error) {
 	if p := r.peer(name); p != nil {
 		return p, nil
 	}
+	if r.lives(name) {
+		return nil, errUnsettled // what it has is its own until it ends
+	}
 	return nil, errGone
 }
 
@@ -53,7 +56,14 @@ func (r *Replicas) peer(name string) *peer {
 	return r.peers[name]
 }
 
-// living are the other replicas.
+// lives reports whether another replica lives, also if it cannot be asked.
+func (r *Replicas) lives(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.peers[name] != nil || r.mute[name]
+}
+
+// living are the other replicas that can be asked.
 func (r *Replicas) living() (all []*peer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,13 +101,17 @@ func (r *Replicas) refresh(ctx context.Context, since time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.looked = begun
-	there := map[string]bool{}
+	there, mute := map[string]bool{}, map[string]bool{}
 	for _, e := range list {
-		if name, at, ok := r.reads(e); ok {
+		switch name, at := r.reads(e); {
+		case at.IsValid():
 			there[name] = true
 			r.meet(name, at, e.Values["proof"])
+		case name != "":
+			mute[name] = true
 		}
 	}
+	r.mute = mute
 	for name, p := range r.peers {
 		if !there[name] {
 			p.lose(errGone)
@@ -107,31 +121,55 @@ func (r *Replicas) refresh(ctx context.Context, since time.Time) error {
 	return nil
 }
 
-// reads is a replica that lives, and where. Entries may have been written by anyone: only an address is taken of them, and none that is this
-// machine's or a cloud's, at the one port.
-func (r *Replicas) reads(e Entry) (name string, at netip.AddrPort, ok bool) {
+// reads is a replica that lives, "" for none, and where. Entries may have been written by anyone: only an address is taken of them, and none
+// that is this machine's or a cloud's, at the one port. r.mu is held.
+func (r *Replicas) reads(e Entry) (name string, at netip.AddrPort) {
 	if len(e.Name) > nameLength {
 		name = e.Name[len(e.Name)-nameLength:]
 	}
 	if e.Name == r.entry().Name || !e.Lives || e.Holder == "" {
-		return "", at, false
+		return "", at
 	}
 	address, err := netip.ParseAddr(e.Values["address"])
-	if err != nil || e.Name != entryName(kindReplica, name) || !CheckName(name) || !r.mayBe(address) {
-		if !r.odd[e.Name] && len(r.odd) < 1000 {
-			r.odd[e.Name] = true
-			r.Log.Warn("a replica's lease makes no sense, and is left out", "lease", e.Name, "address", fmt.Sprintf("%.60q", e.Values["address"]))
+	known := CheckName(name) && e.Name == entryName(kindReplica, name)
+	if err != nil || !known || !r.mayBe(address) {
+		r.strange(e, known && address.Unmap() == r.Address)
+		if !known {
+			name = ""
 		}
-		return "", at, false
+		return name, at
 	}
-	return name, netip.AddrPortFrom(address.Unmap(), r.Port), true
+	return name, netip.AddrPortFrom(address.Unmap(), r.Port)
 }
 
-// mayBe reports whether a replica can have the address.
+// mayBe reports whether another replica can have the address.
 func (r *Replicas) mayBe(a netip.Addr) bool {
+	return CheckAddress(a) && a.Unmap() != r.Address && a.Unmap().IsLoopback() == r.Address.IsLoopback()
+}
+
+// CheckAddress reports whether others can reach a replica at the address.
+func CheckAddress(a netip.Addr) bool {
 	plain := a.Unmap()
-	return plain.IsValid() && plain.Zone() == "" && plain != r.Address && !plain.IsUnspecified() && !plain.IsMulticast() && !plain.IsLinkLocalUnicast() &&
-		plain.IsLoopback() == r.Address.IsLoopback()
+	return plain.IsValid() && plain.Zone() == "" && !plain.IsUnspecified() && !plain.IsMulticast() && !plain.IsLinkLocalUnicast()
+}
+
+const logged, maxOdd = "logged", 1000
+
+// strange has the log say once what is wrong with an entry. One that names this replica's own address may be of one before, which was killed
+// just now: it is another's once it was renewed since. r.mu is held.
+func (r *Replicas) strange(e Entry, same bool) {
+	before, known := r.odd[e.Name]
+	if before == logged || !known && len(r.odd) >= maxOdd {
+		return
+	}
+	switch r.odd[e.Name] = logged; {
+	case same && (!known || before == e.Version):
+		r.odd[e.Name] = e.Version
+	case same:
+		r.Log.Error("another replica has this one's address, so that neither can ask the other: give each its own in serve.replicas.address, or leave that out", "lease", e.Name, "address", r.Address.String())
+	default:
+		r.Log.Warn("a replica's lease makes no sense, and it cannot be asked", "lease", e.Name, "address", fmt.Sprintf("%.60q", e.Values["address"]))
+	}
 }
 
 // meet notes a replica. r.mu is held.

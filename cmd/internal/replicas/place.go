@@ -45,7 +45,7 @@ func (r *Replicas) Do(w http.ResponseWriter, req *http.Request, q Request, here 
 	err := r.do(w, req, q, here)
 	switch {
 	case errors.Is(err, errMoved):
-		w.WriteHeader(http.StatusMisdirectedRequest) // the replica that sent it tries again
+		refuse(w, err)
 		return nil
 	case errors.Is(err, errGone):
 		return problem.New(problem.Gone, "the replica that had the request ended before it answered", "the command may have run; see what it did before you send the request again")
@@ -84,8 +84,11 @@ func (r *Replicas) do(w http.ResponseWriter, req *http.Request, q Request, here 
 		if !errors.Is(err, errMoved) && !errors.Is(err, errUnreached) && !errors.Is(err, errUnsettled) {
 			return err
 		}
-		if Sent(req.Header) {
-			return errMoved
+		if Sent(req.Header) { // the replica that sent it tries again
+			if !errors.Is(err, errMoved) {
+				err = errMoved
+			}
+			return err
 		}
 		if !wait(ctx, until) {
 			return cmp.Or(ctx.Err(), error(unavailable("the replica that the request is for does not answer", "send it again later: another one takes its place once it is known to have ended")))
@@ -106,6 +109,8 @@ func (r *Replicas) try(ctx context.Context, w http.ResponseWriter, req *http.Req
 	begun := time.Now()
 	to, err := r.target(ctx, q, key, Sent(req.Header))
 	switch {
+	case Sent(req.Header) && (to != nil || errors.Is(err, errMoved)):
+		return r.deny(q, here)
 	case err != nil:
 		return err
 	case to == nil:
@@ -117,14 +122,12 @@ func (r *Replicas) try(ctx context.Context, w http.ResponseWriter, req *http.Req
 		release = func() {}
 		r.drop(ctx, q, begun)
 		return err
-	case Sent(req.Header):
-		return errMoved
 	}
 	release()
 	release = func() {}
 	err = r.send(w, req, to)
-	if errors.Is(err, errMoved) {
-		key.moved = to.name
+	if errors.Is(err, errNever) {
+		*key = claim{never: key.entry.Version} // it is looked for again, as this request may have been on its way for long
 	}
 	return err
 }
@@ -176,8 +179,11 @@ func (r *Replicas) target(ctx context.Context, q Request, key *claim, sent bool)
 		}
 		to = r.any()
 	}
-	if q.Key != "" && !sent {
+	switch {
+	case q.Key != "" && !sent:
 		err = r.claimKey(ctx, q, key, to)
+	case q.Key != "" && to == nil:
+		err = r.recall(ctx, q, key)
 	}
 	return to, err
 }

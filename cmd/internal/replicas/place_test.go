@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/problem"
 	"belljar/cmd/internal/replicas"
 	"belljar/sandbox"
 )
@@ -332,6 +333,12 @@ func TestFetch(t *testing.T) {
 		t.Errorf("one that is in use: %v", err)
 	}
 	end()
+	if err := fetch("expired", "dev"); problem.Of(err).Code != problem.Unauthorized {
+		t.Errorf("with a token that is none: %v", err)
+	}
+	if err := fetch("judge", "dev"); problem.Of(err).Code != problem.Forbidden || problem.Of(err).Detail == "" {
+		t.Errorf("without a scope: %v", err)
+	}
 	if err := fetch("ann", "dev"); err != nil || b.has["dev"].Pod != "pod of "+a.Name || len(a.has) != 0 {
 		t.Errorf("%v, %v", err, b.has)
 	}
@@ -341,6 +348,58 @@ func TestFetch(t *testing.T) {
 	var alone *replicas.Replicas
 	if err := errors.Join(alone.Fetch(t.Context(), "dev", true), alone.Close(), alone.SweepKeys(t.Context())); err != nil {
 		t.Error(err)
+	}
+}
+
+// Once a bug: who may only read was told that a session which no one uses is used at another replica.
+func TestFetchToRead(t *testing.T) {
+	c := newCluster(t, 2)
+	a, b := c.all[0], c.all[1]
+	a.mustAsk("POST", "/v1/executions", "x", "Session: dev", "Authorization: Bearer reader")
+	ctx := access.With(replicas.WithCredentials(t.Context(), "Bearer reader"), access.Identity{Name: "reader", Scopes: []access.Scope{access.Read}})
+	if err := b.Fetch(ctx, "dev", false); err != nil || b.has["dev"].Pod != "pod of "+a.Name {
+		t.Errorf("%v, %v", err, b.has)
+	}
+}
+
+// Once a bug: a replica that was about to end took a session from its home, asked a third one for it, and said that there is none.
+func TestFetchWhileDraining(t *testing.T) {
+	c := newCluster(t, 3)
+	a, b := c.all[0], c.all[1]
+	a.mustAsk("POST", "/v1/executions", "x", "Session: dev")
+	b.mustAsk("POST", "/v1/executions", "x", "Session: own")
+	end := b.Use("own") // by a command
+	b.Drain()
+	ctx := access.With(replicas.WithCredentials(t.Context(), "Bearer ann"), access.Identity{Name: "ann", Scopes: []access.Scope{access.Run}})
+	for _, starts := range []bool{true, false} {
+		for _, session := range []string{"dev", "none", "own"} {
+			err := b.Fetch(ctx, session, starts)
+			if has := session == "own" && !starts; has != (err == nil) || !has && problem.Of(err).Code != problem.Unavailable {
+				t.Errorf("%s, starts %t: %v", session, starts, err)
+			}
+		}
+	}
+	end()
+	if got := a.mustAsk("GET", "/v1/sessions/dev", ""); got.By != a.Name || len(a.gaveUp) > 0 {
+		t.Errorf("%+v, gave up %q", got, a.gaveUp)
+	}
+}
+
+// Once a bug: a replica that is not a session's home any more said that there is none, and one that was not reached counted as one that
+// uses it.
+func TestFetchFromWhoDoesNotHaveIt(t *testing.T) {
+	c := newCluster(t, 3)
+	a, b, other := c.all[0], c.all[1], c.all[2]
+	a.mustAsk("POST", "/v1/executions", "x", "Session: dev")
+	if got := other.mustAsk("POST", "/v1/sessions/dev/hand-over", "", b.Mark()); got.Status != 421 {
+		t.Errorf("%+v", got)
+	}
+	a.Listener.Close()
+	ctx, leave := context.WithTimeout(t.Context(), time.Second)
+	defer leave()
+	ctx = access.With(replicas.WithCredentials(ctx, "Bearer ann"), access.Identity{Name: "ann", Scopes: []access.Scope{access.Run}})
+	if err := b.Fetch(ctx, "dev", false); problem.Of(err).Code != problem.Unavailable {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -93,18 +93,27 @@ type Replicas struct {
 	all       sync.WaitGroup
 	looking   chan struct{} // has one while someone looks who there is
 
-	mu       sync.Mutex
-	own      Entry
-	renewed  time.Time // own
+	mu sync.Mutex
+	lease
 	looked   time.Time
-	peers    map[string]*peer  // that live
-	odd      map[string]bool   // entries that make no sense, which the log has
-	homes    map[string]*home  // sessions, by their names
-	placing  map[string]bool   // entries of requests' keys, and sessions, that are
-	chosen   map[string]string // IDs that callers chose, and who has them
-	starting int               // requests for commands that are not answered
-	deciding int               // of these, those that may begin here, or are about to
+	peers    map[string]*peer     // that live
+	mute     map[string]bool      // that live, and cannot be asked: their entries say where no other replica can be
+	odd      map[string]string    // their versions, and those of entries that are no replicas'; logged once the log has them
+	homes    map[string]*home     // sessions, by their names
+	placing  map[string]bool      // entries of requests' keys, and sessions, that are
+	denied   map[string]time.Time // entries of keys, and when: see denies
+	chosen   map[string]string    // IDs that callers chose, and who has them
+	starting int                  // requests for commands that are not answered
+	deciding int                  // of these, those that may begin here, or are about to
 	draining bool
+}
+
+// lease is this replica's.
+type lease struct {
+	own     Entry
+	renewed time.Time
+	lapses  int       // how often that was too late
+	resumed time.Time // when it took that of an earlier process, zero if there was none
 }
 
 // peer is another replica.
@@ -144,18 +153,22 @@ func OwnerOf(id string) string {
 	return ""
 }
 
-// Join makes this replica known to the others, until Close. ctx is for joining only.
+// Join makes this replica known to the others, until Close, and has it forget the sessions that an earlier process had and others have now.
+// ctx is for joining only.
 func Join(ctx context.Context, c Config) (*Replicas, error) {
-	r := &Replicas{Config: c, proof: rand.Text(), looking: make(chan struct{}, 1), peers: map[string]*peer{}, odd: map[string]bool{}, homes: map[string]*home{}, placing: map[string]bool{}, chosen: map[string]string{}}
+	r := &Replicas{Config: c, proof: rand.Text(), looking: make(chan struct{}, 1), peers: map[string]*peer{}, odd: map[string]string{}, homes: map[string]*home{}, placing: map[string]bool{}, denied: map[string]time.Time{}, chosen: map[string]string{}}
 	r.life, r.end = context.WithCancel(context.Background())
 	r.transport = r.newTransport()
 	begun := time.Now()
-	own, err := r.join(ctx)
+	own, again, err := r.join(ctx)
 	if err != nil {
 		r.end()
 		return nil, fmt.Errorf("joining the other replicas: %w", err)
 	}
-	r.own, r.renewed = own, begun
+	if r.own, r.renewed = own, begun; again {
+		r.resumed = begun
+	}
+	r.log(r.forgetTaken(ctx), "looking for sessions that other replicas have now")
 	r.all.Go(r.renewals)
 	r.all.Go(r.upkeep)
 	return r, nil
@@ -165,19 +178,20 @@ func (r *Replicas) entry() Entry {
 	return Entry{Kind: kindReplica, Name: entryName(kindReplica, r.Name), Holder: r.Self, For: leaseFor, Values: map[string]string{"address": r.Address.String(), "proof": r.proof}}
 }
 
-// join makes the replica's Lease, or takes that of an earlier process with the same state directory.
-func (r *Replicas) join(ctx context.Context) (Entry, error) {
-	made, err := r.Store.Create(ctx, r.entry())
+// join makes the replica's Lease, or takes that of an earlier process with the same state directory again.
+func (r *Replicas) join(ctx context.Context) (own Entry, again bool, err error) {
+	own, err = r.Store.Create(ctx, r.entry())
 	if !errors.Is(err, ErrTaken) {
-		return made, err
+		return own, false, err
 	}
 	old, err := r.Store.Get(ctx, r.entry().Name)
 	if err != nil {
-		return old, err
+		return old, false, err
 	}
 	next := r.entry()
 	next.Version = old.Version
-	return r.Store.Update(ctx, next)
+	own, err = r.Store.Update(ctx, next)
+	return own, true, err
 }
 
 // renewals say that this replica lives, until Close, whatever else takes long.
@@ -195,15 +209,6 @@ func (r *Replicas) upkeep() {
 			return
 		}
 	}
-}
-
-// lookAround looks who lives, and then after the sessions. Where the former is not known, those of replicas that live would seem to be
-// without a home.
-func (r *Replicas) lookAround(ctx context.Context) error {
-	if err := r.refresh(ctx, time.Now()); err != nil {
-		return err
-	}
-	return r.tidySessions(ctx)
 }
 
 // awaitNext is false once this replica ends.
@@ -227,7 +232,7 @@ func (r *Replicas) renew() {
 	now, err := r.Store.Update(ctx, next)
 	if errors.Is(err, ErrTaken) || errors.Is(err, ErrNone) {
 		r.Log.Warn("this replica's lease was changed by another program, and is made again")
-		now, err = r.join(ctx)
+		now, _, err = r.join(ctx)
 	}
 	if err != nil {
 		r.log(err, "renewing this replica's lease")
@@ -236,7 +241,10 @@ func (r *Replicas) renew() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if begun.Sub(r.renewed) > leaseFor {
-		clear(r.homes) // others may have taken them: the next request looks
+		for _, h := range r.homes {
+			h.unsure = true // others may have taken it: the next request looks
+		}
+		r.lapses++
 	}
 	r.own, r.renewed = now, begun
 }
@@ -256,6 +264,8 @@ func (r *Replicas) Close() error {
 	defer cancel()
 	r.end()
 	r.all.Wait()
+	for until := time.Now().Add(renewEach / 2); r.isPlacing() && wait(ctx, until); { // a session that is being taken over
+	}
 	r.releaseAll(ctx)
 	r.mu.Lock()
 	own, peers := r.own, r.peers
@@ -265,9 +275,17 @@ func (r *Replicas) Close() error {
 		p.lose(errClosed)
 	}
 	r.transport.CloseIdleConnections()
+	last, done := context.WithTimeout(context.Background(), renewEach/2) // the sessions may have taken the time before
+	defer done()
 	own.Holder = "" // it is kept for a while: an idempotency key of it is not to run again
-	_, err := r.Store.Update(ctx, own)
+	_, err := r.Store.Update(last, own)
 	return err
+}
+
+func (r *Replicas) isPlacing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.placing) > 0
 }
 
 var errClosed = errors.New("this replica ends")

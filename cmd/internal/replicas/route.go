@@ -2,6 +2,7 @@ package replicas
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,10 @@ func (r *Replicas) Wrap(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		kind, name, rest := split(req.URL)
+		req = asItCame(req)
 		switch {
+		case Sent(req.Header) && cmp.Or(req.Header.Get(addressee), r.Name) != r.Name:
+			problem.New(problem.Misdirected, "the request is for another replica, which does not have this one's address any more", "send it again").Write(w)
 		case Sent(req.Header) && !r.isFrom(req.Context(), req.Header.Get(mark)):
 			problem.New(problem.Misdirected, "the header "+mark+" names no replica that runs, or not its proof", "leave out the header: it is for requests between replicas").Write(w)
 		case kind == "sessions" && rest == handOverPath && Sent(req.Header) && req.Method == http.MethodPost:
@@ -44,9 +48,6 @@ func (r *Replicas) Wrap(next http.Handler) http.Handler {
 		}
 	})
 }
-
-// credentialsKey is of a request's credentials, for Fetch.
-type credentialsKey struct{}
 
 // maxSession is more bytes than a request for a session has.
 const maxSession = 1 << 20
@@ -73,16 +74,19 @@ func (r *Replicas) newSession(w http.ResponseWriter, req *http.Request, next htt
 	}))
 }
 
-// split is what a URL of the API is about: /v1/KIND/NAME/REST.
+// split is what a URL of the API is about: /v1/KIND/NAME/REST. REST is as it was sent.
 func split(u *url.URL) (kind, name, rest string) {
-	path, ok := strings.CutPrefix(u.EscapedPath(), "/v1/")
-	if !ok {
-		return "", "", ""
-	}
+	root, path, _ := strings.Cut(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
 	kind, path, _ = strings.Cut(path, "/")
-	escaped, rest, _ := strings.Cut(path, "/")
-	name, err := url.PathUnescape(escaped)
-	if err != nil {
+	name, rest, _ = strings.Cut(path, "/")
+	for _, element := range []*string{&root, &kind, &name} { // as http.ServeMux does
+		plain, err := url.PathUnescape(*element)
+		if err != nil {
+			return "", "", ""
+		}
+		*element = plain
+	}
+	if root != "v1" {
 		return "", "", ""
 	}
 	return kind, name, rest
@@ -91,11 +95,11 @@ func split(u *url.URL) (kind, name, rest string) {
 // execution sends a request about an execution to its replica.
 func (r *Replicas) execution(w http.ResponseWriter, req *http.Request, kind, id string, next http.Handler) {
 	owner := OwnerOf(id)
-	if owner == "" {
-		if r.Local.Knows(req.Context(), id) {
-			owner = r.Name
-		} else {
-			owner = r.whoChose(req, kind, id)
+	if owner == "" && !r.Local.Knows(req.Context(), id) {
+		var err error
+		if owner, err = r.whoChose(req, kind, id); err != nil {
+			problem.Of(err).Write(w)
+			return
 		}
 	}
 	if owner == "" || owner == r.Name {
@@ -110,42 +114,11 @@ func (r *Replicas) execution(w http.ResponseWriter, req *http.Request, kind, id 
 	case err == nil:
 	case errors.Is(err, errGone):
 		gone(w, fmt.Sprintf("replica %s of execution %.80q has ended", owner, id))
-	case errors.Is(err, errUnreached), errors.Is(err, errMoved):
+	case errors.Is(err, errUnreached), errors.Is(err, errMoved), errors.Is(err, errUnsettled):
 		unreached(w, owner)
 	default:
 		problem.Of(err).Write(w)
 	}
-}
-
-// maxChosen is how many chosen IDs a replica remembers the place of.
-const maxChosen = 10000
-
-// whoChose is the replica that has an execution whose ID a caller chose, "" if none is found.
-func (r *Replicas) whoChose(req *http.Request, kind, id string) string {
-	key := access.FromContext(req.Context()).Name + " " + id
-	r.mu.Lock()
-	known := r.chosen[key]
-	r.mu.Unlock()
-	if known != "" && r.peer(known) != nil {
-		return known
-	}
-	path := "/v1/executions/" + url.PathEscape(id) + "?result=0"
-	if kind == "approvals" { // who answers questions may not see executions
-		path = "/v1/approvals"
-	}
-	for _, a := range r.ask(req.Context(), req.Header, path) {
-		if a.status != http.StatusOK || kind == "approvals" && !asks(a.text, id) {
-			continue
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if len(r.chosen) >= maxChosen {
-			clear(r.chosen)
-		}
-		r.chosen[key] = a.from
-		return a.from
-	}
-	return ""
 }
 
 // session sends a request about a session to its home.
@@ -160,8 +133,11 @@ func (r *Replicas) session(w http.ResponseWriter, req *http.Request, name string
 func refuse(w http.ResponseWriter, err error) {
 	switch {
 	case err == nil:
-	case errors.Is(err, errMoved):
-		w.WriteHeader(http.StatusMisdirectedRequest) // to the replica that sent it on
+	case errors.Is(err, errMoved): // to the replica that sent it on
+		if errors.Is(err, errNever) {
+			w.Header().Set(mark, "never")
+		}
+		w.WriteHeader(http.StatusMisdirectedRequest)
 	default:
 		problem.Of(err).Write(w)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"belljar/cmd/internal/problem"
@@ -34,14 +35,20 @@ type Kept struct {
 
 // home is a session whose home this is.
 type home struct {
-	entry   Entry
-	since   time.Time
-	leaving bool // it is being given up
-	unsure  bool // that may have been done, without an answer: its entry says whether this still is the home
+	entry Entry
+	since time.Time
+	kept  *Kept // what this replica could not take, or take back
+
+	// unsure is that its entry may say something else, or may yet: what changed it had no answer, or this replica has counted as dead. It
+	// is no home until the entry is written again.
+	unsure bool
 }
 
 // maxKept bounds what a Lease has of a session, whose annotations have 256 KiB.
 const maxKept = 200 << 10
+
+// coming is of a session's entry whose holder has not taken it over yet: what that has of an earlier time is not what the session is.
+const coming = "coming"
 
 func keptIn(e Entry) Kept {
 	return Kept{Owner: e.Values["owner"], Pod: e.Values["pod"], State: e.Values["state"]}
@@ -64,10 +71,10 @@ func put(session string, k Kept) map[string]string {
 func (r *Replicas) home(ctx context.Context, q Request) (*peer, error) {
 	r.mu.Lock()
 	h, draining := r.homes[q.Session], r.draining
-	leaving, certain := h != nil && h.leaving, h != nil && !h.unsure && time.Since(r.renewed) < leaseFor
+	moving, certain := r.placing[q.Session], r.isCertain(h)
 	r.mu.Unlock()
 	switch {
-	case leaving, h != nil && draining && q.Starts:
+	case moving, h != nil && draining && q.Starts:
 		return nil, errUnsettled // it is given up as soon as no one uses it
 	case certain:
 		return nil, nil
@@ -82,22 +89,13 @@ func (r *Replicas) home(ctx context.Context, q Request) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.Holder == r.Name && h != nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if h.leaving || r.homes[q.Session] != h {
-			return nil, errUnsettled // it is, or was, given up meanwhile
-		}
-		h.unsure = false
-		return nil, nil // it is so still
-	}
 	if e.Holder != "" && e.Holder != r.Name {
 		to, err := r.find(ctx, e.Holder)
 		if !errors.Is(err, errGone) {
 			return to, err
 		}
 	}
-	if draining {
+	if draining && e.Holder != r.Name { // else it is given back once it is this one's for certain
 		if to := r.any(); to != nil {
 			return to, nil
 		}
@@ -108,6 +106,11 @@ func (r *Replicas) home(ctx context.Context, q Request) (*peer, error) {
 
 // found makes this replica the home of a session that has none.
 func (r *Replicas) found(ctx context.Context, q Request) error {
+	_, lapses, moved := r.moving(q.Session)
+	if moved == nil {
+		return errUnsettled
+	}
+	defer moved()
 	e, err := r.Store.Create(ctx, Entry{
 		Kind: kindSession, Name: entryName(kindSession, q.Session), Holder: r.Name, For: leaseFor, Values: put(q.Session, Kept{Owner: q.Owner}),
 	})
@@ -117,18 +120,46 @@ func (r *Replicas) found(ctx context.Context, q Request) error {
 	if err != nil {
 		return err
 	}
-	r.settle(q.Session, e)
-	return nil
+	return r.settle(q.Session, &home{entry: e}, lapses)
 }
 
-func (r *Replicas) settle(session string, e Entry) {
+// moving keeps a session that does not have its home here for certain from coming and leaving otherwise, until moved is called; nil if
+// it does. It is known what is left of an earlier home, and how often this replica has counted as dead.
+func (r *Replicas) moving(session string) (h *home, lapses int, moved func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h := r.homes[session]; h != nil {
-		h.entry, h.unsure = e, false
-		return
+	if h = r.homes[session]; r.placing[session] || r.isCertain(h) {
+		return nil, 0, nil
 	}
-	r.homes[session] = &home{entry: e, since: time.Now()}
+	if h != nil {
+		now := *h
+		h = &now // a lapse makes it unsure
+	}
+	r.placing[session] = true // a name of a session is none of an entry
+	return h, r.lapses, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.placing, session)
+	}
+}
+
+// isCertain reports whether this is a session's home for certain, without a look at its entry. Who counts as dead is none: others that saw
+// that take the session, unless its entry is written again. r.mu is held.
+func (r *Replicas) isCertain(h *home) bool {
+	return h != nil && !h.unsure && time.Since(r.renewed) < leaseFor
+}
+
+// settle makes this replica a session's home. If it has counted as dead meanwhile, others may have taken the session since.
+func (r *Replicas) settle(session string, h *home, lapses int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.since = time.Now()
+	r.homes[session] = h
+	if r.lapses != lapses {
+		h.unsure = true
+		return errUnsettled
+	}
+	return nil
 }
 
 // takeOver makes this replica the home of a session that has none any more. The Lease decides: of several, one does.
@@ -136,24 +167,25 @@ func (r *Replicas) takeOver(ctx context.Context, session string, e Entry) error 
 	if e.Values["session"] != session {
 		return problem.New(problem.Conflict, fmt.Sprintf("what is recorded of session %q is another's", session), "delete the Lease "+e.Name)
 	}
-	r.mu.Lock()
-	h := r.homes[session]
-	busy, done := r.placing[session], h != nil && !h.unsure
-	if !busy && !done {
-		r.placing[session] = true // a name of a session is none of an entry
-		defer func() {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			delete(r.placing, session)
-		}()
-	}
-	r.mu.Unlock()
-	if busy || done {
+	h, lapses, moved := r.moving(session)
+	if moved == nil {
 		return errUnsettled // it is here, or will be
 	}
+	defer moved()
 	kept, mine := keptIn(e), e.Holder == r.Name
-	e.Holder = r.Name
-	e, err := r.Store.Update(ctx, e)
+	if mine && h != nil && h.kept != nil && kept.State == "" {
+		kept = *h.kept
+	}
+	known, err := r.Local.Known()
+	if err != nil {
+		return err
+	}
+	still := mine && e.Values[coming] == "" && (known[session] || h != nil && !h.unsure) && (h == nil || h.kept == nil)
+	if e.Holder = r.Name; !still {
+		e.Values = maps.Clone(e.Values)
+		e.Values[coming] = "1"
+	}
+	e, err = r.Store.Update(ctx, e)
 	if errors.Is(err, ErrTaken) || errors.Is(err, ErrNone) {
 		return errUnsettled
 	}
@@ -162,24 +194,24 @@ func (r *Replicas) takeOver(ctx context.Context, session string, e Entry) error 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeTime) // half of it would lose the state, if the caller leaves
 	defer cancel()
-	known, err := r.Local.Known()
-	if err != nil {
-		return err
-	}
-	if !mine || !known[session] || kept.State != "" { // else this process's state directory has it
+	if !still || kept.State != "" { // else this process's state directory has it
 		r.Log.Info("taking over a session", "session", session)
-		if err := r.Local.TakeOver(ctx, session, kept); err != nil {
-			return err
+		if err := r.Local.TakeOver(ctx, session, kept); err != nil { // what is known of it here may be of an earlier time
+			return errors.Join(err, r.settle(session, &home{entry: e, kept: &kept, unsure: true}, lapses))
 		}
 	}
-	if kept.State != "" { // it is of this moment only, and here now. Until that is written nothing uses the session
+	if !still || kept.State != "" { // that is of this moment only, and here now. Until that is written nothing uses the session
 		e.Values = put(session, Kept{Owner: kept.Owner, Pod: kept.Pod})
-		if e, err = r.Store.Update(ctx, e); err != nil {
-			return err
+		now, err := r.Store.Update(ctx, e)
+		if errors.Is(err, ErrTaken) || errors.Is(err, ErrNone) {
+			return errUnsettled
 		}
+		if err != nil { // what it had is here only, perhaps, and is given back
+			return errors.Join(err, r.settle(session, &home{entry: e, unsure: true}, lapses))
+		}
+		e = now
 	}
-	r.settle(session, e)
-	return nil
+	return r.settle(session, &home{entry: e}, lapses)
 }
 
 // takeTime bounds how long a session that the Lease says is here is taken over: the engine waits for its last home.
