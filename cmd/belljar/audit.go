@@ -152,7 +152,7 @@ func checkAudit(c *config.Config) finding {
 	if err == nil {
 		return ok("%s is writable and ends with the record that its head names; %d records (belljar audit verify checks all of them)", log.File, records)
 	}
-	f := problem(err)
+	f := problem(err, "look for what is wrong with it: belljar audit verify")
 	if c.Audit.OnError == sandbox.AuditContinue {
 		f.Status = verdictWarn
 	}

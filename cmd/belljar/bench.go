@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"belljar/config"
 	"belljar/sandbox"
+	"belljar/sandbox/kubernetes"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -35,6 +37,11 @@ all but eval, which takes a few minutes.
   create        a container made for one command, until that starts; docker: docker run
                 --rm; with the processor time (cpu ms) of the whole host for all of it,
                 removal too, and the memory (MiB) that a container takes which waits
+  claim_ready   a pod of the pool taken for one command, until that starts; its peer is a
+                claim of agent-sandbox, until it is ready; both pools, of the same size, are
+                at rest before each; only with --engine kubernetes
+  claim_run     the same, until the command has ended, which kubectl exec runs in the pod
+                that was claimed; "claim" is both
   http          a command over HTTP, from the call to its result, with the pool at
                 rest; its peer is the library on the same pool
   http_4        4 callers over HTTP without a pause; the library with 4 callers
@@ -55,9 +62,9 @@ for commands or bytes per second.
 
 With --engine docker,oci bench compares first one engine with docker, then the other. An engine
 can have a runtime: docker,oci:crun,oci:runc. With --engine kubernetes bench has the rows warm,
-session, session_burst and create. Their peer is kubectl exec in a pod that runs, which needs the
-kubectl command; that of create is a pod without a command, from the request for it until the
-API server says that it runs.
+session, session_burst, create and claim. Their peer is kubectl exec in a pod that runs, which needs
+the kubectl command; that of create is a pod without a command, from the request for it until the
+API server says that it runs. claim is left out where agent-sandbox is not installed.
 It uses the default profile of the configuration: its image, user, limits, network
 and runtime. Run nothing else on the host at the same time. Ctrl-C stops after the
 current measurement and leaves nothing behind.`
@@ -90,6 +97,8 @@ var benchTests = []benchTest{
 	{"sustained_4", benchSustained(4)},
 	{"sustained_8", benchSustained(8)},
 	{"create", benchCreate},
+	{"claim_ready", benchClaim(false)},
+	{"claim_run", benchClaim(true)},
 	{"http", benchHTTP},
 	{"http_4", benchHTTPLoad(4)},
 	{"mcp", benchMCP},
@@ -99,8 +108,8 @@ var benchTests = []benchTest{
 	{"eval_controls", benchEval(true)},
 }
 
-// benchGroups are several rows each, of different numbers of callers.
-var benchGroups = []string{"throughput", "sustained", "eval"}
+// benchGroups are several rows each.
+var benchGroups = []string{"throughput", "sustained", "claim", "eval"}
 
 // benchEngines are those that --engine takes.
 var benchEngines = []string{config.EngineDocker, config.EngineOCI, config.EngineKubernetes}
@@ -221,10 +230,8 @@ func (report *benchReport) measure(ctx context.Context, g *globals, f *benchFlag
 		return err
 	}
 	defer func() { err = end(err) }()
-	if b.kubectl != nil {
-		if tests = overPods(tests); len(tests) == 0 {
-			return usagef("with engine.kind kubernetes, bench has the rows %s", strings.Join(kubectlRows, ", "))
-		}
+	if tests, err = ofEngine(tests, b.kubectl != nil); err != nil {
+		return err
 	}
 	if report.Host, err = b.about(ctx); err != nil {
 		return err
@@ -235,6 +242,10 @@ func (report *benchReport) measure(ctx context.Context, g *globals, f *benchFlag
 			tell(os.Stderr, "measuring "+test.name+" of "+b.engine.Kind)
 		}
 		row, err := test.measure(ctx, b)
+		if errors.Is(err, kubernetes.ErrNoClaims) {
+			tell(os.Stderr, fmt.Sprintf("leaving out %s: %v", test.name, err))
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("measuring %s of %s: %w", test.name, b.engine.Kind, err)
 		}

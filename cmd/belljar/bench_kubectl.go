@@ -17,12 +17,27 @@ import (
 	"belljar/sandbox/kubernetes"
 )
 
-// kubectlRows are those that have kubectl exec as their peer, where pods are the containers.
-var kubectlRows = []string{"warm", "session", "session_burst", "create"}
+// claimRows have agent-sandbox as their peer, and are over pods only.
+var claimRows = []string{"claim_ready", "claim_run"}
 
-// overPods are those of the tests that there are over pods.
-func overPods(tests []benchTest) []benchTest {
-	return slices.DeleteFunc(slices.Clone(tests), func(t benchTest) bool { return !slices.Contains(kubectlRows, t.name) })
+// podRows are those that there are over pods. The peer of the others is kubectl exec.
+var podRows = append([]string{"warm", "session", "session_burst", "create"}, claimRows...)
+
+// ofEngine are those of the tests that there are, over pods or not.
+func ofEngine(tests []benchTest, pods bool) ([]benchTest, error) {
+	left := slices.DeleteFunc(slices.Clone(tests), func(t benchTest) bool {
+		if pods {
+			return !slices.Contains(podRows, t.name)
+		}
+		return slices.Contains(claimRows, t.name)
+	})
+	switch {
+	case len(left) > 0:
+		return left, nil
+	case pods:
+		return nil, usagef("with engine.kind kubernetes, bench has the rows %s", strings.Join(podRows, ", "))
+	}
+	return nil, usagef("bench has the rows %s only with --engine kubernetes", strings.Join(claimRows, " and "))
 }
 
 // kubectl is the peer over pods: the kubectl command, with one pod for all that it does.
@@ -71,9 +86,9 @@ func newKubectl(ctx context.Context, c config.Kubernetes, e *kubernetes.Engine, 
 	return k, nil
 }
 
-// exec is the command for a script.
-func (k *kubectl) exec(script string) []string {
-	return append(slices.Clone(k.command), "exec", k.pod, "--", "sh", "-c", script)
+// exec is the command for a script in a pod.
+func (k *kubectl) exec(pod, script string) []string {
+	return append(slices.Clone(k.command), "exec", pod, "--", "sh", "-c", script)
 }
 
 // close deletes the pod. Cancelling ctx does not stop it.
@@ -85,7 +100,7 @@ func (k *kubectl) close(ctx context.Context) error {
 // beside is what the peer does once for a trivial command: a container of its own, or, over pods, kubectl exec.
 func (b *bench) beside() (name string, theirs side) {
 	if b.kubectl != nil {
-		return "kubectl exec", wholeProcess(b.kubectl.exec(trivial))
+		return "kubectl exec", wholeProcess(b.kubectl.exec(b.kubectl.pod, trivial))
 	}
 	return "docker run", wholeProcess(b.peer.run(trivial))
 }

@@ -10,6 +10,7 @@ import (
 
 	"belljar/sandbox"
 	"belljar/sandbox/listing"
+	"belljar/sandbox/local"
 )
 
 func benchCold(ctx context.Context, b *bench) (benchRow, error) {
@@ -28,12 +29,8 @@ func benchWarm(ctx context.Context, b *bench) (benchRow, error) {
 		if err := b.rest(ctx, l, last); err != nil {
 			return 0, err
 		}
-		return timedRun(ctx, l, sandbox.Command{Script: trivial}, func(r sandbox.Result) error {
-			if last = r.Container.ID; !r.Container.Warm {
-				return errors.New("the pool was at rest, and yet the command got no warm container")
-			}
-			return nil
-		})
+		took, _, err := inWarm(ctx, l, &last)
+		return took, err
 	}
 	theirs := func(ctx context.Context) (time.Duration, error) {
 		if err := b.rest(ctx, l, last); err != nil {
@@ -43,6 +40,17 @@ func benchWarm(ctx context.Context, b *bench) (benchRow, error) {
 	}
 	a, t, err := alternate(ctx, b.count, ours, theirs)
 	return newBenchRow(name, a, t), err
+}
+
+// inWarm runs a command in a container of a pool at rest, which last is from then on. start is until the command started in it.
+func inWarm(ctx context.Context, l *local.Local, last *string) (took, start time.Duration, err error) {
+	took, err = timedRun(ctx, l, sandbox.Command{Script: trivial}, func(r sandbox.Result) error {
+		if *last, start = r.Container.ID, r.Timing.Start; !r.Container.Warm {
+			return errors.New("the pool was at rest, and yet the command got no warm container")
+		}
+		return nil
+	})
+	return took, start, err
 }
 
 const (

@@ -49,7 +49,7 @@ func TestPercentile(t *testing.T) {
 }
 
 func TestSelectTests(t *testing.T) {
-	all := "cold warm session session_burst kill output throughput_1 throughput_2 throughput_4 throughput_8 sustained_1 sustained_2 sustained_4 sustained_8 create http http_4 mcp cli_via_sidecar stream"
+	all := "cold warm session session_burst kill output throughput_1 throughput_2 throughput_4 throughput_8 sustained_1 sustained_2 sustained_4 sustained_8 create claim_ready claim_run http http_4 mcp cli_via_sidecar stream"
 	for asked, want := range map[string]string{
 		"":                          all,
 		"warm":                      "warm",
@@ -61,10 +61,39 @@ func TestSelectTests(t *testing.T) {
 		all:                         all,
 		"throughput_8 throughput_1": "throughput_1 throughput_8",
 		"sustained warm":            "warm sustained_1 sustained_2 sustained_4 sustained_8",
+		"claim create":              "create claim_ready claim_run",
 	} {
 		tests, err := selectTests(strings.Fields(asked))
 		if got := strings.Join(benchNames(tests), " "); got != want || err != nil {
 			t.Errorf("selectTests(%q) = %q, %v, want %q", asked, got, err, want)
+		}
+	}
+}
+
+// Over pods there are fewer rows, and those of agent-sandbox's claims. What was asked for is not left out in silence if it is all.
+func TestRowsOfEngine(t *testing.T) {
+	for _, test := range []struct {
+		asked string
+		pods  bool
+		want  string
+	}{
+		{"cold warm create claim", true, "warm create claim_ready claim_run"},
+		{"cold warm create claim", false, "cold warm create"},
+		{"claim_run", true, "claim_run"},
+		{"cold", true, "with engine.kind kubernetes, bench has the rows warm, session, session_burst, create, claim_ready, claim_run"},
+		{"claim", false, "bench has the rows claim_ready and claim_run only with --engine kubernetes"},
+	} {
+		tests, err := selectTests(strings.Fields(test.asked))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests, err = ofEngine(tests, test.pods)
+		got := strings.Join(benchNames(tests), " ")
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, test.want) || err == nil && got != test.want {
+			t.Errorf("%q over pods %t: %q, want %q", test.asked, test.pods, got, test.want)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func together(all ...finding) finding {
 	var texts, fixes []string
 	for _, f := range all {
 		if f.Status == worst.Status {
-			texts = append(texts, f.Text)
+			texts = appendNew(texts, f.Text)
 			fixes = appendNew(fixes, f.Fix)
 		}
 	}

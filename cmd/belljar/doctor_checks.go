@@ -46,12 +46,15 @@ var checks = []struct {
 	{"limits", needDocker, func(_ context.Context, p *patient) finding { return checkLimits(p.about) }},
 	{"seccomp", needDocker, func(_ context.Context, p *patient) finding { return checkSeccomp(p.about) }},
 	{"apparmor", needDocker, func(_ context.Context, p *patient) finding { return checkAppArmor(p.about) }},
-	{"users", needDocker, func(ctx context.Context, p *patient) finding { return checkUsers(p.about, p.refusedRoots(ctx)) }},
+	{"users", needDocker, func(ctx context.Context, p *patient) finding {
+		return checkUsers(p.about, p.refusedRoots(ctx), p.last())
+	}},
 	{"storage", needDocker, func(_ context.Context, p *patient) finding { return checkStorage(p.about) }},
 	{"engine-warnings", needDocker, func(_ context.Context, p *patient) finding { return checkWarnings(p.about) }},
 	{"engine-disk", needDocker, func(_ context.Context, p *patient) finding { return checkEngineDisk(p.about) }},
 	{"temp-disk", nil, func(context.Context, *patient) finding { return checkDisk(os.TempDir(), "TMPDIR") }},
 	{"state-disk", needConfig, func(_ context.Context, p *patient) finding { return checkState(p.config.StateDir) }},
+	{"serve", needConfig, func(_ context.Context, p *patient) finding { return checkServe(p.config) }},
 	{"audit", needConfig, func(_ context.Context, p *patient) finding { return checkAudit(p.config) }},
 	{"orphans", needEngine, checkOrphans},
 	{"image", needBoth, checkImages},
@@ -63,18 +66,30 @@ var checks = []struct {
 // notThisEngine is why a check of another engine is left out.
 const notThisEngine = "the engine is another"
 
-func needDocker(p *patient) string {
-	if p.host != nil && p.docker == nil {
+// kind is the engine's: that of the host, or where it cannot be reached, the one that was to be.
+func (p *patient) kind() string {
+	switch {
+	case p.cluster() != nil:
+		return config.EngineKubernetes
+	case p.host != nil && p.docker == nil:
+		return config.EngineOCI
+	case p.host == nil && p.config != nil && p.config.Engine.Kind != config.EngineAuto:
+		return p.config.Engine.Kind
+	}
+	return config.EngineDocker
+}
+
+func (p *patient) needKind(kind string) string {
+	if p.kind() != kind {
 		return notThisEngine
 	}
 	return needEngine(p)
 }
 
-func needOCI(p *patient) string {
-	if p.host == nil || p.docker != nil || p.cluster() != nil {
-		return notThisEngine
-	}
-	return ""
+func needDocker(p *patient) string { return p.needKind(config.EngineDocker) }
+func needOCI(p *patient) string    { return p.needKind(config.EngineOCI) }
+func needKubernetes(p *patient) string {
+	return cmp.Or(p.needKind(config.EngineKubernetes), needConfig(p))
 }
 
 func needEngine(p *patient) string {
@@ -175,7 +190,7 @@ func (p *patient) reachEngine(ctx context.Context) finding {
 	}
 	host, err := belljar.Connect(ctx, c)
 	if err != nil {
-		return problem(err)
+		return p.problem(err)
 	}
 	if p.docker, _ = host.Engine.(*docker.Engine); p.docker == nil {
 		p.host = host
@@ -186,7 +201,7 @@ func (p *patient) reachEngine(ctx context.Context) finding {
 	}
 	if p.about, err = p.docker.About(ctx); err != nil {
 		host.Close()
-		return problem(err)
+		return p.problem(err)
 	}
 	p.host = host
 	a := p.about
@@ -196,9 +211,27 @@ func (p *patient) reachEngine(ctx context.Context) finding {
 // circular is a hint that brought the user here.
 const circular = "see: belljar doctor"
 
+// last is what there is to look at where an error has no better hint.
+func (p *patient) last() string {
+	switch p.kind() {
+	case config.EngineKubernetes:
+		in := ""
+		if p.host != nil {
+			in = " -n " + p.cluster().Namespace()
+		} else if named := p.config.Engine.Kubernetes.Namespace; named != "" {
+			in = " -n " + named
+		}
+		return "see what the cluster says: kubectl get events" + in + "; kubectl auth can-i --list" + in
+	case config.EngineOCI:
+		return "see the kernel's log: journalctl -k"
+	}
+	return "see the engine's log: journalctl -u docker"
+}
+
 // problem is a failure of belljar or the engine, with its hint as the fix.
-func problem(err error) finding {
-	const last = "see the engine's log: journalctl -u docker"
+func (p *patient) problem(err error) finding { return problem(err, p.last()) }
+
+func problem(err error, last string) finding {
 	e, is := errors.AsType[*sandbox.Error](err)
 	if !is {
 		return fail(last, "%v", err)
@@ -206,7 +239,8 @@ func problem(err error) finding {
 	text := err.Error()
 	for ; is; e, is = errors.AsType[*sandbox.Error](e.Err) { // the underlying error may have a better hint
 		text = strings.Replace(text, " ("+e.Hint+")", "", 1)
-		if fix := strings.TrimPrefix(strings.TrimPrefix(e.Hint, circular), "; "); fix != "" {
+		fix := strings.TrimSuffix(e.Hint, "; "+circular)
+		if fix = strings.TrimPrefix(strings.TrimPrefix(fix, circular), "; "); fix != "" {
 			return fail(fix, "%s", text)
 		}
 	}

@@ -67,11 +67,14 @@ func checkRuntimes(a docker.About, profiles map[string]sandbox.Profile) finding 
 	return together(append(all, ok("%s", text))...)
 }
 
-// ownKernel guesses from a runtime's name whether its containers have a kernel
-// of their own.
+// ownKernel guesses from a runtime's name whether its containers have a kernel of their own. Names are free: nothing is left out for
+// that of gVisor, whose kernel tells what it is.
 func ownKernel(runtime string) bool {
-	return strings.Contains(runtime, "runsc") || strings.Contains(runtime, "kata")
+	return strings.Contains(runtime, "runsc") || strings.Contains(runtime, "gvisor") || kata(runtime)
 }
+
+// kata guesses from a runtime's name whether its containers are in virtual machines, whose kernel is a Linux as any other.
+func kata(runtime string) bool { return strings.Contains(runtime, "kata") }
 
 // usesRunc reports whether some profile's commands run with runc.
 func usesRunc(a docker.About, profiles map[string]sandbox.Profile) bool {
@@ -154,10 +157,10 @@ func checkAppArmor(a docker.About) finding {
 }
 
 // checkUsers reports who root in a container would be, and why some profiles cannot have it.
-func checkUsers(a docker.About, refused map[string]error) finding {
+func checkUsers(a docker.About, refused map[string]error, last string) finding {
 	var all []finding
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
-		f := problem(refused[name])
+		f := problem(refused[name], last)
 		f.Text = fmt.Sprintf("profile %q: %s", name, f.Text)
 		all = append(all, f)
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 
+	accounts "belljar/internal/names"
 	"belljar/sandbox"
 	"belljar/sandbox/kubernetes"
 )
@@ -21,21 +23,15 @@ func (p *patient) cluster() *kubernetes.Engine {
 	return engine
 }
 
-func needKubernetes(p *patient) string {
-	if p.cluster() == nil {
-		return notThisEngine
-	}
-	return needConfig(p)
-}
-
 // aboutKubernetes is the finding about a cluster.
 func (p *patient) aboutKubernetes(ctx context.Context) finding {
 	engine := p.cluster()
 	version, err := engine.Version(ctx)
 	if err != nil {
+		found := p.problem(err)
 		p.host.Close()
 		p.host = nil
-		return problem(err)
+		return found
 	}
 	return ok("kubernetes: %s at %s, namespace %s", version, engine.Host(), engine.Namespace())
 }
@@ -45,7 +41,7 @@ func checkRights(ctx context.Context, p *patient) finding {
 	missing, err := p.cluster().MissingRights(ctx)
 	switch {
 	case err != nil:
-		return problem(err)
+		return p.problem(err)
 	case len(missing) > 0:
 		return fail("give this user the Role of deploy/kubernetes/role.yaml, in namespace "+p.cluster().Namespace(), "this user may not %s", strings.Join(missing, ", "))
 	}
@@ -53,24 +49,37 @@ func checkRights(ctx context.Context, p *patient) finding {
 		missing, err := p.cluster().Shared(of.Namespace).MissingRights(ctx)
 		switch {
 		case err != nil:
-			return problem(err)
+			return p.problem(err)
 		case len(missing) > 0:
 			return fail("give it the Role belljar-replicas of deploy/kubernetes/role.yaml, in serve.replicas.namespace", "for serve.replicas, this user may not %s", strings.Join(missing, ", "))
 		}
 	}
+	may, err := p.cluster().MayWatchNodes(ctx)
+	switch {
+	case err != nil:
+		return p.problem(err)
+	case !may:
+		return warn("give it the ClusterRole belljar-nodes of deploy/kubernetes/role.yaml",
+			"this user may do all that belljar needs, but not watch nodes: who drains one waits for the pool's pods there until pool.max_age")
+	}
 	return ok("this user may do all that belljar needs")
 }
 
-// checkAdmission tries whether pods of the profiles would be taken: by quotas, limits and policies, and with their RuntimeClasses.
+// checkAdmission tries whether commands of the profiles would get a pod: of what pods can have, and by quotas, limits and policies, with
+// their RuntimeClasses.
 func checkAdmission(ctx context.Context, p *patient) finding {
 	var all []finding
 	names := slices.Sorted(maps.Keys(p.profiles()))
 	for _, name := range names {
-		err := p.cluster().Admits(ctx, p.config.Profiles[name])
+		profile := p.config.Profiles[name]
+		if profile.User.Name == accounts.Caller {
+			profile.User = sandbox.User{UID: os.Getuid(), GID: os.Getgid()}
+		}
+		err := p.cluster().Admits(ctx, profile)
 		if err == nil {
 			continue
 		}
-		found := problem(err)
+		found := p.problem(err)
 		if busy, is := errors.AsType[*sandbox.Error](err); is && busy.Cause == sandbox.CauseBusy {
 			found = warn(busy.Hint, "%v", busy.Err)
 		}
@@ -96,13 +105,16 @@ func (p *patient) inside(ctx context.Context) (kubernetes.Inside, error) {
 // checkPodSeccomp looks from inside: a node without the profile starts no pod, and one without seccomp all of them.
 func checkPodSeccomp(ctx context.Context, p *patient) finding {
 	in, err := p.inside(ctx)
+	own := in.GVisor || kata(p.config.Profiles[sandbox.DefaultProfile].Runtime)
 	switch {
 	case err != nil:
-		return problem(err)
-	case !in.Seccomp:
+		return p.problem(err)
+	case !in.Seccomp && !own:
 		return fail("use nodes whose runtime knows seccomp", "a pod has no seccomp filter")
 	case !in.Locked:
 		return fail("look for an admission webhook that changes pods", "a pod has capabilities, or can get some")
+	case !in.Seccomp:
+		return ok("a pod has a kernel of its own, and no capability")
 	}
 	return ok("a pod has a filter, and no capability")
 }
@@ -112,7 +124,7 @@ func checkNetworkPolicy(ctx context.Context, p *patient) finding {
 	in, err := p.inside(ctx)
 	switch {
 	case err != nil:
-		return problem(err)
+		return p.problem(err)
 	case in.Reaches:
 		return warn("apply deploy/kubernetes/networkpolicy.yaml, and use a network plugin that enforces it",
 			"a pod of the namespace reaches the API server: no NetworkPolicy that denies it is enforced. Commands have no sockets all the same")
@@ -128,7 +140,7 @@ func checkNetworkPolicy(ctx context.Context, p *patient) finding {
 func checkPodUsers(ctx context.Context, p *patient) finding {
 	in, err := p.inside(ctx)
 	if err != nil {
-		return problem(err)
+		return p.problem(err)
 	}
 	if in.Users {
 		return ok("each pod has a user namespace of its own")

@@ -33,7 +33,11 @@ func inCluster(t *testing.T, answer http.HandlerFunc) *patient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	c := &config.Config{Profiles: map[string]sandbox.Profile{sandbox.DefaultProfile: {Image: "app"}, "safe": {Image: "app", Runtime: "gvisor"}}}
+	one := sandbox.Defaults().Profile
+	one.Image = "app"
+	safe := one
+	safe.Runtime = "gvisor"
+	c := &config.Config{Profiles: map[string]sandbox.Profile{sandbox.DefaultProfile: one, "safe": safe}}
 	return &patient{config: c, host: &belljar.Host{Engine: engine}}
 }
 
@@ -67,6 +71,11 @@ func TestDoctorOfRights(t *testing.T) {
 	wantFinding(t, "all", checkRights(t.Context(), p), verdictOK, "all that belljar needs")
 	p.config.Serve.Replicas.Enabled, p.config.Serve.Replicas.Namespace = true, "replicas"
 	wantFinding(t, "of replicas", checkRights(t.Context(), p), verdictFail, "for serve.replicas, this user may not create leases, get leases, list leases", "belljar-replicas")
+	p = inCluster(t, func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		json.NewEncoder(w).Encode(map[string]any{"status": map[string]any{"allowed": !strings.Contains(string(text), `"nodes"`)}})
+	})
+	wantFinding(t, "of nodes", checkRights(t.Context(), p), verdictWarn, "but not watch nodes", "ClusterRole belljar-nodes")
 }
 
 func TestDoctorOfAdmission(t *testing.T) {
@@ -101,6 +110,32 @@ func TestDoctorOfAdmission(t *testing.T) {
 	}
 }
 
+// Once a bug: the namespace took pods of a profile of which every command is refused.
+func TestDoctorOfWhatPodsCannotHave(t *testing.T) {
+	p := inCluster(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
+	p.config.Profiles["named"] = sandbox.Profile{Image: "app", User: sandbox.User{Name: "app"}}
+	wantFinding(t, "all can", checkAdmission(t.Context(), p), verdictOK, "takes pods of profile default, named, safe")
+	for want, change := range map[string]func(*sandbox.Profile){
+		"root in a pod would be root":     func(p *sandbox.Profile) { p.User = sandbox.User{Name: sandbox.RootUser} },
+		"may not run as root":             func(p *sandbox.Profile) { p.User.UID = 0 },
+		"root file system":                func(p *sandbox.Profile) { p.Limits.Disk = 1 << 30 },
+		`network "lan" does not exist`:    func(p *sandbox.Profile) { p.Network = "lan" },
+		"sees no files of belljar's host": func(p *sandbox.Profile) { p.Mounts = []sandbox.Mount{{Source: "/srv", Target: "/srv"}} },
+	} {
+		bad := p.config.Profiles["safe"]
+		change(&bad)
+		p.config.Profiles["bad"] = bad
+		got := checkAdmission(t.Context(), p)
+		wantFinding(t, want, got, verdictFail, "profile bad: ", want)
+		if strings.Contains(got.Text, "profile safe") {
+			t.Errorf("%s: the others are refused, too: %q", want, got.Text)
+		}
+	}
+	p.config.Profiles["bad"] = sandbox.Profile{Image: "app", User: sandbox.User{Name: "caller"}}
+	want := map[bool]verdict{true: verdictFail, false: verdictOK}[os.Getuid() == 0]
+	wantFinding(t, "the caller", checkAdmission(t.Context(), p), want, "profile")
+}
+
 // Once a bug: a connection that was refused, or had no way to go, was a NetworkPolicy that is enforced.
 func TestDoctorInsideOfAPod(t *testing.T) {
 	p := inCluster(t, http.NotFound)
@@ -116,6 +151,8 @@ func TestDoctorInsideOfAPod(t *testing.T) {
 		"refused":   {kubernetes.Inside{Seccomp: true, Locked: true, Network: "connection refused"}, nil, verdictOK, verdictSkip, `API server's service, and that ended with "connection refused"`},
 		"no route":  {kubernetes.Inside{Seccomp: true, Locked: true, Network: "network is unreachable"}, nil, verdictOK, verdictSkip, "network is unreachable"},
 		"nowhere":   {kubernetes.Inside{Seccomp: true, Locked: true, Network: "no address"}, nil, verdictOK, verdictSkip, "no address"},
+		"gVisor":    {kubernetes.Inside{GVisor: true, Locked: true, Dropped: true}, nil, verdictOK, verdictOK, ""}, // once a bug: no filter
+		"its root":  {kubernetes.Inside{GVisor: true, Dropped: true}, nil, verdictFail, verdictOK, ""},
 		"no filter": {kubernetes.Inside{Locked: true, Dropped: true}, nil, verdictFail, verdictOK, ""},
 		"rights":    {kubernetes.Inside{Seccomp: true, Dropped: true}, nil, verdictFail, verdictOK, ""},
 		"no pod":    {locked, errors.New("no pod"), verdictFail, verdictFail, "no pod"},

@@ -30,7 +30,7 @@ func (p *patient) runtimeOf() string {
 func (p *patient) aboutOCI() finding {
 	text := fmt.Sprintf("oci: %s makes containers, without a daemon", p.runtimeOf())
 	if p.host.NoDocker != nil {
-		text += "; engine.kind is auto, and Docker does not answer: " + problem(p.host.NoDocker).Text
+		text += "; engine.kind is auto, and Docker does not answer: " + p.problem(p.host.NoDocker).Text
 	}
 	if os.Geteuid() != 0 {
 		text += fmt.Sprintf("; without root: in a user namespace of user %d", os.Getuid())

@@ -12,7 +12,7 @@ import (
 
 	"belljar"
 	"belljar/config"
-	"belljar/images"
+	"belljar/internal/boxinit"
 	"belljar/sandbox"
 )
 
@@ -21,7 +21,7 @@ import (
 func checkOrphans(ctx context.Context, p *patient) finding {
 	list, err := p.host.Engine.List(ctx)
 	if err != nil {
-		return problem(err)
+		return p.problem(err)
 	}
 	orphans := 0
 	for _, m := range list {
@@ -42,51 +42,10 @@ func containers(n int) string {
 	return fmt.Sprintf("%d containers", n)
 }
 
-// checkImages looks for the profiles' images.
-func checkImages(ctx context.Context, p *patient) finding {
-	store := p.host.Images
-	var all []finding
-	var seen []string
-	for _, name := range slices.Sorted(maps.Keys(p.config.Profiles)) {
-		profile := p.config.Profiles[name]
-		if slices.Contains(seen, profile.Image) {
-			continue
-		}
-		seen = append(seen, profile.Image)
-		all = append(all, checkImage(ctx, store, profile))
-	}
-	_, err := store.Resolve(ctx, p.config.Profiles[sandbox.DefaultProfile].Image, sandbox.PullNever)
-	p.noImage = err != nil
-	return together(all...)
-}
-
-// checkImage pulls nothing. The base image is built if it is missing, as
-// the first command would.
-func checkImage(ctx context.Context, store belljar.Images, p sandbox.Profile) finding {
-	image, err := store.Resolve(ctx, p.Image, sandbox.PullNever)
-	if err == nil {
-		return ok("%s is present: %s", p.Image, short(image.ID))
-	}
-	missing := problem(err)
-	if p.Pull == sandbox.PullNever || sandbox.CauseOf(err) != sandbox.CauseImage {
-		return missing
-	}
-	if p.Image+":latest" == images.Base || p.Image == images.Base {
-		image, err = store.Resolve(ctx, p.Image, sandbox.PullMissing)
-		if err != nil {
-			return problem(err)
-		}
-		return ok("%s was missing, and was built: %s", p.Image, short(image.ID))
-	}
-	if strings.HasPrefix(p.Image, "belljar/") {
-		return missing // no registry has it
-	}
-	return warn(missing.Fix, "image %q is not present: the first command waits until it is pulled", p.Image)
-}
-
-// trialScript prints who it is, leaves a process running and ends when its stdin
+// trialScript prints who it is and its kernel's version, leaves a process running and ends when its stdin
 // does. It needs nothing but sh and sleep.
-const trialScript = `while read -r key value; do
+const trialScript = `read -r version </proc/version && echo "Kernel: $version"
+while read -r key value; do
   case $key in Uid:|NoNewPrivs:|Seccomp:|CapEff:) echo "$key $value" ;; esac
 done </proc/self/status
 sleep 100 >/dev/null 2>&1 &
@@ -108,13 +67,17 @@ type trial struct {
 // stdin, the engine lists its processes.
 func (p *patient) runTrial(ctx context.Context) trial {
 	var t trial
-	ctx, cancel := context.WithTimeout(ctx, 2*trialTimeout)
+	limit := 2 * trialTimeout
+	if engine, says := p.host.Engine.(interface{ StartTimeout() time.Duration }); says {
+		limit += engine.StartTimeout() // so that it says why a container did not start in time
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	stdin, end := io.Pipe()
 	defer end.Close()
 	profile := p.config.Profiles[sandbox.DefaultProfile]
 	x, err := belljar.New(p.host, p.config).Start(ctx, sandbox.Command{
-		Script: trialScript, Caller: caller(), Stdin: stdin, Pull: sandbox.PullNever,
+		Script: trialScript, Caller: caller(), Stdin: stdin, Pull: p.pull(profile.Pull),
 		Timeout: min(trialTimeout, profile.MaxTimeout), IdleTimeout: sandbox.NoIdleTimeout,
 	})
 	if err != nil {
@@ -164,15 +127,15 @@ func checkCommand(ctx context.Context, p *patient) finding {
 		return skip("no image")
 	}
 	p.trial = p.runTrial(ctx)
+	if p.trial.err != nil {
+		return p.problem(p.trial.err)
+	}
 	return p.trial.judge(p.config.Profiles[sandbox.DefaultProfile].User)
 }
 
 // judge is the finding about the command.
 func (t trial) judge(user sandbox.User) finding {
 	r := t.result
-	if t.err != nil {
-		return problem(t.err)
-	}
 	if user.Name != "" {
 		user = r.User // with the numbers from the image
 	}
@@ -192,18 +155,29 @@ func (t trial) judge(user sandbox.User) finding {
 		r.Timing.Start.Milliseconds(), (r.Timing.Total - t.asked).Milliseconds())
 }
 
-// locked are the lines of /proc/self/status that differ from a lock-down's. A
-// runtime with its own kernel has its own meaning of seccomp.
-func (t trial) locked(user sandbox.User) []string {
-	want := map[string]string{"Uid": fmt.Sprintf("%d %[1]d %[1]d %[1]d", user.UID), "CapEff": strings.Repeat("0", 16)}
-	if !ownKernel(t.result.Container.Runtime) {
-		want["NoNewPrivs"], want["Seccomp"] = "1", "2"
-	}
+// said are the lines that the command printed, by their keys.
+func (t trial) said() map[string]string {
 	got := map[string]string{}
 	for line := range strings.Lines(string(t.result.Stdout.Bytes())) {
 		key, value, _ := strings.Cut(line, ":")
 		got[key] = strings.Join(strings.Fields(value), " ")
 	}
+	return got
+}
+
+// ownKernel reports whether the command's kernel was not that of its host.
+func (t trial) ownKernel() bool {
+	return kata(t.result.Container.Runtime) || boxinit.GVisor(t.said()["Kernel"])
+}
+
+// locked are the lines of /proc/self/status that differ from a lock-down's. A
+// runtime with its own kernel has its own meaning of seccomp.
+func (t trial) locked(user sandbox.User) []string {
+	want := map[string]string{"Uid": fmt.Sprintf("%d %[1]d %[1]d %[1]d", user.UID), "CapEff": strings.Repeat("0", 16)}
+	if !t.ownKernel() {
+		want["NoNewPrivs"], want["Seccomp"] = "1", "2"
+	}
+	got := t.said()
 	var wrong []string
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		if got[key] != want[key] {
@@ -225,7 +199,7 @@ func (t trial) judgeList() finding {
 	const ps = "install ps on the engine's host: apt-get install -y procps"
 	r := t.result
 	if r.Evidence.ListError != "" {
-		if ownKernel(r.Container.Runtime) {
+		if t.ownKernel() {
 			return warn("use another runtime if you need that list", "cannot list the processes that a command leaves running: %s", r.Evidence.ListError)
 		}
 		return warn(ps, "cannot list the processes that a command leaves running: %s", r.Evidence.ListError)

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,7 +140,7 @@ func TestEngineChecks(t *testing.T) {
 		return func(a docker.About) finding { return checkRunc(a, withRuntimes(names...)) }
 	}
 	users := func(refused map[string]error) func(docker.About) finding {
-		return func(a docker.About) finding { return checkUsers(a, refused) }
+		return func(a docker.About) finding { return checkUsers(a, refused, "look") }
 	}
 	for _, test := range []struct {
 		name   string
@@ -221,10 +223,44 @@ func TestProblem(t *testing.T) {
 		{&sandbox.Error{Message: "no engine", Hint: "start it", Err: errors.New("refused")}, "no engine: refused", "start it"},
 		{&sandbox.Error{Message: "broken", Hint: "see: belljar doctor"}, "broken", "see the engine's log: journalctl -u docker"},
 		{&sandbox.Error{Message: "broken", Hint: "see: belljar doctor; fix it"}, "broken", "fix it"},
+		{&sandbox.Error{Message: "broken", Hint: "fix it; see: belljar doctor"}, "broken", "fix it"},
 		{errors.New("strange"), "strange", "see the engine's log: journalctl -u docker"},
 	} {
-		if got := problem(test.err); got != fail(test.fix, "%s", test.text) {
+		if got := (&patient{}).problem(test.err); got != fail(test.fix, "%s", test.text) {
 			t.Errorf("problem(%v) = %+v", test.err, got)
+		}
+	}
+}
+
+// Once a bug: in a cluster, the last advice was to read the log of Docker, and where the API server did not answer, the checks that were
+// skipped were Docker's.
+func TestDoctorIsOfTheConfiguredEngine(t *testing.T) {
+	configured := func(kind, namespace string) *patient {
+		return &patient{config: &config.Config{Engine: config.Engine{Kind: kind, Kubernetes: config.Kubernetes{Namespace: namespace}}}}
+	}
+	inside := inCluster(t, http.NotFound)
+	for name, c := range map[string]struct {
+		p           *patient
+		last        string
+		first, none string // a check that is shown, and one that is not
+	}{
+		"no configuration":     {&patient{}, "journalctl -u docker", "runc", "rights"},
+		"docker":               {configured(config.EngineDocker, ""), "journalctl -u docker", "engine-version", "cgroups"},
+		"auto":                 {configured(config.EngineAuto, ""), "journalctl -u docker", "engine-version", "cgroups"},
+		"oci":                  {configured(config.EngineOCI, ""), "journalctl -k", "cgroups", "runc"},
+		"no cluster":           {configured(config.EngineKubernetes, ""), "kubectl get events; kubectl auth can-i --list", "rights", "runc"},
+		"no cluster, but name": {configured(config.EngineKubernetes, "there"), "kubectl get events -n there; kubectl auth can-i --list -n there", "pod-seccomp", "engine-version"},
+		"a cluster":            {inside, "kubectl get events -n ns; kubectl auth can-i --list -n ns", "admission", "engine-version"},
+	} {
+		wantFinding(t, name, c.p.problem(errors.New("strange")), verdictFail, "strange", c.last)
+		var shown []string
+		for _, check := range checks {
+			if check.needs == nil || check.needs(c.p) != notThisEngine {
+				shown = append(shown, check.name)
+			}
+		}
+		if !slices.Contains(shown, c.first) || slices.Contains(shown, c.none) {
+			t.Errorf("%s: %q", name, shown)
 		}
 	}
 }
@@ -279,12 +315,19 @@ func TestTrial(t *testing.T) {
 		{"good", func(*trial) {}, judge, verdictOK, "are correct"},
 		{"by name", func(t *trial) { t.result.User = sandbox.User{UID: 65534, GID: 65534, Name: "nobody"} }, byName, verdictOK, "are correct"},
 		{"by a name of another", func(t *trial) { t.result.User = sandbox.User{UID: 1000, GID: 50, Name: "nobody"} }, byName, verdictFail, "Uid"},
-		{"error", func(t *trial) { t.err = errors.New("lost") }, judge, verdictFail, "lost"},
 		{"exit code", func(t *trial) { t.result.ExitCode = 0 }, judge, verdictFail, "exit code 0"},
 		{"timeout", func(t *trial) { t.result.Cause = sandbox.CauseWallTimeout }, judge, verdictFail, "wall_timeout"},
 		{"root", func(t *trial) { stdout(t, "65534", "0") }, judge, verdictFail, `Uid "0 0 0 0"`},
 		{"no seccomp", func(t *trial) { stdout(t, "Seccomp: 2", "Seccomp: 0") }, judge, verdictFail, `Seccomp "0"`},
-		{"gVisor has no seccomp to show", func(t *trial) { stdout(t, "Seccomp: 2", "Seccomp: 0"); t.result.Container.Runtime = "runsc" }, judge, verdictOK, ""},
+		{"no gVisor, by its name", func(t *trial) { stdout(t, "Seccomp: 2", "Seccomp: 0"); t.result.Container.Runtime = "runsc" }, judge, verdictFail, `Seccomp "0"`},
+		{"Kata has no seccomp to show", func(t *trial) { stdout(t, "Seccomp: 2", "Seccomp: 0"); t.result.Container.Runtime = "kata-qemu" }, judge, verdictOK, ""},
+		{"gVisor, by any name", func(t *trial) {
+			stdout(t, "NoNewPrivs: 1\nSeccomp: 2", "Seccomp: 0\nKernel: Linux version 4.19.0-gvisor #1 SMP Sun Jan 10 15:06:54 PST 2016")
+			t.result.Container.Runtime = "hard"
+		}, judge, verdictOK, ""},
+		{"gVisor's root", func(t *trial) {
+			stdout(t, "CapEff: 0000000000000000", "CapEff: 0000000000000020\nKernel: Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016")
+		}, judge, verdictFail, "CapEff"},
 		{"no output", func(t *trial) { t.result.Stdout.Head = nil }, judge, verdictFail, `CapEff "" instead of`},
 		{"container left", func(t *trial) { t.left = true }, judge, verdictFail, "still exists"},
 

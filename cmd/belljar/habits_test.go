@@ -82,7 +82,7 @@ func TestProblemsFix(t *testing.T) {
 		{errors.New("x"), "x", "see the engine's log: journalctl -u docker"},
 		{&sandbox.Error{Message: "x", Hint: "see: belljar doctor"}, "x", "see the engine's log: journalctl -u docker"},
 	} {
-		if f := problem(c.err.(error)); f.Text != c.text || f.Fix != c.fix || f.Status != verdictFail {
+		if f := (&patient{}).problem(c.err.(error)); f.Text != c.text || f.Fix != c.fix || f.Status != verdictFail {
 			t.Errorf("%v: %+v", c.err, f)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"belljar/internal/target"
 	"belljar/sandbox"
 )
 
@@ -113,20 +114,21 @@ func parseVolume(v string) (sandbox.Mount, error) {
 	return absolute(m)
 }
 
-// parseMount reads docker's comma-separated form, for bind mounts only.
+// parseMount reads docker's comma-separated form. Without a type, the source says whether it is a bind mount or a volume's, as with -v.
 func parseMount(s string) (sandbox.Mount, error) {
 	fields, err := csv.NewReader(strings.NewReader(s)).Read()
 	if err != nil {
 		return sandbox.Mount{}, usagef("--mount %q: %v", s, err)
 	}
-	m := sandbox.Mount{Writable: true}
+	m, kind := sandbox.Mount{Writable: true}, ""
 	for _, field := range fields {
 		key, value, _ := strings.Cut(field, "=")
 		switch key {
 		case "type":
-			if value != "bind" {
-				return m, usagef("--mount %q: type %q is not supported, only bind", s, value)
+			if value != "bind" && value != "volume" {
+				return m, usagef("--mount %q: type %q is not supported, only bind and volume", s, value)
 			}
+			kind = value
 		case "source", "src":
 			m.Source = value
 		case "target", "dst", "destination":
@@ -140,17 +142,26 @@ func parseMount(s string) (sandbox.Mount, error) {
 			return m, usagef("--mount %q: unknown key %q", s, key)
 		}
 	}
+	switch {
+	case kind == "bind" && target.Volume(m.Source):
+		return m, usagef("mount source %q is not a path: write ./%[1]s for a directory, or type=volume", m.Source)
+	case kind == "volume" && m.Source != "" && !target.Volume(m.Source):
+		return m, usagef("mount source %q is not the name of a volume: write type=bind for a directory", m.Source)
+	}
 	return absolute(m)
 }
 
-// absolute resolves the source against the working directory, as docker does
-// for names that look like paths. A bare name would be a volume of the engine's.
+// absolute resolves a source that is a path against the working directory. As with docker, a bare name
+// is a volume of the engine's.
 func absolute(m sandbox.Mount) (sandbox.Mount, error) {
 	if m.Source == "" || m.Target == "" {
 		return m, usagef("a mount needs a source and a target")
 	}
+	if target.Volume(m.Source) {
+		return m, nil
+	}
 	if !filepath.IsAbs(m.Source) && !strings.HasPrefix(m.Source, ".") {
-		return m, usagef("mount source %q is not a path, and named volumes are not supported: write ./%[1]s for a directory", m.Source)
+		return m, usagef("mount source %q is neither a path nor the name of a volume: write ./%[1]s for a directory", m.Source)
 	}
 	source, err := filepath.Abs(m.Source)
 	m.Source = source
