@@ -26,7 +26,7 @@ soak: setup ## Run 1,000 warm commands while containers and the engine are kille
 	BELLJAR_SOAK=200 BELLJAR_ENGINE_KIND=oci scripts/engine with go test -count 1 -timeout 40m -v -run '^TestKilledAtAnyMoment$$' ./e2e
 	BELLJAR_SOAK=700 scripts/engine with go test -count 1 -timeout 60m -v -run '^TestRandomScripts$$' ./e2e
 
-check: setup ## Run all that CI runs: test, formatting, vet, lint, modules
+check: setup ## Run test, formatting, vet, lint, modules
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt would change:" $$out; exit 1; }
 	go mod tidy -diff
 	CGO_ENABLED=0 $(TOOL) golangci-lint run ./... # vets, too; without cgo, as scripts/test compiles

@@ -96,8 +96,7 @@ func begun(t *testing.T, change func(*exec.Cmd), args ...string) *asked {
 	return a
 }
 
-// watchMemory samples a process's peak until its end. wait4's peak of a
-// child includes the parent's own, from before the exec.
+// watchMemory samples the memory that a process has of its own, until its end, and returns the most.
 func watchMemory(pid int) (peak func() int64) {
 	var most int64
 	done := make(chan struct{})
@@ -105,14 +104,14 @@ func watchMemory(pid int) (peak func() int64) {
 		defer close(done)
 		for {
 			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-			_, rest, found := strings.Cut(string(text), "\nVmHWM:")
+			_, rest, found := strings.Cut(string(text), "\nRssAnon:")
 			if !found {
 				return // it ended
 			}
 			var kib int64
 			fmt.Sscan(rest, &kib)
 			most = max(most, kib<<10)
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond)
 		}
 	}()
 	return func() int64 { <-done; return most }

@@ -32,7 +32,7 @@ func newRemoteFiles(t *testing.T) *remoteFiles {
 	t.Helper()
 	needEngine(t)
 	s := &remoteFiles{t: t, name: fmt.Sprintf("e2e-%d", time.Now().UnixNano()), socket: filepath.Join(socketDir(t), "s")}
-	state := t.TempDir()
+	state, _ := ownState(t)
 	server := exec.Command(binary, "serve")
 	server.Env = append(os.Environ(), stateIn(t, state), "BELLJAR_SERVE_LISTEN=unix://"+s.socket)
 	var log bytes.Buffer

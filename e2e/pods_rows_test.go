@@ -31,6 +31,7 @@ var notInPods = map[string]string{
 	"TestSessionFilesBusy":                  oneProcess,
 	"TestPartialOutput/engine_lost":         ownFaults,
 	"TestDetach":                            hostFiles,
+	"TestSidecarWhoseEngineIsKilled":        ownFaults,
 	"TestAdversarial/R13":                   "Kubernetes keeps a pod's output on its node, and bounds it: docs/kubernetes.md",
 	"TestAdversarial/R15":                   "a pod's terminals are bounded by those of its node",
 	"TestAdversarial/R16":                   hostFiles,

@@ -194,7 +194,7 @@ var ofKubelet = []string{"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/de
 
 // ctr works with the node's containerd.
 func ctr(args ...string) error {
-	out, err := exec.Command("ctr", append([]string{"-a", os.Getenv("CLUSTER") + "/containerd/sock", "-n", "k8s.io"}, args...)...).CombinedOutput()
+	out, err := exec.Command(filepath.Join(os.Getenv("CLUSTER_RUNTIME"), "ctr"), append([]string{"-a", os.Getenv("CLUSTER") + "/containerd/sock", "-n", "k8s.io"}, args...)...).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("ctr %q: %w: %s", args, err, out)
 	}
@@ -242,12 +242,22 @@ func usePods(dir string) (end func(), err error) {
 	for key, value := range map[string]string{"NAMESPACE": namespace, "IMAGE": ours, "PULL": "never"} {
 		os.Setenv("BELLJAR_ENGINE_KUBERNETES_"+key, value)
 	}
+	os.Setenv("BELLJAR_LIMITS_CPUS", "0.5") // of which a pod asks its node for a tenth: else there is room for nine
 	err = apiServer().ask("POST", "/api/v1/namespaces", `{"metadata": {"name": "`+namespace+`", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}`, nil)
 	end = func() {
 		ctr("images", "rm", ours)
 		apiServer().ask("DELETE", "/api/v1/namespaces/NAMESPACE", "", nil)
 	}
 	if err != nil {
+		return end, err
+	}
+	account := func() error {
+		return apiServer().ask("GET", "/api/v1/namespaces/NAMESPACE/serviceaccounts/default", "", nil)
+	}
+	for begun := time.Now(); account() != nil && time.Since(begun) < time.Minute; { // without it no pod is made
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := account(); err != nil {
 		return end, err
 	}
 	program, err := os.ReadFile(binary)

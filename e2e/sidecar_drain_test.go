@@ -31,11 +31,12 @@ func (s *attacked) drains(finishes bool, signals ...syscall.Signal) {
 	t := s.t
 	t.Helper()
 	id := func(name string) string { return s.unique + "-" + name }
+	session := s.sessionName()
 	requests := map[string]object{
 		"finishes": {"command": "echo begun; cat", "stdin_open": true},
 		"waits":    {"command": "echo begun; sleep 1000"},
 		"follows":  {"command": "echo begun; sleep 1000"},
-		"detached": {"command": "echo begun; sleep 1000", "session": s.sessionName()},
+		"detached": {"command": "echo kept >f; echo begun; sleep 1000", "session": session},
 	}
 	results := map[string]sandbox.Result{}
 	var mu sync.Mutex
@@ -97,6 +98,9 @@ func (s *attacked) drains(finishes bool, signals ...syscall.Signal) {
 		if kept.Cause != sandbox.CauseCanceled || !strings.Contains(kept.Message, "the sidecar is shutting down") || string(kept.Stdout.Bytes()) != "begun\n" {
 			t.Errorf("%s: %+v", name, kept)
 		}
+	}
+	if r := s.runs(object{"command": "cat f", "session": session}); string(r.Stdout.Bytes()) != "kept\n" || r.SessionLost != "" {
+		t.Errorf("the session of what was canceled: %+v", r)
 	}
 	if r := s.end(queued).Result; r.Cause != sandbox.CauseCanceled || !strings.Contains(r.Message, "the sidecar is shutting down") {
 		t.Errorf("what waited for its turn: %+v", r)

@@ -34,16 +34,18 @@ func main() {
 
 // kinds are those that the manifests have.
 var kinds = map[string]func() any{
-	"v1 ConfigMap":                                  func() any { return &core.ConfigMap{} },
-	"v1 Namespace":                                  func() any { return &core.Namespace{} },
-	"v1 Service":                                    func() any { return &core.Service{} },
-	"v1 ServiceAccount":                             func() any { return &core.ServiceAccount{} },
-	"apps/v1 Deployment":                            func() any { return &apps.Deployment{} },
-	"networking.k8s.io/v1 NetworkPolicy":            func() any { return &networking.NetworkPolicy{} },
-	"policy/v1 PodDisruptionBudget":                 func() any { return &policy.PodDisruptionBudget{} },
-	"rbac.authorization.k8s.io/v1 Role":             func() any { return &rbac.Role{} },
-	"rbac.authorization.k8s.io/v1 RoleBinding":      func() any { return &rbac.RoleBinding{} },
-	"kustomize.config.k8s.io/v1beta1 Kustomization": func() any { return &kustomization{} },
+	"v1 ConfigMap":                                    func() any { return &core.ConfigMap{} },
+	"v1 Namespace":                                    func() any { return &core.Namespace{} },
+	"v1 Service":                                      func() any { return &core.Service{} },
+	"v1 ServiceAccount":                               func() any { return &core.ServiceAccount{} },
+	"apps/v1 Deployment":                              func() any { return &apps.Deployment{} },
+	"networking.k8s.io/v1 NetworkPolicy":              func() any { return &networking.NetworkPolicy{} },
+	"policy/v1 PodDisruptionBudget":                   func() any { return &policy.PodDisruptionBudget{} },
+	"rbac.authorization.k8s.io/v1 ClusterRole":        func() any { return &rbac.ClusterRole{} },
+	"rbac.authorization.k8s.io/v1 ClusterRoleBinding": func() any { return &rbac.ClusterRoleBinding{} },
+	"rbac.authorization.k8s.io/v1 Role":               func() any { return &rbac.Role{} },
+	"rbac.authorization.k8s.io/v1 RoleBinding":        func() any { return &rbac.RoleBinding{} },
+	"kustomize.config.k8s.io/v1beta1 Kustomization":   func() any { return &kustomization{} },
 }
 
 // kustomization is what kubectl apply -k reads, as far as a file here has it.
