@@ -129,7 +129,7 @@ type Config struct {
 	// Root: commands may be user 0, of a user namespace or a kernel of the container's own,
 	// with RootCapabilities, which the container then must begin with. All others get none.
 	Root bool
-	// Alone: it has no capability, as in a pod. It is the user UID already, and so are all commands.
+	// Alone: it has no capability, as in a pod. It is the user UID already, and so are all commands. What it writes is logged.
 	Alone bool
 	// NoSockets: no process can make a socket other than a Unix one. It needs Alone.
 	NoSockets bool

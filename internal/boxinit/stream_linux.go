@@ -136,11 +136,11 @@ func (l *loop) read(p *proc, s *stream) {
 	if s.fd < 0 || !p.takes(s) {
 		return
 	}
-	most := wire.MaxFrame
+	most := wire.MaxData
 	if !p.of.gone() {
 		most = min(most, s.allowed)
 	}
-	n, err := syscall.Read(s.fd, l.buffer[wire.Header:wire.Header+most])
+	n, err := syscall.Read(s.fd, l.buffer[wire.DataAt:wire.DataAt+most])
 	switch {
 	case err == syscall.EAGAIN || err == syscall.EINTR:
 	case n <= 0: // a terminal's end is EIO
@@ -148,14 +148,13 @@ func (l *loop) read(p *proc, s *stream) {
 		s.fd, s.rest = -1, 0
 		p.of.send(wire.Ended, p.id, []byte{byte(s.kind)})
 	case !p.of.gone():
-		if n == wire.MaxFrame && !s.wide {
+		if n == wire.MaxData && !s.wide {
 			s.wide = true
 			widen(s.fd)
 		}
 		s.rest -= n
 		s.allowed -= wire.Charge(n)
-		wire.PutHeader(l.buffer[:], s.kind, p.id, n)
-		p.of.conn.send(packet{text: l.buffer[:wire.Header+n]})
+		p.of.conn.send(packet{text: wire.PutData(l.buffer[:], s.kind, p.id, n, l.config.Alone)})
 	}
 }
 

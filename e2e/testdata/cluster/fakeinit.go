@@ -125,7 +125,7 @@ func (p *process) run(r wire.Request, send func(answer []byte)) {
 	}
 	n, words := p.commands.Add(1), strings.Fields(s.Args[len(s.Args)-1])
 	send(frame(wire.Started, wire.StartedAnswer{PID: 1 + n, StartTicks: uint64(n)}.Encode(nil)))
-	send(frame(wire.Stdout, fmt.Appendf(nil, "%d of %s\n", n, words[len(words)-1])))
+	send(frame(wire.Stdout, fmt.Appendf([]byte{0}, "%d of %s\n", n, words[len(words)-1]))) // 0 is the mask
 	end := frame(wire.Exited, wire.ExitedAnswer{When: time.Now().UnixNano()}.Encode(nil))
 	for _, stream := range []wire.Kind{wire.Stdout, wire.Stderr} {
 		end = append(end, frame(wire.Ended, []byte{byte(stream)})...)

@@ -9,7 +9,7 @@
 package wire
 
 // Version is of this protocol. Another one is not understood.
-const Version = 1
+const Version = 2
 
 // Charge is how much of its Window a frame of data takes: a small one has its cost, too.
 func Charge(size int) int { return max(size, MinCharge) }
@@ -70,8 +70,8 @@ const (
 	Welcome    Kind = 'H' // version (4 bytes); comes after Marker and the nonce
 	Started    Kind = 'S' // StartedAnswer
 	NotStarted Kind = 'N' // Refusal
-	Stdout     Kind = '1' // data
-	Stderr     Kind = '2' // data
+	Stdout     Kind = '1' // data, see PutData
+	Stderr     Kind = '2' // data, see PutData
 	Ended      Kind = 'E' // the Kind of a stream, Stdout or Stderr, that ended; or Stdin: it is not read any more
 	Exited     Kind = 'X' // ExitedAnswer
 	Rested     Kind = 'R' // the process has ended, and all that was in its streams then has been sent

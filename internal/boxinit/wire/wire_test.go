@@ -167,3 +167,58 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// Data is read as it was, in few lines, and in no more bytes than a frame may have.
+func TestData(t *testing.T) {
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	for name, c := range map[string]struct {
+		text  []byte
+		lines int // at most
+	}{
+		"nothing":     {nil, 0},
+		"a line":      {[]byte("hello\n"), 1},
+		"short lines": {bytes.Repeat([]byte("y\n"), MaxData/2), 1},
+		"newlines":    {bytes.Repeat([]byte("\n"), MaxData), 1},
+		"one long":    {bytes.Repeat([]byte("y"), MaxData), 0},
+		"every byte":  {bytes.Repeat(every, MaxData/256), MaxData / 256},
+		"no byte 0":   {bytes.Repeat(append(bytes.Repeat([]byte("\n"), 9), every[1:]...), 9), 2},
+		"most often":  {bytes.Repeat(append(bytes.Repeat([]byte("\n"), 9), every...), 9), 11},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := make([]byte, Header+MaxFrame)
+			frame := PutData(b, Stdout, 7, copy(b[DataAt:], c.text), true)
+			if n := bytes.Count(frame[Header:], []byte("\n")); n > c.lines {
+				t.Errorf("%d lines", n)
+			}
+			kind, id, size, ok := DecodeHeader(frame[:Header])
+			if kind != Stdout || id != 7 || size != len(frame)-Header || !ok {
+				t.Fatal(kind, id, size, ok)
+			}
+			if got, ok := Data(frame[Header:]); !ok || !bytes.Equal(got, c.text) {
+				t.Errorf("%d bytes of %d: %v", len(got), len(c.text), ok)
+			}
+			frame = PutData(b, Stdout, 7, copy(b[DataAt:], c.text), false)
+			if got, ok := Data(frame[Header:]); !ok || !bytes.Equal(got, c.text) || bytes.Count(frame[Header:], []byte("\n")) != bytes.Count(c.text, []byte("\n")) {
+				t.Errorf("not logged: %d bytes of %d: %v", len(got), len(c.text), ok)
+			}
+		})
+	}
+}
+
+func FuzzData(f *testing.F) {
+	f.Add([]byte("a\n\n\nb"), []byte("\x01a\n"))
+	f.Fuzz(func(t *testing.T, text, body []byte) {
+		text = text[:min(len(text), MaxData)]
+		b := make([]byte, Header+MaxFrame)
+		frame := PutData(b, Stderr, 1, copy(b[DataAt:], text), true)
+		if got, ok := Data(frame[Header:]); !ok || !bytes.Equal(got, text) {
+			t.Errorf("%q is read as %q", text, got)
+		}
+		if got, ok := Data(body); ok && len(got) > MaxData && len(body) <= MaxFrame {
+			t.Errorf("%d bytes", len(got))
+		}
+	})
+}

@@ -72,25 +72,25 @@ func frame(kind wire.Kind, id uint32, body ...byte) []byte {
 // An init that breaks the protocol breaks the link, and nothing else.
 func TestHostile(t *testing.T) {
 	exit := wire.ExitedAnswer{Status: 3}.Encode(nil)
-	much := bytes.Repeat(frame(wire.Stdout, 2, make([]byte, wire.MaxFrame)...), 1+wire.Window/wire.MaxFrame)
+	much := bytes.Repeat(frame(wire.Stdout, 2, make([]byte, 1+wire.MaxData)...), 1+wire.Window/wire.MaxData)
 	for name, c := range map[string]struct {
 		text   []byte
 		fails  bool
 		either bool // if all was written meanwhile
 	}{
-		"well":                {started(frame(wire.Stdout, 2, 'a'), frame(wire.Exited, 2, exit...), frame(wire.Ended, 2, byte(wire.Stdout)), frame(wire.Ended, 2, byte(wire.Stderr)), frame(wire.Rested, 2)), false, false},
+		"well":                {started(frame(wire.Stdout, 2, 0, 'a'), frame(wire.Exited, 2, exit...), frame(wire.Ended, 2, byte(wire.Stdout)), frame(wire.Ended, 2, byte(wire.Stderr)), frame(wire.Rested, 2)), false, false},
 		"late":                {started(frame(wire.Exited, 2, exit...), frame(wire.Ended, 2, byte(wire.Stdout)), frame(wire.Ended, 2, byte(wire.Stderr)), frame(wire.Allowed, 2, 0, 0, 0, 1)), false, false},
-		"an unknown ID":       {started(frame(wire.Stdout, 9, 'a')), true, false},
-		"no ID":               {started(frame(wire.Stdout, 0, 'a')), true, false},
+		"an unknown ID":       {started(frame(wire.Stdout, 9, 0, 'a')), true, false},
+		"no ID":               {started(frame(wire.Stdout, 0, 0, 'a')), true, false},
 		"an unknown kind":     {started(frame('?', 2)), true, false},
 		"started twice":       {started(started()), true, false},
 		"refused then":        {started(wire.AppendFrame(nil, wire.NotStarted, 2, wire.Refusal{}.Encode(nil))), true, false},
-		"output before":       {frame(wire.Stdout, 2, 'a'), true, false},
+		"output before":       {frame(wire.Stdout, 2, 0, 'a'), true, false},
 		"PID 1":               {wire.AppendFrame(nil, wire.Started, 2, wire.StartedAnswer{PID: 1}.Encode(nil)), true, false},
 		"exited twice":        {started(frame(wire.Exited, 2, exit...), frame(wire.Exited, 2, exit...)), true, false},
 		"a status of 256":     {started(frame(wire.Exited, 2, wire.ExitedAnswer{Status: 256}.Encode(nil)...)), true, false},
 		"ended twice":         {started(frame(wire.Ended, 2, byte(wire.Stdout)), frame(wire.Ended, 2, byte(wire.Stdout))), true, false},
-		"output after end":    {started(frame(wire.Ended, 2, byte(wire.Stdout)), frame(wire.Stdout, 2, 'a')), true, false},
+		"output after end":    {started(frame(wire.Ended, 2, byte(wire.Stdout)), frame(wire.Stdout, 2, 0, 'a')), true, false},
 		"rested twice":        {started(frame(wire.Rested, 2), frame(wire.Rested, 2)), true, false},
 		"stdin not sent":      {started(frame(wire.Allowed, 2, 0, 1, 0, 0)), true, false},
 		"an unknown stream":   {started(frame(wire.Ended, 2, '?')), true, false},
@@ -100,7 +100,11 @@ func TestHostile(t *testing.T) {
 		"garbled":             {started(frame(wire.Garbled, 0)), true, false},
 		"half a frame":        {started([]byte("1\x00\x00")), false, false},
 		"more than allowed":   {append(started(), much...), true, true},
-		"frames without text": {append(started(), bytes.Repeat(frame(wire.Stdout, 2), 3000)...), true, true},
+		"frames without text": {append(started(), bytes.Repeat(frame(wire.Stdout, 2, 0), 3000)...), true, true},
+		"data without a mask": {started(frame(wire.Stdout, 2)), true, false},
+		"a mask without data": {started(frame(wire.Stdout, 2, 1)), true, false},
+		"masked, and no end":  {started(frame(wire.Stdout, 2, 1, 'a')), true, false},
+		"longer than data is": {started(frame(wire.Stdout, 2, make([]byte, wire.MaxFrame)...)), true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, p, err := fake(t, c.text)
@@ -204,7 +208,7 @@ func TestVersion(t *testing.T) {
 func TestLinkBreaksAtTheStart(t *testing.T) {
 	for range 100 {
 		var out bytes.Buffer
-		l, p, err := fakeTo(t, &out, started(frame(wire.Stdout, 2, 'h', 'i')))
+		l, p, err := fakeTo(t, &out, started(frame(wire.Stdout, 2, 0, 'h', 'i')))
 		if err != nil {
 			t.Fatalf("it was answered: %v", err)
 		}
@@ -223,7 +227,7 @@ func TestLinkBreaksAtTheStart(t *testing.T) {
 }
 
 func FuzzAnswers(f *testing.F) {
-	f.Add(started(frame(wire.Stdout, 2, 'a'), frame(wire.Exited, 2, wire.ExitedAnswer{}.Encode(nil)...), frame(wire.Ended, 2, '1'), frame(wire.Ended, 2, '2')))
+	f.Add(started(frame(wire.Stdout, 2, 0, 'a'), frame(wire.Exited, 2, wire.ExitedAnswer{}.Encode(nil)...), frame(wire.Ended, 2, '1'), frame(wire.Ended, 2, '2')))
 	f.Add(wire.AppendFrame(nil, wire.NotStarted, 2, wire.Refusal{Step: "x"}.Encode(nil)))
 	f.Add(frame(wire.Listed, 1, 'x'))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -35,7 +35,8 @@ func (p *Process) take(kind wire.Kind, body []byte) (ok bool) {
 func (p *Process) takeOutput(kind wire.Kind, body []byte) bool {
 	switch kind {
 	case wire.Stdout, wire.Stderr:
-		return p.queue.take(kind, body)
+		data, valid := wire.Data(body)
+		return valid && p.queue.take(kind, data)
 	case wire.Ended:
 		return len(body) == 1 && p.takeEnd(wire.Kind(body[0]))
 	case wire.Allowed:
