@@ -18,6 +18,12 @@ const helloTimeout = 20 * time.Second
 // hours, and one whose node is gone not for a long time.
 const askEach = 30 * time.Second
 
+// outputBurst is how many bytes of a pod's output come as fast as they can, and outputPace how many a second after that. All of them are in
+// the pod's log on its node's disk. The kubelet looks for logs to rotate every ten seconds, and compresses them one after the other, for
+// all pods: meanwhile they grow, whatever their limit is. A pod whose log passes diskLimit is evicted, and a full disk harms others. The burst
+// is as much as the highest limits.output keeps of a command that an untrusted file configures.
+const outputBurst, outputPace = 256 << 20, 8 << 20
+
 // errSilent says that an init did not answer in time, or was not reached. It may run all the same.
 var errSilent = errors.New("it does not answer in time")
 
@@ -46,6 +52,7 @@ func (e *Engine) attach(ctx context.Context, name, uid string) (*link, error) {
 		}
 		return nil, fmt.Errorf("waiting for the pod's init: %w", err)
 	}
+	l.Pace(outputBurst, outputPace)
 	l.Watch(e.askEach)
 	e.links.Add(uid, l)
 	return l, nil

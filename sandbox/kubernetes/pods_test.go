@@ -198,6 +198,18 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
+// A node's log has a record for each line that a container writes: of output with many lines it gets few.
+func TestLogOfManyLines(t *testing.T) {
+	t.Parallel()
+	box := create(t, open(t), newSpec(t))
+	if out, status := run(t, box, "yes | head -c 4000000"); status != 0 || out != strings.Repeat("y\n", 2_000_000) {
+		t.Errorf("status %d, %d bytes", status, len(out))
+	}
+	if n := strings.Count(mustKubectl(t, "-n", namespace, "logs", podOf(t, box)), "\n"); n > 4000 {
+		t.Errorf("the log has %d lines", n)
+	}
+}
+
 // wantLost expects the end of a command whose pod was ended by another, within that time.
 func wantLost(t *testing.T, box sandbox.Container, p sandbox.Running, within time.Duration, reason string) {
 	t.Helper()

@@ -58,7 +58,7 @@ const (
 	lonelyFor = time.Minute
 
 	// diskLimit bounds what a pod takes of its node's disk: the init's program and what the runtime logs. Commands can write to
-	// memory only, but what they print is in the pod's log, which the kubelet keeps below 50 MiB, with a look each 10 s.
+	// memory only, but what they print is in the pod's log (see outputBurst).
 	diskLimit, diskRequest = "2Gi", "64Mi"
 
 	// leastForCopy is the memory of the container that copies the init.

@@ -43,6 +43,7 @@ func (l *Link) read(from *bufio.Reader) error {
 		if _, err := io.ReadFull(from, body[:size]); err != nil {
 			return err
 		}
+		l.heard.Add(1)
 		if !l.take(kind, id, body[:size]) {
 			return fmt.Errorf("%w: %q of %d bytes", errProtocol, kind, size)
 		}
@@ -71,6 +72,9 @@ func skipTo(from *bufio.Reader, mark []byte) error {
 func (l *Link) take(kind wire.Kind, id uint32, body []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.err != nil { // what was read before is known to be cut off there
+		return false
+	}
 	if kind == wire.Garbled {
 		l.failLocked(ErrGarbled)
 		return true

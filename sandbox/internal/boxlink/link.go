@@ -9,10 +9,13 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"belljar/internal/boxinit/wire"
+
+	"golang.org/x/time/rate"
 )
 
 // Link is a connection to an init.
@@ -23,6 +26,9 @@ type Link struct {
 	out    chan []byte
 	done   chan struct{} // closed when the link broke or was closed
 	joined sync.WaitGroup
+
+	heard atomic.Uint64 // counts what came from the init
+	pace  *rate.Limiter // of output, nil for none
 
 	mu    sync.Mutex
 	err   error // why, once done is closed
@@ -190,8 +196,12 @@ const helloAgain = time.Second
 // Answers reports whether the init answers.
 func (l *Link) Answers(ctx context.Context) bool { return l.do(ctx, wire.Ping, nil) == nil }
 
+// Pace bounds how much output is taken: that many bytes at once, and then so many a second.
+func (l *Link) Pace(burst, perSecond int) { l.pace = rate.NewLimiter(rate.Limit(perSecond), burst) }
+
 // Watch asks the init that often whether it is there, until the link's end, which two questions without an answer in a row
-// are: who carries the connection may hold it for hours after the other end is gone, or end one that nothing is said on.
+// are: who carries the connection may hold it for hours after the other end is gone, or end one that nothing is said on. An answer that comes
+// late, behind much output, is no missing one: the output comes meanwhile.
 func (l *Link) Watch(each time.Duration) {
 	l.start(func() {
 		tick := time.NewTicker(each)
@@ -203,7 +213,8 @@ func (l *Link) Watch(each time.Duration) {
 				return
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), each)
-			if unanswered++; l.Answers(ctx) {
+			before := l.heard.Load()
+			if unanswered++; l.Answers(ctx) || l.heard.Load() != before {
 				unanswered = 0
 			}
 			cancel()

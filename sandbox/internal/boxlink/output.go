@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"time"
 
 	"belljar/internal/boxinit/wire"
 )
@@ -177,8 +178,14 @@ func (q *queue) run(p *Process) {
 	}
 }
 
-// allow lets the process send more.
+// allow lets the process send more, once the link's pace does.
 func (q *queue) allow(p *Process, kind wire.Kind, n int) {
+	if pace := p.link.pace; pace != nil {
+		select {
+		case <-time.After(pace.ReserveN(time.Now(), n).Delay()):
+		case <-p.link.done:
+		}
+	}
 	q.mu.Lock()
 	q.unspent[number(kind)] += n
 	q.mu.Unlock()

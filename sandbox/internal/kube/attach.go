@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -26,6 +27,7 @@ type Stream struct {
 	end  context.CancelFunc
 	rest io.Reader // of the present message
 	ping sync.WaitGroup
+	came atomic.Uint64 // counts what was read
 
 	mu   sync.Mutex
 	said []byte // on stderr
@@ -57,29 +59,30 @@ func (c *Client) Attach(ctx context.Context, namespace, pod, container string) (
 	conn.SetReadLimit(-1) // messages are read in parts
 	s := &Stream{conn: conn}
 	s.ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	s.ping.Go(s.keepAlive)
+	s.ping.Go(func() { s.keepAlive(c.conns.lively) })
 	return s, nil
 }
 
-// keepAlive finds out that the API server is gone where nothing else would tell. It answers also where the pod's node is gone.
-func (s *Stream) keepAlive() {
+// keepAlive finds out that the API server is gone where nothing else would tell: it does not answer twice in a row, and nothing comes. One
+// answer may miss where this process stood still, or much is on its way. It answers also where the pod's node is gone.
+func (s *Stream) keepAlive(lively time.Duration) {
 	tick := time.NewTicker(lively)
 	defer tick.Stop()
-	for {
+	for missed := 0; missed < 2; {
 		select {
 		case <-tick.C:
 		case <-s.ctx.Done():
 			return
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, lively)
-		err := s.conn.Ping(ctx)
-		cancel()
-		if err != nil && s.ctx.Err() == nil {
-			s.end()
-			s.conn.CloseNow()
-			return
+		before := s.came.Load()
+		if missed++; s.conn.Ping(ctx) == nil || s.came.Load() != before {
+			missed = 0
 		}
+		cancel()
 	}
+	s.end()
+	s.conn.CloseNow()
 }
 
 // Read implements io.Reader.
@@ -87,6 +90,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 	for {
 		if s.rest != nil {
 			n, err := s.rest.Read(p)
+			s.came.Add(1)
 			if errors.Is(err, io.EOF) {
 				s.rest, err = nil, nil
 			}

@@ -227,6 +227,36 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// Answers that do not come end a stream, but not while something else does: they may be behind it.
+func TestStreamWithoutPongs(t *testing.T) {
+	const lively, pieces = 20 * time.Millisecond, 50
+	ended := make(chan struct{})
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{protocol}})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.CloseNow()
+		for range pieces { // without reading, which is what answers
+			conn.Write(r.Context(), websocket.MessageBinary, []byte("\x01x"))
+			time.Sleep(lively / 4)
+		}
+		<-ended
+	})
+	c.conns.lively = lively
+	s, err := c.Attach(t.Context(), "n", "p", "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	out, err := io.ReadAll(s)
+	close(ended)
+	if err != nil || len(out) != pieces {
+		t.Errorf("%d bytes, error %v", len(out), err)
+	}
+}
+
 func TestStreamCloses(t *testing.T) {
 	s := attached(t, func(ctx context.Context, conn *websocket.Conn) { conn.Read(ctx) })
 	go func() {
