@@ -173,7 +173,12 @@ func (s *leases) takeOver(ctx context.Context, name string) (taken kube.Lease, e
 	if err != nil {
 		return taken, err
 	}
-	if s.engine.lives(there) && !s.isOurs(there) {
+	held, err := s.engine.mayHold(ctx, there)
+	switch {
+	case s.isOurs(there):
+	case err != nil:
+		return taken, err
+	case held:
 		busy := engineError(nil, "another belljar process uses the session now").As(sandbox.CauseBusy).Hint("run the command again once that has ended")
 		busy.RetryAfter = time.Second
 		return taken, busy

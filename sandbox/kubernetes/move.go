@@ -103,7 +103,11 @@ func (s *leases) awaitFree(ctx context.Context, uid string) {
 	for {
 		var l kube.Lease
 		err := s.engine.client.Get(ctx, kube.LeasePath(s.engine.namespace, holdPrefix+uid), nil, &l)
-		if kube.CodeOf(err) == 404 || err == nil && !s.engine.lives(l) {
+		held := err == nil
+		if held {
+			held, err = s.engine.mayHold(ctx, l)
+		}
+		if kube.CodeOf(err) == 404 || err == nil && !held {
 			return
 		}
 		select {

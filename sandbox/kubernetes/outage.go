@@ -13,6 +13,8 @@ type outage struct {
 	mu    sync.Mutex
 	since time.Time // when the first write began of those that failed in a row; zero after one that was answered
 	until time.Time // after an outage: by then others have had the time to renew theirs
+
+	before *time.Time // see writtenBefore; nil while it was not asked for
 }
 
 const (

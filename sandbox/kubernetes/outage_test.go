@@ -97,6 +97,82 @@ func TestOutageSparesPods(t *testing.T) {
 	}
 }
 
+// Once a bug: after such an outage, a process that had just started took a session from one that was attached to it still.
+func TestOutageSparesSessions(t *testing.T) {
+	made := time.Now().Add(-outageGrace - time.Second)
+	for name, c := range map[string]struct {
+		before func(e *Engine, a *api)
+		taken  bool
+	}{
+		"nothing is known": {func(*Engine, *api) {}, false},
+		"it began before":  {func(e *Engine, _ *api) { e.opened = time.Now().Add(-outageGrace) }, true},
+		"its holder has ended here": {func(e *Engine, a *api) {
+			a.set(kube.LeasePath("ns", holdPrefix+"u"), func(o *object) {
+				o.Spec = kube.LeaseSpec{HolderIdentity: e.owner.Host + " 1@0 x", LeaseDurationSeconds: 40, RenewTime: kube.MicroTime(time.Now())}
+			})
+		}, true},
+		"another was made since": {func(_ *Engine, a *api) {
+			a.set(kube.LeasePath("ns", "other"), func(o *object) {
+				other(o)
+				o.Metadata.Labels, o.Metadata.CreationTimestamp = map[string]string{labelManaged: managedBy}, &made
+			})
+		}, true},
+		"another was renewed just now": {func(_ *Engine, a *api) {
+			a.set(kube.LeasePath("ns", "other"), func(o *object) {
+				other(o)
+				o.Metadata.Labels = map[string]string{labelManaged: managedBy}
+			})
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, e := withAPI(t)
+			a.set(kube.PodPath("ns", "p"), func(o *object) { o.Metadata.UID, o.Status = "u", runningPod })
+			kept := record{UID: "u", Name: "p", Session: "s", Server: e.Host(), Namespace: "ns"}
+			if err := e.records.add(e, kept); err != nil {
+				t.Fatal(err)
+			}
+			mustTake(t, e, "u")
+			a.set(kube.LeasePath("ns", holdPrefix+"u"), ended)
+			c.before(e, a)
+			limit := 50 * time.Millisecond
+			if c.taken {
+				limit = 10 * time.Second
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			if e.leases.awaitFree(ctx, "u"); (ctx.Err() == nil) != c.taken {
+				t.Errorf("it is waited for: %t", c.taken)
+			}
+			box, err := e.Adopt(t.Context(), kept.kept())
+			if c.taken && err != nil || !c.taken && sandbox.CauseOf(err) != sandbox.CauseBusy {
+				t.Error(err)
+			}
+			if err == nil {
+				box.Close()
+			}
+		})
+	}
+}
+
+// Once a bug: after such an outage, a replica that had just started took all others for ended.
+func TestOutageSparesReplicas(t *testing.T) {
+	a, e := withAPI(t)
+	shared := e.Shared("")
+	if _, err := shared.Create(t.Context(), Entry{Kind: "replica", Name: "r", Holder: "elsewhere 1 x", For: leaseFor}); err != nil {
+		t.Fatal(err)
+	}
+	a.set(kube.LeasePath("ns", "r"), func(o *object) {
+		o.Spec = kube.LeaseSpec{HolderIdentity: "elsewhere 1 x", LeaseDurationSeconds: 40, RenewTime: kube.MicroTime(time.Now().Add(-time.Hour))}
+	})
+	for _, want := range []bool{true, false} {
+		list, err := shared.List(t.Context(), "replica")
+		if err != nil || len(list) != 1 || list[0].Lives != want {
+			t.Errorf("%+v, error %v; it lives: %t", list, err, want)
+		}
+		e.opened = time.Now().Add(-outageGrace)
+	}
+}
+
 // Once a bug: where this machine's clock was set, or was wrong and the API server's not known yet, a lease seemed to have ended until it was
 // renewed again, or to live on for long.
 func TestLeasesHaveTheServersTime(t *testing.T) {
@@ -137,6 +213,7 @@ func TestLeasesHaveTheServersTime(t *testing.T) {
 	right("a lease that is renewed", held.name)
 	a.set(held.path(), ended)
 	ahead.Store(0)
+	e.opened = time.Now().Add(-outageGrace)
 	mustTake(t, e, "u")
 	right("a lease that is taken over", held.name)
 }

@@ -33,7 +33,7 @@ type Entry struct {
 	Holder     string            // "" for none
 	For        time.Duration     // how long it counts without being renewed; whole seconds
 	Age        time.Duration     // since it was made, changed or renewed
-	Lives      bool              // it was renewed in time, and its holder is no process of this host that has ended
+	Lives      bool              // it was renewed in time, or may not have been because of an outage, and its holder is no process of this host that has ended
 	Values     map[string]string // by names without a domain
 	Version    string            // of what was read, for Update
 	UID        string
@@ -61,8 +61,11 @@ func (s *Shared) List(ctx context.Context, kind string) (all []Entry, err error)
 	if err != nil {
 		return nil, callError(err, "listing leases of namespace %q", s.namespace)
 	}
+	written := s.engine.written(list)
 	for _, l := range list {
-		all = append(all, s.entry(&l))
+		e := s.entry(&l)
+		e.Lives = e.Lives || s.engine.mayRenew(l, written)
+		all = append(all, e)
 	}
 	return all, nil
 }

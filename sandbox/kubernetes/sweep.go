@@ -3,6 +3,8 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,20 +61,60 @@ func (e *Engine) mayLive(l kube.Lease, written time.Time) bool {
 	if parts := strings.SplitN(l.Spec.HolderIdentity, " ", 3); len(parts) == 3 && e.owner.Runs(parts[0], parts[1]) {
 		return true
 	}
+	return e.mayRenew(l, written)
+}
+
+// mayRenew reports whether a lease may have ended by an outage that this process, which began a moment ago, knows nothing of.
+func (e *Engine) mayRenew(l kube.Lease, written time.Time) bool {
 	renewed, _ := l.Spec.Renewed()
-	return !e.gone(l.Spec.HolderIdentity) && time.Since(e.opened) < outageGrace && !written.After(renewed.Add(leaseFor))
+	return time.Since(e.opened) < outageGrace && !e.gone(l.Spec.HolderIdentity) && !written.After(renewed.Add(leaseFor))
+}
+
+// mayHold reports whether a session's lease is one of a process that may be attached to its init.
+func (e *Engine) mayHold(ctx context.Context, l kube.Lease) (bool, error) {
+	switch {
+	case e.lives(l):
+		return true, nil
+	case !e.mayRenew(l, time.Time{}):
+		return false, nil
+	}
+	before, err := e.writtenBefore(ctx)
+	return err != nil || e.mayRenew(l, before), err
+}
+
+// writtenBefore is when one of belljar's leases was last written before this process began, as far as is known. It asks once: as long as
+// mayRenew wants to know it, nothing newer counts.
+func (e *Engine) writtenBefore(ctx context.Context) (time.Time, error) {
+	e.outage.mu.Lock()
+	known := e.outage.before
+	e.outage.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	all, err := e.owners(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	at := e.written(slices.Collect(maps.Values(all)))
+	e.outage.mu.Lock()
+	defer e.outage.mu.Unlock()
+	e.outage.before = &at
+	return at, nil
 }
 
 // written is when the last of the leases was made or renewed, of those at least outageGrace ago: a lease that had ended by then did so in
-// no outage.
-func (e *Engine) written(leases map[string]kube.Lease) (last time.Time) {
+// no outage. One that was renewed just now says when it was made, at least.
+func (e *Engine) written(leases []kube.Lease) (last time.Time) {
 	for _, l := range leases {
-		at, _ := l.Spec.Renewed()
-		if made := l.Metadata.CreationTimestamp; made != nil && made.After(at) {
-			at = *made
+		renewed, _ := l.Spec.Renewed()
+		times := []time.Time{renewed}
+		if made := l.Metadata.CreationTimestamp; made != nil {
+			times = append(times, *made)
 		}
-		if at.After(last) && e.client.Now().Sub(at) > outageGrace {
-			last = at
+		for _, at := range times {
+			if at.After(last) && e.client.Now().Sub(at) > outageGrace {
+				last = at
+			}
 		}
 	}
 	return last
@@ -82,7 +124,7 @@ func (e *Engine) written(leases map[string]kube.Lease) (last time.Time) {
 func (e *Engine) orphaned(pod kube.Pod, owners map[string]kube.Lease) bool {
 	over := pod.Status != nil && (pod.Status.Phase == "Failed" || pod.Status.Phase == "Succeeded")
 	owner, known := owners[pod.Metadata.Labels[labelOwner]]
-	if known && (e.lives(owner) || !over && e.mayLive(owner, e.written(owners))) {
+	if known && (e.lives(owner) || !over && e.mayLive(owner, e.written(slices.Collect(maps.Values(owners))))) {
 		return false
 	}
 	return pod.Metadata.Labels[labelKind] != "session" || pod.Status == nil || pod.Status.Phase != "Running"
@@ -130,7 +172,7 @@ func (e *Engine) Sweep(ctx context.Context) (int, error) {
 		}
 		removed++
 	}
-	written := e.written(owners)
+	written := e.written(slices.Collect(maps.Values(owners)))
 	for name, l := range owners {
 		if !e.mayLive(l, written) {
 			e.client.Delete(ctx, kube.LeasePath(e.namespace, name), l.Metadata, 0) // where it fails, the next sweep tries again
