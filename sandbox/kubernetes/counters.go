@@ -133,7 +133,8 @@ func (b *box) counters() sandbox.Counters {
 		c.KilledBy = "outside"
 		switch {
 		case ended.oom:
-			c.OOMKills, c.OOMPeak, c.KilledBy = max(1, c.OOMKills), 0, "" // nothing was read since
+			// The init read the counts, so that its own kill is in none: they are those of earlier commands, too.
+			c.OOMKills, c.OOMPeak, c.KilledBy = c.OOMKills+1, 0, ""
 		case ended.late:
 			c.KilledBy = "belljar"
 		}

@@ -692,8 +692,10 @@ func TestPeakAtAKill(t *testing.T) {
 	if before, after, gone := read(0, 10), read(1, 20), read(0, 0); before != 0 || after != 20 || gone != 20 {
 		t.Errorf("%d, %d, %d", before, after, gone)
 	}
-	b.ended = &fate{known: true, oom: true}
-	if c := b.counters(); c.OOMPeak != 0 || c.OOMKills != 1 || c.Source != "cgroup,pod" {
-		t.Errorf("%+v", c)
+	b.ended = &fate{known: true, oom: true} // once a bug: of a second command, this was no kill, as the first one had one
+	for range 2 {
+		if c := b.counters(); c.OOMPeak != 0 || c.OOMKills != 2 || c.Source != "cgroup,pod" {
+			t.Errorf("%+v", c)
+		}
 	}
 }
