@@ -187,10 +187,17 @@ func directories(spec sandbox.Spec) (volumes []kube.Volume, mounts []kube.Volume
 	slices.Sort(all)
 	for i, dir := range append(all, "/dev/shm") {
 		name := "dir-" + strconv.Itoa(i)
-		volumes = append(volumes, kube.Volume{Name: name, EmptyDir: &kube.EmptyDir{Medium: "Memory", SizeLimit: strconv.FormatInt(spec.Limits.Tmp, 10)}})
+		volumes = append(volumes, kube.Volume{Name: name, EmptyDir: &kube.EmptyDir{Medium: "Memory", SizeLimit: strconv.FormatInt(wholePages(spec.Limits.Tmp), 10)}})
 		mounts = append(mounts, kube.VolumeMount{Name: name, MountPath: path.Clean(dir)})
 	}
 	return volumes, mounts
+}
+
+// wholePages rounds a size up to pages of any node. The kernel does so with a file system in memory, and a kubelet evicts a pod whose
+// directory has more in it than its limit.
+func wholePages(size int64) int64 {
+	const page = 64 << 10
+	return (size + page - 1) / page * page
 }
 
 // resources are a container's. A scheduler counts all of its memory, and a tenth of its processors.
