@@ -254,6 +254,8 @@ func TestWhyAPodDoesNotRun(t *testing.T) {
 		`{"status":{"phase":"Failed","reason":"OutOfcpu","message":"Node didn't have enough resource: cpu"}}`:                                                                                         sandbox.CauseEngineLost,
 		`{"status":{"phase":"Failed","reason":"Evicted","initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":137}}}]}}`:                                                          sandbox.CauseEngineLost,
 		`{"status":{"phase":"Failed"}}`: sandbox.CauseEngine,
+		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"ContainerStatusUnknown"}}}]}}`:                                    sandbox.CauseEngineLost,
+		`{"status":{"initContainerStatuses":[{"name":"init","state":{"terminated":{"exitCode":137,"reason":"ContainerStatusUnknown","message":"gone"}}}]}}`:                                   sandbox.CauseEngineLost,
 		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"CreateContainerError","message":"mount callback failed on /x: input/output error"}}}]}}`:             "",
 		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ErrImagePull","message":"pull QPS exceeded"}}}]}}`:                                                   "",
 		`{"status":{"containerStatuses":[{"name":"sandbox","state":{"waiting":{"reason":"ImagePullBackOff","message":"Back-off pulling image \"app\": ErrImagePull: pull QPS exceeded"}}}]}}`: "",
@@ -268,6 +270,7 @@ func TestWhyAPodDoesNotRun(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"PreemptionByScheduler","message":"preempting"}]}}`: "PreemptionByScheduler: preempting",
 		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{}}`: "another program deleted the pod",
+		`{"status":{"phase":"Failed","reason":"Evicted","message":"low","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"ContainerStatusUnknown"}}}]}}`: "Evicted: low",
 	} {
 		if err, _ := startError(status(text), spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

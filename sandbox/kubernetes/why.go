@@ -52,6 +52,9 @@ func startError(pod *kube.Pod, spec sandbox.Spec) (err error, yes bool) {
 	if pod.Metadata.DeletionTimestamp != nil || over && ofPod(pod) != "" {
 		return goneError(pod), true
 	}
+	if slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses), func(c kube.ContainerStatus) bool { return isUnknown(c.State.Terminated) }) {
+		return engineError(nil, "the pod ended before it ran: its node does not know how, as after a restart").As(sandbox.CauseEngineLost).Hint("run the command again; see: kubectl describe nodes"), true
+	}
 	for _, own := range s.InitContainerStatuses {
 		if own.Name != initContainer {
 			if err := foreignError(own, pod.Metadata.Namespace); err != nil {
@@ -125,8 +128,11 @@ func unscheduled(pod *kube.Pod) (why kube.Condition) {
 // starved reports whether a container ended as its memory is too little to begin with. Kubelets say it by the exit status alone where they
 // did not see the kernel's event, and runc in words where it had not begun.
 func starved(t *kube.Terminated) bool {
-	return t != nil && (t.Reason == "OOMKilled" || t.ExitCode == killed || strings.Contains(t.Message, "OOM-killed"))
+	return t != nil && !isUnknown(t) && (t.Reason == "OOMKilled" || t.ExitCode == killed || strings.Contains(t.Message, "OOM-killed"))
 }
+
+// isUnknown reports whether a kubelet does not know how a container ended: then it gives it 137 as its exit status.
+func isUnknown(t *kube.Terminated) bool { return t != nil && t.Reason == "ContainerStatusUnknown" }
 
 func starvedError(t *kube.Terminated, spec sandbox.Spec) error {
 	return engineError(text(t.Reason, t.Message), "the pod's init was killed before a command, most likely as memory ran out, of which limits.memory allows %s",
