@@ -229,6 +229,7 @@ func TestInitThatStopsAnswering(t *testing.T) {
 	for want, known := range map[string]fate{
 		"the pod's init stopped answering: the exit status is unknown (its node may be lost: kubectl get nodes": {},
 		"the pod's node does not answer: the exit status is unknown (its node may be lost":                      {noNode: true},
+		"as where memory ran out (partial output kept; run it again; raise limits.memory if it ends so again)":  {known: true, memory: true, reason: "Error, as where memory ran out"},
 		"the pod ended while the command ran: Evicted: low":                                                     {known: true, reason: "Evicted: low"},
 	} {
 		b.ended, b.endedOf = &known, l

@@ -156,7 +156,7 @@ func (b *box) statusWithoutInit(of *link) (int, error) {
 	case b.ending.Load(), f.oom:
 		return killed, nil
 	case f.reason != "":
-		return 0, engineError(nil, "the pod ended while the command ran: %s", f.reason).As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
+		return 0, engineError(nil, "the pod ended while the command ran: %s", f.reason).As(sandbox.CauseEngineLost).Hint(f.again("partial output kept; run it again"))
 	case f.known:
 		return 0, engineError(nil, "another program deleted the pod: the exit status is unknown").As(sandbox.CauseEngineLost).Hint("partial output kept; run it again")
 	case f.noNode:

@@ -354,6 +354,8 @@ func TestHowAPodEnded(t *testing.T) {
 		`{"status":{"conditions":[{"type":"DisruptionTarget","status":"True","reason":"EvictionByEvictionAPI","message":"evicted"}]}}`:                                                                                    {known: true, reason: "EvictionByEvictionAPI: evicted"},
 		`{"status":{"phase":"Succeeded","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":0,"reason":"Completed"}}}]}}`:                                                                            {known: true, ended: true},
 		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":2,"reason":"Error"}}}]}}`:                                                                                   {known: true, reason: "the container ended: Error, exit status 2"},
+		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"Error"}}}]}}`:                                                                                 {known: true, memory: true, reason: "the container ended: Error, exit status 137, as where memory ran out"},
+		`{"status":{"phase":"Failed","containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"ContainerStatusUnknown"}}}]}}`:                                                                {known: true, reason: "the container ended: ContainerStatusUnknown, exit status 137"},
 		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}}`:                                                                                                                          {known: true, reason: "another program deleted the pod"},
 	} {
 		if got := fateOf(status(text), time.Time{}); got != want {
@@ -377,7 +379,7 @@ func TestHowASessionEnded(t *testing.T) {
 		"that of one that ends with us": {true, true, 0, at, "session.max ended it at 2026-01-01T00:00:10Z", "belljar"},
 		"before":                        {true, false, 0, before, "its init ended", "outside"},
 		"before, of one with us":        {true, true, 0, before, "its connection to this process broke", "outside"},
-		"killed at that time":           {true, false, 137, at, "the container ended: Error, exit status 137", "outside"},
+		"killed at that time":           {true, false, 137, at, "the container ended: Error, exit status 137, as where memory ran out", "outside"},
 		"no session":                    {false, false, 0, at, "its connection to this process broke", "outside"},
 	} {
 		deleted := ""
