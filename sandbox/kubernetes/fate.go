@@ -93,8 +93,7 @@ func fateOf(pod *kube.Pod, due time.Time) (f fate) {
 		f.reason = "another program deleted the pod"
 	}
 	f.known = f.reason != ""
-	// Its container runs, as far as its kubelet said, and is not ready: no probe of belljar's says that, but who looks after the nodes.
-	f.noNode = !f.known && runs(pod) && slices.ContainsFunc(s.Conditions, func(c kube.Condition) bool { return c.Type == "Ready" && c.Status == "False" })
+	f.noNode = !f.known && runs(pod) && nodeIsSilent(pod)
 	if t != nil {
 		f.known, f.oom = true, f.reason == "" && t.Reason == "OOMKilled" && t.ExitCode == killed
 		switch {
@@ -109,4 +108,13 @@ func fateOf(pod *kube.Pod, due time.Time) (f fate) {
 		}
 	}
 	return f
+}
+
+// nodeIsSilent reports whether who looks after the nodes says that a pod is not ready, and not its kubelet: the former changes that
+// condition alone. A kubelet says it where another program's container or gate, which webhooks add, is not ready.
+func nodeIsSilent(pod *kube.Pod) bool {
+	is := func(kind string) bool {
+		return slices.ContainsFunc(pod.Status.Conditions, func(c kube.Condition) bool { return c.Type == kind && c.Status == "False" })
+	}
+	return is("Ready") && !is("ContainersReady") && len(pod.Spec.ReadinessGates) == 0
 }

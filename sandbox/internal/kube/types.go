@@ -66,6 +66,12 @@ type PodSpec struct {
 	PriorityClassName             string            `json:"priorityClassName,omitempty"`
 	ImagePullSecrets              []Name            `json:"imagePullSecrets,omitempty"`
 	TopologySpreadConstraints     []Spread          `json:"topologySpreadConstraints,omitempty"`
+	ReadinessGates                []ReadinessGate   `json:"readinessGates,omitempty"` // belljar asks for none
+}
+
+// ReadinessGate names a condition without which a pod is not ready.
+type ReadinessGate struct {
+	ConditionType string `json:"conditionType"`
 }
 
 // Spread says how evenly pods are spread over nodes.
