@@ -116,7 +116,7 @@ func (e *Engine) pod(spec sandbox.Spec, lease string) *kube.Pod {
 			SecurityContext: &kube.PodSecurity{
 				RunAsNonRoot: &yes, RunAsUser: &uid, RunAsGroup: &gid, SeccompProfile: seccomp(p.Seccomp),
 			},
-			RuntimeClassName: spec.Runtime, NodeSelector: p.NodeSelector, Tolerations: p.Tolerations, PriorityClassName: p.PriorityClass,
+			RuntimeClassName: spec.Runtime, NodeSelector: nodes(p.NodeSelector), Tolerations: p.Tolerations, PriorityClassName: p.PriorityClass,
 			TopologySpreadConstraints: spread(),
 			Volumes:                   append([]kube.Volume{{Name: initVolume, EmptyDir: &kube.EmptyDir{}}}, volumes...),
 			InitContainers: []kube.Container{{
@@ -172,6 +172,13 @@ func spread() []kube.Spread {
 		MaxSkew: 1, TopologyKey: "kubernetes.io/hostname", WhenUnsatisfiable: "ScheduleAnyway",
 		LabelSelector: kube.LabelSelector{MatchLabels: map[string]string{labelManaged: managedBy}},
 	}}
+}
+
+// nodes are those with the labels, and with Linux: of a cluster that has others, their taints keep pods away only where someone gave them any.
+func nodes(labels map[string]string) map[string]string {
+	all := map[string]string{"kubernetes.io/os": "linux"}
+	maps.Copy(all, labels)
+	return all
 }
 
 func seccomp(profile string) *kube.Seccomp {

@@ -77,7 +77,7 @@ func TestPodIsLockedDown(t *testing.T) {
 		"names":           s.DNSPolicy == "None",
 		"labels":          pod.Metadata.Labels[labelManaged] == managedBy && pod.Metadata.Labels["team"] == "x" && pod.Metadata.Labels[labelOwner] == "lease" && pod.Metadata.Labels[labelKind] == "command",
 		"spread":          s.TopologySpreadConstraints[0].TopologyKey == "kubernetes.io/hostname" && s.TopologySpreadConstraints[0].WhenUnsatisfiable == "ScheduleAnyway" && s.TopologySpreadConstraints[0].LabelSelector.MatchLabels[labelManaged] == managedBy,
-		"placement":       s.NodeSelector["a"] == "b" && s.PriorityClassName == "low" && s.ImagePullSecrets[0].Name == "key",
+		"placement":       s.NodeSelector["a"] == "b" && s.NodeSelector["kubernetes.io/os"] == "linux" && s.PriorityClassName == "low" && s.ImagePullSecrets[0].Name == "key",
 		"ends with us":    s.Containers[0].Stdin && s.Containers[0].StdinOnce,
 		"command":         slices.Equal(s.Containers[0].Command, []string{"/dev/belljar-init", "frames", "1000", "0", "alone", "no-sockets", "files=256", "file-size=9437184"}),
 		"image":           s.Containers[0].Image == "app@sha256:1" && s.Containers[0].ImagePullPolicy == "IfNotPresent",
@@ -111,6 +111,10 @@ func TestPodIsLockedDown(t *testing.T) {
 		if v.EmptyDir.SizeLimit != "107413504" {
 			t.Errorf("%+v", v.EmptyDir)
 		}
+	}
+	e.config.Pods.NodeSelector["kubernetes.io/os"] = "other"
+	if got := e.pod(wantSpec(), "lease").Spec.NodeSelector["kubernetes.io/os"]; got != "other" {
+		t.Errorf("the configured system is %q", got)
 	}
 	spec = wantSpec()
 	spec.Session = "s"
