@@ -208,6 +208,29 @@ func TestFateOfAClosedHandle(t *testing.T) {
 	}
 }
 
+// Once a bug: an API server that had too much to do was asked again at once how a pod ended.
+func TestFateIsAskedLater(t *testing.T) {
+	a, e := withAPI(t)
+	b := newBox(e, e.record(wantSpec(), makePod(t, e)))
+	defer b.Close()
+	a.set(podPath, func(o *object) {
+		json.Unmarshal([]byte(`{"containerStatuses":[{"name":"sandbox","state":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}}]}`), &o.Status)
+	})
+	asked := make(chan time.Time, 100)
+	a.faulty(func(w http.ResponseWriter, _ *http.Request) bool {
+		first := len(asked) == 0
+		asked <- time.Now()
+		if first {
+			w.Header().Set("Retry-After", "1")
+			refuse(w, 429, "TooManyRequests")
+		}
+		return first
+	})
+	if f := b.askFate(); !f.oom || len(asked) != 2 || -(<-asked).Sub(<-asked) < time.Second {
+		t.Errorf("%+v, asked %d times", f, len(asked))
+	}
+}
+
 // Once a bug: where a pod's node lost its power, a command seemed to run on, and then its connection just broke. A session's pod
 // stays, and Kubernetes' own reason comes first.
 func TestInitThatStopsAnswering(t *testing.T) {

@@ -187,7 +187,8 @@ func (b *box) findFate(of *link) fate {
 const (
 	// fateTimeout is how long a kubelet may take to say how a container ended.
 	fateTimeout = 6 * time.Second
-	fatePause   = 150 * time.Millisecond
+	// fatePause is before it is asked again, and twice as long each time, up to fatePauseMost: all commands of a node may ask at once.
+	fatePause, fatePauseMost = 150 * time.Millisecond, time.Second
 )
 
 // askFate goes on where this handle is closed: what it started may still be waited for.
@@ -195,7 +196,8 @@ func (b *box) askFate() (f fate) {
 	ctx, cancel := context.WithTimeout(b.removal, fateTimeout)
 	defer cancel()
 	defer context.AfterFunc(b.engine.life, cancel)()
-	for answered := false; ; {
+	answered := false
+	for pause := fatePause; ; pause = min(2*pause, fatePauseMost) {
 		var pod kube.Pod
 		err := b.engine.client.Get(ctx, kube.PodPath(b.engine.namespace, b.record.Name), nil, &pod)
 		switch {
@@ -210,8 +212,9 @@ func (b *box) askFate() (f fate) {
 		case ctx.Err() == nil, !answered && errors.Is(ctx.Err(), context.DeadlineExceeded):
 			f.silent = true
 		}
+		after, _ := again(err)
 		select {
-		case <-time.After(fatePause):
+		case <-time.After(max(pause, after)):
 		case <-ctx.Done():
 			return f
 		}
