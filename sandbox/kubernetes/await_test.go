@@ -5,7 +5,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -228,6 +230,57 @@ func TestFateIsAskedLater(t *testing.T) {
 	})
 	if f := b.askFate(); !f.oom || len(asked) != 2 || -(<-asked).Sub(<-asked) < time.Second {
 		t.Errorf("%+v, asked %d times", f, len(asked))
+	}
+}
+
+// Once a bug: a pod that ran was given up where its kubelet, or the API server, was restarting just as it was attached to.
+func TestAttachingIsRefusedForAWhile(t *testing.T) {
+	for name, c := range map[string]struct {
+		refusals []int
+		fault    func(a *api) // with the first refusal
+		tries    int
+		want     int
+	}{
+		"its kubelet restarts":      {[]int{502, 500}, func(*api) {}, 3, 0},
+		"it is refused for good":    {[]int{403, 403}, func(*api) {}, 1, 403},
+		"it ended meanwhile":        {[]int{500, 500}, func(a *api) { a.set(podPath, func(o *object) { o.Status = nil }) }, 1, 500},
+		"it was deleted meanwhile":  {[]int{500, 500}, func(a *api) { a.end(podPath) }, 1, 500},
+		"another has its name":      {[]int{500, 500}, func(a *api) { a.set(podPath, func(o *object) { o.Metadata.UID = "another" }) }, 1, 500},
+		"its connection is cut off": {[]int{0, 0}, func(*api) {}, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, e := withAPI(t)
+			pod := makePod(t, e)
+			a.run(true)
+			var tries atomic.Int32
+			a.faulty(func(w http.ResponseWriter, r *http.Request) bool {
+				if !strings.HasSuffix(r.URL.Path, "/attach") {
+					return false
+				}
+				nth := int(tries.Add(1))
+				if nth > len(c.refusals) {
+					return false
+				}
+				if c.fault(a); c.refusals[nth-1] == 0 {
+					panic(http.ErrAbortHandler) // it may have been made
+				}
+				refuse(w, c.refusals[nth-1], "error dialing backend")
+				return true
+			})
+			l, err := e.attach(t.Context(), pod.Metadata.Name, pod.Metadata.UID)
+			if (err == nil) != (c.tries == 3) || kube.CodeOf(err) != c.want || int(tries.Load()) != c.tries {
+				t.Errorf("%d tries, error %v", tries.Load(), err)
+			}
+			if err == nil {
+				l.Release()
+			}
+		})
+	}
+	down := httptest.NewServer(http.NotFoundHandler())
+	down.Close()
+	_, err := http.Get(down.URL)
+	if !undialed(err) {
+		t.Errorf("there was a connection: %v", err)
 	}
 }
 

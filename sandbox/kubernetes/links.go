@@ -1,9 +1,11 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"belljar/sandbox/internal/boxlink"
@@ -34,7 +36,7 @@ type link = boxlink.Shared[*kube.Stream]
 func (e *Engine) attach(ctx context.Context, name, uid string) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.hello)
 	defer cancel()
-	stream, err := e.client.Attach(ctx, e.namespace, name, mainContainer)
+	stream, err := e.attachOnce(ctx, name, uid)
 	if err != nil && kube.CodeOf(err) == 0 && ctx.Err() != nil {
 		return nil, fmt.Errorf("attaching to the pod: %w", errSilent)
 	}
@@ -56,4 +58,45 @@ func (e *Engine) attach(ctx context.Context, name, uid string) (*link, error) {
 	l.Watch(e.askEach)
 	e.links.Add(uid, l)
 	return l, nil
+}
+
+// attachPause is before an attachment that was refused is tried again, and twice as long each time, up to attachPauseMost.
+const attachPause, attachPauseMost = 200 * time.Millisecond, 2 * time.Second
+
+// attachOnce attaches as soon as that is not refused any more: the API server, the pod's kubelet or what is between them may be restarting.
+// It tries no more once there may have been an attachment, nor where the pod does not run.
+func (e *Engine) attachOnce(ctx context.Context, name, uid string) (*kube.Stream, error) {
+	var before error
+	for pause := attachPause; ; pause = min(2*pause, attachPauseMost) {
+		stream, err := e.client.Attach(ctx, e.namespace, name, mainContainer)
+		if err == nil {
+			return stream, nil
+		}
+		if ctx.Err() != nil {
+			return nil, cmp.Or(before, err)
+		}
+		after, passes := again(err)
+		if !passes || kube.CodeOf(err) == 0 && !undialed(err) || e.doesNotRun(ctx, name, uid) {
+			return nil, err
+		}
+		before = err
+		select {
+		case <-time.After(max(pause, after)):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// undialed reports whether a request failed before there was a connection for it.
+func undialed(err error) bool {
+	failed, is := errors.AsType[*net.OpError](err)
+	return is && failed.Op == "dial"
+}
+
+// doesNotRun reports whether a pod is known to be gone, or not to run.
+func (e *Engine) doesNotRun(ctx context.Context, name, uid string) bool {
+	var pod kube.Pod
+	err := e.client.Get(ctx, kube.PodPath(e.namespace, name), nil, &pod)
+	return over(err) || err == nil && (pod.Metadata.UID != uid || !runs(&pod))
 }

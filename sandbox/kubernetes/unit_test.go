@@ -475,6 +475,7 @@ func TestSessionIsNotLostByItsLease(t *testing.T) {
 				json.NewEncoder(w).Encode(lease)
 			}
 		})
+		e.hello = 100 * time.Millisecond
 		kept := record{UID: "u", Name: "p", Session: "s", Server: e.Host(), Namespace: "ns"}
 		if err := e.records.add(e, kept); err != nil {
 			t.Fatal(err)
