@@ -29,6 +29,7 @@ func (s *silence) Error() string { return s.last.Error() }
 func (e *Engine) follow(ctx context.Context, pod *kube.Pod, seen func(pod *kube.Pod, gone bool) (done bool)) error {
 	name, uid, version := pod.Metadata.Name, pod.Metadata.UID, pod.Metadata.ResourceVersion
 	var broke error // how the request before ended
+	var denied denials
 	for {
 		var err error
 		done, asked := false, time.Now()
@@ -52,6 +53,9 @@ func (e *Engine) follow(ctx context.Context, pod *kube.Pod, seen func(pod *kube.
 			err = e.client.WatchPod(ctx, e.namespace, name, version, func(ev kube.Event) bool { return look(&ev.Pod, ev.Type == "DELETED") })
 		}
 		after, passes := again(err)
+		if denied.pass(err) {
+			after, passes = startingPause, true
+		}
 		switch {
 		case done:
 			return nil

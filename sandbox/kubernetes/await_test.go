@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"belljar/internal/boxinit/wire"
@@ -78,6 +79,14 @@ func TestWatchThatBreaks(t *testing.T) {
 			a.run(true)
 			return false
 		}, ran},
+		"the API server restarts, and knows no one at first": {func(a *api, w http.ResponseWriter, nth int) bool {
+			if nth < 3 {
+				refuse(w, []int{0, 503, 403}[nth], "Forbidden")
+				return true
+			}
+			a.run(true)
+			return false
+		}, ran},
 		"refused": {func(_ *api, w http.ResponseWriter, _ int) bool { refuse(w, 403, "Forbidden"); return true }, "Forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,6 +122,40 @@ func (a *api) endOnce(really bool) {
 	if really {
 		a.end(podPath)
 	}
+}
+
+// Refusals that do not pass in half a minute, and those of who never got another answer, stay.
+func TestDenials(t *testing.T) {
+	denied, other := &kube.StatusError{Code: 403}, &kube.StatusError{Code: 503}
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			before, then error
+			after        time.Duration
+			want         bool
+		}{
+			"from the first request on": {denied, denied, 0, false},
+			"after another answer":      {nil, denied, 0, true},
+			"after none":                {other, &kube.StatusError{Code: 401}, 0, true},
+			"for long":                  {nil, denied, startingTime, false},
+			"another answer":            {nil, other, 0, false},
+		} {
+			var d denials
+			d.pass(c.before)
+			d.pass(c.then)
+			time.Sleep(c.after)
+			if got := d.pass(c.then); got != c.want {
+				t.Errorf("%s: it passes: %t", name, got)
+			}
+		}
+		var d denials
+		d.pass(nil)
+		d.pass(denied)
+		time.Sleep(startingTime)
+		d.pass(other)
+		if !d.pass(denied) {
+			t.Error("one outage after another")
+		}
+	})
 }
 
 // What says when to try again is asked then, and not before; what it will never do is not asked again at once.

@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -34,9 +33,9 @@ type stay struct {
 func (s *stay) Unwanted() <-chan struct{} { return s.unwanted }
 
 const (
-	// cordonPause is between a watch that failed and the next one, and cordonPauseLong where this user may not watch nodes: someone
-	// may let them.
-	cordonPause, cordonPauseLong = 10 * time.Second, 5 * time.Minute
+	// cordonPause is between a watch that failed and the next one, and cordonPauseLong where this user may not watch nodes, as maxDenials
+	// refusals in a row say: someone may let them.
+	cordonPause, cordonPauseLong, maxDenials = 10 * time.Second, 5 * time.Minute, 4
 	// watchLeast is more than the API server lets a watch last.
 	watchLeast = kube.WatchTime + time.Minute
 )
@@ -93,22 +92,31 @@ func (c *cordons) set(node string, cordoned bool) {
 
 // watchNodes watches those that are cordoned, until Close.
 func (e *Engine) watchNodes() {
+	denied := 0
 	for e.life.Err() == nil {
-		pause, err := watchPause, e.watchCordoned()
+		err := e.watchCordoned()
+		if denied++; !isDenial(err) {
+			denied = 0
+		}
 		e.cordons.mu.Lock()
 		e.cordons.nodes = nil // the next watch begins with what there is
 		e.cordons.mu.Unlock()
-		if err != nil {
-			pause = cordonPause
-			if code := kube.CodeOf(err); code == http.StatusForbidden || code == http.StatusUnauthorized {
-				pause = cordonPauseLong
-			}
-		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(cordonPauseAfter(err, denied)):
 		case <-e.life.Done():
 		}
 	}
+}
+
+// cordonPauseAfter is the pause after a watch, of which that many were refused in a row.
+func cordonPauseAfter(err error, denied int) time.Duration {
+	switch {
+	case err == nil:
+		return watchPause
+	case denied >= maxDenials:
+		return cordonPauseLong
+	}
+	return cordonPause
 }
 
 func (e *Engine) watchCordoned() error {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"belljar/sandbox/internal/kube"
 )
 
 // newWaiting is a container of a pool.
@@ -119,6 +121,14 @@ func TestCordonsAreTolerated(t *testing.T) {
 		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Once a bug: one refusal, as of an API server that has just started, kept this process from seeing cordons for five minutes.
+func TestCordonsAfterARestart(t *testing.T) {
+	denied := &kube.StatusError{Code: 403}
+	if a, b, c := cordonPauseAfter(nil, 0), cordonPauseAfter(denied, 1), cordonPauseAfter(denied, maxDenials); a != watchPause || b != cordonPause || c != cordonPauseLong {
+		t.Errorf("%v, %v, %v", a, b, c)
 	}
 }
 

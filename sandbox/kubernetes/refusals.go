@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,21 +16,22 @@ import (
 
 // What the API server says where it refuses a pod. Most of it has no code or reason of its own; each phrase is tried on a real one.
 const (
-	quotaWords   = "exceeded quota"           // a ResourceQuota is reached
-	unknownQuota = "status unknown for quota" // it is new, and was not counted yet
-	quotaFields  = "failed quota"             // it bounds what belljar's pods say nothing of
-	rightsWords  = `" cannot `                // of RBAC: User "u" cannot create resource "pods"
-	podSecurity  = "violates PodSecurity"
-	constraints  = "unable to validate against any security context constraint" // of OpenShift, which has UIDs of its own for each namespace
-	noNamespace  = `namespaces "`                                               // … not found
-	endingWords  = "because it is being terminated"                             // the namespace
-	accountWords = "looking up service account"                                 // a new namespace has none yet
-	classWords   = "RuntimeClass"                                               // one that is missing
-	priorityWord = "no PriorityClass with name"
-	usageWords   = " usage per "                  // a LimitRange's
-	ratioWords   = " limit to request ratio per " // the same
-	webhookWords = "denied the request"           // an admission webhook's; a policy's are: denied request
-	policyWords  = "denied request"
+	quotaWords    = "exceeded quota"           // a ResourceQuota is reached
+	unknownQuota  = "status unknown for quota" // it is new, and was not counted yet
+	quotaFields   = "failed quota"             // it bounds what belljar's pods say nothing of
+	rightsWords   = `" cannot `                // of RBAC: User "u" cannot create resource "pods"
+	podSecurity   = "violates PodSecurity"
+	constraints   = "unable to validate against any security context constraint" // of OpenShift, which has UIDs of its own for each namespace
+	noNamespace   = `namespaces "`                                               // … not found
+	endingWords   = "because it is being terminated"                             // the namespace
+	accountWords  = "looking up service account"                                 // a new namespace has none yet
+	startingWords = "not yet ready to handle request"                            // an API server that has just started
+	classWords    = "RuntimeClass"                                               // one that is missing
+	priorityWord  = "no PriorityClass with name"
+	usageWords    = " usage per "                  // a LimitRange's
+	ratioWords    = " limit to request ratio per " // the same
+	webhookWords  = "denied the request"           // an admission webhook's; a policy's are: denied request
+	policyWords   = "denied request"
 )
 
 // busyFor is when a quota or a node may have room again.
@@ -38,10 +40,10 @@ const busyFor = 5 * time.Second
 // reasonExists is that of an object whose name is taken. Other conflicts are those of two requests at once.
 const reasonExists = "AlreadyExists"
 
-// passes reports whether a refusal is over in a moment: two requests changed a quota at once, or it, or the namespace, is new.
+// passes reports whether a refusal is over in a moment: two requests changed a quota at once, or it, the namespace, or the API server is new.
 func passes(err error) bool {
 	refused, is := errors.AsType[*kube.StatusError](err)
-	isNew := is && (strings.Contains(refused.Message, unknownQuota) || strings.Contains(refused.Message, accountWords))
+	isNew := is && slices.ContainsFunc([]string{unknownQuota, accountWords, startingWords}, func(words string) bool { return strings.Contains(refused.Message, words) })
 	return is && (refused.Code == http.StatusConflict && refused.Reason != reasonExists || refused.Code == http.StatusForbidden && isNew)
 }
 
@@ -53,6 +55,36 @@ func again(err error) (after time.Duration, yes bool) {
 		return 0, true
 	}
 	return refused.RetryAfter, refused.Code == http.StatusTooManyRequests || refused.Code >= http.StatusInternalServerError
+}
+
+const (
+	// startingTime is how long an API server that has just started may not know yet who may do what, and startingPause is before it is asked
+	// again.
+	startingTime, startingPause = 30 * time.Second, time.Second
+)
+
+// denials tells refusals of an API server that has just started, which knows no one yet, from those that stay.
+type denials struct {
+	others bool      // there was an answer to such a request before, or none
+	since  time.Time // when the first refusal came of those in a row
+}
+
+// isDenial reports whether a request was refused for who asks.
+func isDenial(err error) bool {
+	code := kube.CodeOf(err)
+	return code == http.StatusUnauthorized || code == http.StatusForbidden
+}
+
+// pass takes the end of a request, and reports whether it is a refusal that may pass.
+func (d *denials) pass(err error) bool {
+	switch {
+	case !isDenial(err):
+		*d = denials{others: true}
+		return false
+	case d.since.IsZero():
+		d.since = time.Now()
+	}
+	return d.others && time.Since(d.since) < startingTime
 }
 
 // callError explains a request that failed.

@@ -177,6 +177,7 @@ func TestRefusedRequests(t *testing.T) {
 		"no priority":   {403, "Forbidden", `pods "x" is forbidden: no PriorityClass with name low was found`, sandbox.CauseInvalid, 1},
 		"no runtime":    {403, "Forbidden", `pods "x" is forbidden: pod rejected: RuntimeClass "gvisor" not found`, sandbox.CauseInvalid, 1},
 		"new namespace": {403, "Forbidden", `pods "x" is forbidden: error looking up service account ns/default: serviceaccount "default" not found`, sandbox.CauseBusy, 3},
+		"just started":  {403, "Forbidden", `pods "x" is forbidden: not yet ready to handle request`, sandbox.CauseBusy, 3},
 		"terminating":   {403, "Forbidden", `pods "x" is forbidden: unable to create new content in namespace ns because it is being terminated`, sandbox.CauseEngine, 1},
 		"no namespace":  {404, "NotFound", `namespaces "ns" not found`, sandbox.CauseEngine, 1},
 		"OpenShift":     {403, "Forbidden", `pods "x" is forbidden: unable to validate against any security context constraint: [provider "anyuid": Forbidden: not usable by user or serviceaccount, provider restricted-v2: .spec.securityContext.runAsUser: Invalid value: 65534: must be in the ranges: [1000680000, 1000689999]]`, sandbox.CauseEngine, 1},
