@@ -27,13 +27,13 @@ type leases struct {
 	engine *Engine
 	maker  string        // in each of them: who is named as the holder may be a process with several engines
 	each   time.Duration // renewEach, but in tests
-	making sync.Mutex    // held while own is made
 	doomed doomed
 
-	mu    sync.Mutex
-	own   *lease
-	held  map[string]*lease        // those of sessions, by their names
-	alone map[string]chan struct{} // see reaching
+	mu     sync.Mutex
+	making *making // while own is made
+	own    *lease
+	held   map[string]*lease        // those of sessions, by their names
+	alone  map[string]chan struct{} // see reaching
 }
 
 // holder names this process, for others of its host and for people.
@@ -65,28 +65,55 @@ func (s *leases) get(ctx context.Context, name string) (there kube.Lease, err er
 	return there, s.engine.client.Get(ctx, kube.LeasePath(s.engine.namespace, name), nil, &there)
 }
 
-// ofProcess is the name of this process's lease, which there is from now on.
+// making is one attempt to make this process's lease.
+type making struct {
+	done chan struct{} // closed once it is over
+	name string        // then
+	err  error         // the same
+}
+
+// ofProcess is the name of this process's lease, which there is from now on. Who finds it being made waits for that, until ctx ends, and
+// takes its error, too: else all would try in turn where the API server does not answer.
 func (s *leases) ofProcess(ctx context.Context) (string, error) {
-	s.making.Lock()
-	defer s.making.Unlock()
-	if s.own != nil {
-		return s.own.name, nil
-	}
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	name := leasePrefix + strings.ToLower(rand.Text())
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout) // a lease that was made all the same would stay
-	defer cancel()
-	made, err := s.create(ctx, name)
-	if err != nil {
-		return "", callError(err, "making this process's lease in namespace %q", s.engine.namespace)
+	s.mu.Lock()
+	if s.own != nil {
+		defer s.mu.Unlock()
+		return s.own.name, nil
 	}
-	own := s.keep(made)
+	if m := s.making; m != nil {
+		s.mu.Unlock()
+		select {
+		case <-m.done:
+			return m.name, m.err
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	m := &making{done: make(chan struct{})}
+	s.making = m
+	s.mu.Unlock()
+	own, err := s.makeOwn(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.own = own
-	return name, nil
+	if m.err = err; err == nil {
+		s.own, m.name = own, own.name
+	}
+	s.making = nil
+	close(m.done)
+	return m.name, m.err
+}
+
+func (s *leases) makeOwn(ctx context.Context) (*lease, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout) // a lease that was made all the same would stay
+	defer cancel()
+	made, err := s.create(ctx, leasePrefix+strings.ToLower(rand.Text()))
+	if err != nil {
+		return nil, callError(err, "making this process's lease in namespace %q", s.engine.namespace)
+	}
+	return s.keep(made), nil
 }
 
 // keep renews a lease from now on.

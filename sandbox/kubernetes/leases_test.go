@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -76,6 +77,46 @@ func TestLeasesAreRenewedWhateverHangs(t *testing.T) {
 	a.faulty(nil)
 	if err := e.Close(); err != nil || len(a.names("leases")) > 0 {
 		t.Errorf("left: %v, error %v", a.names("leases"), err)
+	}
+}
+
+// Once a bug: while the API server did not answer, each command that began waited until all before it had tried, also once it was cancelled.
+func TestOwnLeaseThatIsNotMade(t *testing.T) {
+	a, e := withAPI(t)
+	asked, answer := make(chan struct{}, 10), make(chan struct{})
+	a.faulty(func(w http.ResponseWriter, _ *http.Request) bool {
+		asked <- struct{}{}
+		<-answer
+		refuse(w, 503, "etcd")
+		return true
+	})
+	errs := make(chan error, 3)
+	wait := func(ctx context.Context) {
+		_, err := e.leases.ofProcess(ctx)
+		errs <- err
+	}
+	go wait(t.Context())
+	<-asked
+	ctx, cancel := context.WithCancel(t.Context())
+	go wait(ctx)
+	cancel()
+	if err := <-errs; !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	go wait(t.Context())
+	time.Sleep(50 * time.Millisecond) // it waits for the first one
+	close(answer)
+	for range 2 {
+		if err := <-errs; kube.CodeOf(err) != 503 {
+			t.Error(err)
+		}
+	}
+	if len(asked) > 0 {
+		t.Errorf("asked %d times more", len(asked))
+	}
+	a.faulty(nil)
+	if name, err := e.leases.ofProcess(t.Context()); err != nil || !slices.Equal(a.names("leases"), []string{name}) {
+		t.Errorf("%q, error %v", name, err)
 	}
 }
 
