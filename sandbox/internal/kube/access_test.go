@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,11 +159,63 @@ func TestPluginThatLeavesSomething(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	p = &plugin{Command: "sh", Args: []string{"-c", "sleep 20 & wait"}}
+	defer p.close()
 	if _, err := p.token(ctx); err == nil {
 		t.Error("it logs in")
 	}
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// Once a bug: while the program hung, all requests waited for as long as the first one would, and a token that could be used still was not.
+func TestPluginThatHangs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "runs")
+	p := &plugin{Command: "sh", Args: []string{"-c", "echo x >>" + file + "; exec sleep 60"}}
+	wait := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		_, err := p.token(ctx)
+		return err
+	}
+	for range 3 {
+		if err := wait(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	}
+	p.mu.Lock()
+	p.last.Status.Token, p.last.Status.Expiration = "old", time.Now().Add(early-time.Second)
+	p.mu.Unlock()
+	if token, err := p.token(t.Context()); err != nil || token != "old" {
+		t.Errorf("%q, error %v", token, err)
+	}
+	p.mu.Lock()
+	p.last.Status.Expiration = time.Now().Add(least)
+	run := p.run
+	p.mu.Unlock()
+	if err := wait(); err == nil {
+		t.Error("a token is used that is about to end")
+	}
+	p.close()
+	<-run.done
+	if runs, _ := os.ReadFile(file); strings.Count(string(runs), "x") > 1 {
+		t.Errorf("it ran %d times", strings.Count(string(runs), "x"))
+	}
+	if run.err == nil || p.run != nil {
+		t.Errorf("it is over: %v", run.err)
+	}
+}
+
+// The next token is there before the last one ends, and no one waits for it.
+func TestPluginRenews(t *testing.T) {
+	p := &plugin{Command: "sh", Args: []string{"-c", `echo '{"status": {"token": "new"}}'`}}
+	p.last.Status.Token, p.last.Status.Expiration = "old", time.Now().Add(early-time.Second)
+	p.mu.Lock()
+	run := p.beginLocked()
+	p.mu.Unlock()
+	<-run.done
+	if token, err := p.token(t.Context()); err != nil || token != "new" {
+		t.Errorf("%q, error %v", token, err)
 	}
 }
 

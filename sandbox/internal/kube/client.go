@@ -49,8 +49,13 @@ func open(a *Access, lively time.Duration) (*Client, error) {
 // Access is what the client was made of.
 func (c *Client) Access() *Access { return c.access }
 
-// Close closes idle connections.
-func (c *Client) Close() { c.conns.now().closeIdle() }
+// Close closes idle connections, and ends the program that logs in.
+func (c *Client) Close() {
+	if c.access.plugin != nil {
+		c.access.plugin.close()
+	}
+	c.conns.now().closeIdle()
+}
 
 // Now is the API server's clock, as its answers have it, by a second or so.
 func (c *Client) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
