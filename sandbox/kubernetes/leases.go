@@ -194,6 +194,9 @@ func (s *leases) takeOnce(ctx context.Context, name string) (kube.Lease, error) 
 	return made, err
 }
 
+// errUncertain is that the process may have ended long ago: where there was an outage just now, it renews its lease soon.
+var errUncertain = errors.New("as far as is known, just after this one began")
+
 // takeOver takes a lease that no process has any more, or this one after all: it did not get the answer that it has it.
 func (s *leases) takeOver(ctx context.Context, name string) (taken kube.Lease, err error) {
 	there, err := s.get(ctx, name)
@@ -206,7 +209,11 @@ func (s *leases) takeOver(ctx context.Context, name string) (taken kube.Lease, e
 	case err != nil:
 		return taken, err
 	case held:
-		busy := engineError(nil, "another belljar process uses the session now").As(sandbox.CauseBusy).Hint("run the command again once that has ended")
+		var why error
+		if !s.engine.lives(there) {
+			why = errUncertain
+		}
+		busy := engineError(why, "another belljar process uses the session now").As(sandbox.CauseBusy).Hint("run the command again once that has ended")
 		busy.RetryAfter = time.Second
 		return taken, busy
 	}

@@ -143,13 +143,27 @@ func TestOutageSparesSessions(t *testing.T) {
 			if e.leases.awaitFree(ctx, "u"); (ctx.Err() == nil) != c.taken {
 				t.Errorf("it is waited for: %t", c.taken)
 			}
-			box, err := e.Adopt(t.Context(), kept.kept())
+			box, err := e.Adopt(ctx, kept.kept())
 			if c.taken && err != nil || !c.taken && sandbox.CauseOf(err) != sandbox.CauseBusy {
 				t.Error(err)
 			}
 			if err == nil {
 				box.Close()
+				return
 			}
+			time.AfterFunc(uncertainPause/2, func() { a.set(kube.LeasePath("ns", holdPrefix+"u"), other) }) // it lives
+			if _, err := e.Adopt(t.Context(), kept.kept()); sandbox.CauseOf(err) != sandbox.CauseBusy {
+				t.Errorf("it is taken from who uses it: %v", err)
+			}
+			a.set(kube.LeasePath("ns", holdPrefix+"u"), func(o *object) { // it does not
+				o.Spec = kube.LeaseSpec{HolderIdentity: "elsewhere 1 x", LeaseDurationSeconds: 40, RenewTime: kube.MicroTime(time.Now().Add(-time.Hour))}
+			})
+			e.opened = time.Now().Add(uncertainPause/2 - outageGrace)
+			box, err = e.Adopt(t.Context(), kept.kept())
+			if err != nil {
+				t.Fatal(err)
+			}
+			box.Close()
 		})
 	}
 }

@@ -182,8 +182,25 @@ func (e *Engine) sessionsOf(ctx context.Context, name string) (list []sandbox.Ke
 	return list, nil
 }
 
-// Adopt implements sandbox.Engine.
+// uncertainPause is before a session is tried again of which it is not known yet whether a process uses it.
+const uncertainPause = 500 * time.Millisecond
+
+// Adopt implements sandbox.Engine. It waits until it is known whether another process uses the session, which may take outageGrace.
 func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Container, error) {
+	for {
+		c, err := e.adoptOnce(ctx, kept)
+		if !errors.Is(err, errUncertain) {
+			return c, err
+		}
+		select {
+		case <-time.After(uncertainPause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+func (e *Engine) adoptOnce(ctx context.Context, kept sandbox.Kept) (sandbox.Container, error) {
 	late, cancel := context.WithTimeout(ctx, e.hello)
 	defer cancel()
 	r, ours := e.records.of(e, kept.ID)
