@@ -61,6 +61,9 @@ func (l *loop) finishKill() {
 	if err := syscall.Kill(-1, syscall.SIGKILL); err != syscall.ESRCH {
 		return
 	}
+	if l.config.reached() {
+		withstand() // drops the signals that they left waiting, which count as their user's
+	}
 	for _, w := range l.killers {
 		w.send(wire.Done, w.id, errnoBody(0))
 	}

@@ -3,9 +3,13 @@ package boxinit
 import (
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"unsafe"
 )
+
+// reached reports whether commands can send signals to the init.
+func (c Config) reached() bool { return c.Root || c.Alone }
 
 // notify has signals ring the bell, those of children first of all. A signal that Go handles
 // gets its default in the programs it starts: SIGHUP and SIGINT are the ones that a parent may
@@ -46,23 +50,30 @@ func heed() {
 	}
 }
 
-// crashing are the signals at which Go ends a program where they are not a process's own, or
-// look as if they were not: sigqueue(3) sends such. 32 and 34 are those that Go leaves to C libraries.
-var crashing = []syscall.Signal{
-	syscall.SIGILL, syscall.SIGTRAP, syscall.SIGABRT, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGSEGV, syscall.SIGSTKFLT, syscall.SIGSYS, 32, 34,
-}
-
-// withstand makes this program take any signal that root in the container may send. The kernel keeps
-// those without a handler from a container's first process, but not where its main thread blocks
-// them for a moment, as it does to start a process: so those that Go does not take are ignored. In the
-// programs that it starts all have their default again but 32 and 34, which stay ignored.
+// withstand makes this program take any signal that a command may send: the kernel drops all but SIGCHLD where they are sent. Real-time
+// ones queue, and would be handled back to back while others send them, without a turn for anything else. Go ends a program at some of
+// the others where they are not its own, or look so: sigqueue(3) sends such. The kernel keeps those without a handler from a container's
+// first process, but not where its main thread blocks them for a moment, as it does to start a process. Go does without SIGURG: nothing
+// here runs for long between two calls. In the programs that it starts all have their default again, as notify takes them, but 32 and
+// 34, which Go leaves to C libraries: they stay ignored.
 func withstand() syscall.Errno {
-	for _, s := range crashing {
+	for s := syscall.Signal(1); s <= lastSignal; s++ {
+		if s == syscall.SIGKILL || s == syscall.SIGSTOP || s == syscall.SIGCHLD {
+			continue
+		}
 		if errno := sigaction(s, &action{ignore}); errno != 0 {
 			return errno
 		}
 	}
 	return 0
+}
+
+// block gives the goroutine a thread of its own that no signal interrupts: those that are sent while the main thread blocks them
+// are not dropped, and there is no end to SIGCHLD. Programs are started by another thread.
+func block() {
+	runtime.LockOSThread()
+	all, setMask := ^uint64(0), uintptr(2)
+	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, setMask, uintptr(unsafe.Pointer(&all)), 0, setSize, 0, 0)
 }
 
 func sigaction(s syscall.Signal, to *action) syscall.Errno {

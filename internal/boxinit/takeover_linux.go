@@ -53,14 +53,18 @@ func run(args []string) {
 		die("opening its connection", errnoOf(err))
 	}
 	heed()
-	reached := config.Root || config.Alone // by signals of commands
-	notify(l.wake.ring, reached)
-	if reached {
+	notify(l.wake.ring, config.reached())
+	if config.reached() {
 		if errno := withstand(); errno != 0 {
 			die("handling signals", errno)
 		}
 	}
-	go l.run()
+	go func() {
+		if config.reached() {
+			block()
+		}
+		l.run()
+	}()
 	for job := range w.jobs {
 		w.results <- w.do(job)
 		l.wake.ring()

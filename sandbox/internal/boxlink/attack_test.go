@@ -169,7 +169,19 @@ func initStatus(t testing.TB, cmd *exec.Cmd) []string {
 // All threads of the init are of its own user, with three capabilities; there are no more than
 // it says, and they do not get more.
 func TestThreads(t *testing.T) {
-	in, out, cmd := session(t, boxinit.Config{Carrier: boxinit.Frames, UID: initUID, Deadline: 1 << 40})
+	for _, text := range testThreads(t, boxinit.Config{Carrier: boxinit.Frames, UID: initUID, Deadline: 1 << 40}) {
+		for _, want := range []string{"Uid:\t65533\t65533\t65533\t65533\n", "Gid:\t65533\t65533\t65533\t65533\n", "Groups:\t \n", "CapInh:\t0000000000000000\nCapPrm:\t00000000000000e0\nCapEff:\t00000000000000e0\n"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%q is not in %s", want, text)
+			}
+		}
+	}
+	testThreads(t, boxinit.Config{Carrier: boxinit.Frames, UID: user, Alone: true})
+}
+
+func testThreads(t *testing.T, config boxinit.Config) []string {
+	t.Helper()
+	in, out, cmd := session(t, config)
 	l := Frames(attach(in, out))
 	defer l.Close()
 	if err := l.Hello(within(t)); err != nil {
@@ -182,15 +194,9 @@ func TestThreads(t *testing.T) {
 		status(t, p)
 	}
 	threads := initStatus(t, cmd)
-	for _, text := range threads {
-		for _, want := range []string{"Uid:\t65533\t65533\t65533\t65533\n", "Gid:\t65533\t65533\t65533\t65533\n", "Groups:\t \n", "CapInh:\t0000000000000000\nCapPrm:\t00000000000000e0\nCapEff:\t00000000000000e0\n"} {
-			if !strings.Contains(text, want) {
-				t.Errorf("%q is not in %s", want, text)
-			}
-		}
-	}
 	if len(threads) != before || before > boxinit.Threads {
 		t.Errorf("%d threads at first, then %d", before, len(threads))
 	}
 	t.Logf("%d threads", before)
+	return threads
 }
