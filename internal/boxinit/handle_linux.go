@@ -1,6 +1,7 @@
 package boxinit
 
 import (
+	"strconv"
 	"syscall"
 	"time"
 
@@ -114,7 +115,13 @@ func signalOne(s wire.SignalRequest) syscall.Errno {
 	if errno == 0 {
 		defer syscall.Close(int(fd))
 	}
-	if ticks, ok := startTicks(pid); !ok || s.StartTicks != 0 && ticks != s.StartTicks {
+	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", statSize)
+	if unread := errnoOf(err); unread == syscall.ENOENT || unread == syscall.ESRCH {
+		return 0
+	} else if unread != 0 {
+		return unread
+	}
+	if now, ok := parseStat(text); !ok || s.StartTicks != 0 && now.ticks != s.StartTicks {
 		return 0
 	}
 	if errno == 0 {

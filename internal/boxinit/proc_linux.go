@@ -48,8 +48,11 @@ type stat struct {
 
 const forkNoExec = 0x40 // PF_FORKNOEXEC of the kernel's flags
 
+// statSize is more than a stat takes.
+const statSize = 1024
+
 func readStat(pid int) (s stat, ok bool) {
-	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", 1024)
+	text, err := readFile("/proc/"+strconv.Itoa(pid)+"/stat", statSize)
 	if err != nil {
 		return s, false
 	}
