@@ -54,14 +54,14 @@ type instruction struct {
 
 // machine is what a filter has to know of an architecture.
 type machine struct {
-	arch, socket, seccomp, ioSetup, prlimit, setPriority uint32
+	arch, socket, seccomp, ioSetup, prlimit, setPriority, setIOPriority uint32
 
 	setScheduler [3]uint32 // in three ways
 }
 
 var machines = map[string]machine{
-	"amd64": {0xc000003e, 41, 317, 206, 302, 141, [3]uint32{144, 142, 314}},
-	"arm64": {0xc00000b7, 198, 277, 0, 261, 140, [3]uint32{119, 118, 274}},
+	"amd64": {0xc000003e, 41, 317, 206, 302, 141, 251, [3]uint32{144, 142, 314}},
+	"arm64": {0xc00000b7, 198, 277, 0, 261, 140, 30, [3]uint32{119, 118, 274}},
 }
 
 const load, jumpEqual, jumpAtLeast, end = 0x20, 0x15, 0x35, 0x06
@@ -102,14 +102,8 @@ func callFilter(m machine, noSockets bool) []instruction {
 		refuseWith(syscall.EPERM),
 		allow,
 	)...)
-	filter = append(filter, only(m.setPriority,
-		instruction{load, 0, 0, argument(0)},
-		instruction{jumpAtLeast, 2, 0, 2}, // of all of a user: PRIO_USER
-		instruction{load, 0, 0, argument(1)},
-		instruction{jumpEqual, 1, 0, 0},
-		refuseWith(syscall.EPERM),
-		allow,
-	)...)
+	filter = append(filter, ownPriority(m.setPriority, prioUser)...)
+	filter = append(filter, ownPriority(m.setIOPriority, ioPrioUser)...)
 	for _, call := range m.setScheduler {
 		filter = append(filter, only(call,
 			instruction{load, 0, 0, argument(0)},
@@ -122,6 +116,21 @@ func callFilter(m machine, noSockets bool) []instruction {
 		filter = append(filter, socketFilter(m)...)
 	}
 	return append(filter, allow)
+}
+
+// The ways to name processes by their user, of setpriority(2) and ioprio_set(2): those below it are by process and by group.
+const prioUser, ioPrioUser = 2, 3
+
+// ownPriority lets a call through for the caller or its group only, not for all of a user.
+func ownPriority(call, user uint32) []instruction {
+	return only(call,
+		instruction{load, 0, 0, argument(0)},
+		instruction{jumpAtLeast, 2, 0, user},
+		instruction{load, 0, 0, argument(1)},
+		instruction{jumpEqual, 1, 0, 0},
+		refuseWith(syscall.EPERM),
+		allow,
+	)
 }
 
 // socketFilter refuses the calls that make sockets of a network, or could: by io_uring; and io_setup(2), which takes of what the kernel has

@@ -86,17 +86,22 @@ for t in threads:
     did(142, t, ctypes.byref(ctypes.c_int(0)))
     did(314, t, (ctypes.c_int * 12)(48, 5), 0)
     did(141, 0, t, 19)
+    did(251, 1, t, 3 << 13)
 did(141, 1, 1, 19)
 did(141, 2, 0, 19)
 did(141, 2, os.getuid(), 19)
+did(251, 2, 1, 3 << 13)
+did(251, 3, 0, 3 << 13)
+did(251, 3, os.getuid(), 3 << 13)
 print(len(threads) > 1, resource.prlimit(os.getppid(), 7)[0] > 5)
 nice = os.getpriority(0, 0); resource.setrlimit(7, (20, 20)); resource.prlimit(0, 7, (19, 19)); os.nice(1)
 os.sched_setscheduler(0, 5, os.sched_param(0)); os.sched_setaffinity(os.getpid(), os.sched_getaffinity(0))
 print(resource.getrlimit(7), os.getpriority(0, 0) - nice, os.sched_getscheduler(0))
+print(c.syscall(251, 1, 0, 3 << 13), c.syscall(252, 1, 0) >> 13)
 '`
 	for _, noSockets := range []bool{false, true} {
 		l := alone(t, func(c *boxinit.Config) { c.NoSockets = noSockets })
-		if out, errs, _ := run(t, l, as(user, tries)); errs != "" || out != "True True\n(19, 19) 1 5\n" {
+		if out, errs, _ := run(t, l, as(user, tries)); errs != "" || out != "True True\n(19, 19) 1 5\n0 3\n" {
 			t.Errorf("%q %s", out, errs)
 		}
 		if out, _, _ := run(t, l, as(user, "echo hello")); out != "hello\n" || !l.Answers(within(t)) {
