@@ -15,8 +15,12 @@ var ErrMissed = errors.New("the list may be incomplete: processes started and en
 
 // CountNew counts the elements of now that before lacks.
 func CountNew[T comparable](now, before []T) (n int) {
+	known := make(map[T]struct{}, len(before))
+	for _, x := range before {
+		known[x] = struct{}{}
+	}
 	for _, x := range now {
-		if !slices.Contains(before, x) {
+		if _, is := known[x]; !is {
 			n++
 		}
 	}
