@@ -70,6 +70,7 @@ func (l *loop) looking(from client, r wire.Request) (j job, ok bool) {
 
 // answer answers what was looked at.
 func (l *loop) answer(r result) {
+	l.garbage += r.allocated
 	for _, record := range r.list {
 		l.garbage += len(record)
 		r.of.send(wire.Listed, r.id, record)

@@ -18,6 +18,8 @@ const (
 	settlePause = time.Millisecond
 	// execTime is how long a process may take from fork(2) to the end of execve(2), until which it has none of its own arguments.
 	execTime = 10 * time.Millisecond
+	// perPID is more than what is allocated to list a PID, in bytes.
+	perPID = 128
 	// maxPIDs bounds a record of PIDs, in bytes.
 	maxPIDs = 32 << 10
 
@@ -29,12 +31,12 @@ const (
 
 // listProcesses is what /proc says of each process but this one: its stat, the beginning of its status and
 // its arguments. One that went meanwhile is left out. The first record is the uptime, the
-// last ones are the PIDs as they are afterwards.
+// last ones are the PIDs as they are afterwards. It tells how many bytes it allocated, about.
 //
 // Processes that were stopped have the signal at once, but those that run take it a
 // moment later, and a fork(2) that had begun is finished first. With settle these are read again
 // until they have.
-func listProcesses(settle bool) (records [][]byte, errno syscall.Errno) {
+func listProcesses(settle bool) (records [][]byte, allocated int, errno syscall.Errno) {
 	l := listing{found: map[int]process{}, young: youngTicks()}
 	found := l.found
 	all, err := others()
@@ -43,14 +45,15 @@ func listProcesses(settle bool) (records [][]byte, errno syscall.Errno) {
 		if all, err = others(); err != nil {
 			break
 		}
+		l.allocated += perPID * len(all)
 		l.keep(all)
-		took, unsettled := time.Since(began), settle && (moving || len(found) != len(all))
+		took, unsettled := time.Since(began), settle && (moving || len(found) != len(all) && !l.full)
 		if (!starting || took >= execTime) && (!unsettled || took >= settleTime) {
 			break
 		}
 	}
 	if err != nil {
-		return nil, errnoOf(err)
+		return nil, l.allocated, errnoOf(err)
 	}
 	up, _ := readFile("/proc/uptime", 128)
 	records = append(records, wire.AppendRecord(nil, up))
@@ -64,7 +67,7 @@ func listProcesses(settle bool) (records [][]byte, errno syscall.Errno) {
 			records, text = append(records, wire.AppendRecord(nil, text)), nil
 		}
 	}
-	return append(records, wire.AppendRecord(nil, text)), 0
+	return append(records, wire.AppendRecord(nil, text)), l.allocated, 0
 }
 
 // youngTicks is a moment ago, as processes' starts are told: in hundredths of a second.
@@ -87,7 +90,9 @@ func others() ([]int, error) {
 // listing is what was read, within its bounds: a container's memory is the init's, too.
 type listing struct {
 	found      map[int]process
-	size, args int    // of what was found, in bytes
+	size, args int // of what was found, in bytes
+	allocated  int
+	full       bool   // one did not fit
 	young      uint64 // a process that began since then, in ticks, may be about to start a program
 	room       [maxArgs + 1]byte
 }
@@ -114,13 +119,20 @@ func (l *listing) drop(pid int) {
 // read reads those processes of the list that have not been read, or were starting a program then or, with settle, moved. It
 // reports whether any does.
 func (l *listing) read(list []int, settle bool) (moving, starting bool) {
+	l.full = false
 	for _, pid := range list {
-		if p, ok := l.found[pid]; ok && !p.starts && (!settle || !p.moves) {
+		p, known := l.found[pid]
+		if known && !p.starts && (!settle || !p.moves) || !known && l.full {
 			continue
 		}
 		l.drop(pid)
 		p, ok := l.readProcess(pid)
-		if !ok || l.size+len(p.record) > wire.MaxListing {
+		l.allocated += len(p.record)
+		if !ok {
+			continue
+		}
+		if l.size+len(p.record) > wire.MaxListing {
+			l.full = true
 			continue
 		}
 		l.found[pid] = p

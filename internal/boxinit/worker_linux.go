@@ -27,7 +27,9 @@ type result struct {
 	refusal *wire.Refusal
 	list    [][]byte // bodies of wire.Listed
 	errno   syscall.Errno
-	each    []result // of all
+	// allocated is what making the list took, in bytes, about.
+	allocated int
+	each      []result // of all
 }
 
 // takeLater are what is asked at the end of the process that was to start.
@@ -63,7 +65,7 @@ func (w *worker) do(j job) result {
 		return r
 	}
 	if j.start == nil {
-		r.list, r.errno = listProcesses(j.settle)
+		r.list, r.allocated, r.errno = listProcesses(j.settle)
 		return r
 	}
 	r.refusal = w.start(&r)
