@@ -60,9 +60,12 @@ func (c client) send(kind wire.Kind, id uint32, body []byte) {
 
 func (c *conn) poll(l *loop) {
 	c.inAt = -1
-	if c.in >= 0 && c.size < tooMuch {
+	if c.in >= 0 {
 		c.inAt = len(l.polled)
-		l.add(c.in, pollIn)
+		l.polled = append(l.polled, pollFD{fd: int32(c.in)}) // also without events its end is seen
+		if c.size < tooMuch {
+			l.polled[c.inAt].events = pollIn
+		}
 	}
 	if c.size > 0 && !c.gathers() {
 		l.add(c.out, pollOut)
@@ -188,6 +191,10 @@ func (l *loop) flush() {
 // serve reads requests.
 func (l *loop) serve(c *conn) {
 	if c.inAt < 0 || l.polled[c.inAt].revents == 0 {
+		return
+	}
+	if l.polled[c.inAt].events == 0 { // its client is gone, and reads nothing of what waits
+		l.hangUp(c)
 		return
 	}
 	n, err := syscall.Read(c.in, l.buffer[:])

@@ -3,6 +3,7 @@ package boxinit
 import (
 	"bytes"
 	"errors"
+	"os"
 	"syscall"
 	"testing"
 )
@@ -55,5 +56,32 @@ func TestFilesOfWhatIsNotSent(t *testing.T) {
 	p := &c.unsent[0]
 	if c.try(p) || len(p.files) > 0 {
 		t.Errorf("it still has %v", p.files)
+	}
+}
+
+// Once a bug: while too much waited to be sent nobody saw that its client had gone.
+func TestTheEndOfAClientThatReadsNothingIsSeen(t *testing.T) {
+	reads, writes, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reads.Close()
+	writes.Write([]byte("a request"))
+	c := &conn{in: int(reads.Fd()), out: -1}
+	l := &loop{conns: []*conn{c}, again: true} // does not wait
+	turn := func() {
+		l.polled = nil
+		c.size = tooMuch
+		c.poll(l)
+		c.size = 0
+		l.wait()
+		l.serve(c)
+	}
+	if turn(); c.in < 0 {
+		t.Error("it is gone before its end")
+	}
+	writes.Close()
+	if turn(); c.in >= 0 {
+		t.Error("its end is not seen")
 	}
 }
