@@ -157,6 +157,7 @@ func (l *loop) wait() {
 		sooner(left)
 	}
 	l.soonest(sooner)
+	l.each(func(p *proc) { p.soonest(sooner) })
 	var most *syscall.Timespec
 	if timeout >= 0 {
 		spec := syscall.NsecToTimespec(int64(timeout))

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"belljar/internal/boxinit/wire"
 )
@@ -17,6 +16,7 @@ type proc struct {
 	ended    bool // and reaped
 	rested   bool
 	terminal bool
+	away     time.Time      // until when its terminal is not looked at, see leaves
 	stdin    int            // -1: there is none any more
 	unread   []byte         // what it is to get
 	last     bool           // and no more after that
@@ -93,7 +93,7 @@ func (p *proc) poll(l *loop) {
 	for i := range p.streams {
 		s := &p.streams[i]
 		s.at = -1
-		if s.fd >= 0 && p.takes(s) {
+		if s.fd >= 0 && p.takes(s) && !p.isAway() {
 			s.at = len(l.polled)
 			l.add(s.fd, pollIn)
 			l.again = l.again || s.rest > 0
@@ -143,6 +143,7 @@ func (l *loop) read(p *proc, s *stream) {
 	n, err := syscall.Read(s.fd, l.buffer[wire.DataAt:wire.DataAt+most])
 	switch {
 	case err == syscall.EAGAIN || err == syscall.EINTR:
+	case p.leaves(err):
 	case n <= 0: // a terminal's end is EIO
 		syscall.Close(s.fd)
 		s.fd, s.rest = -1, 0
@@ -216,21 +217,6 @@ func (p *proc) handle(kind wire.Kind, body []byte) {
 	}
 }
 
-// tellResized signals a change of size where the kernel does not: gVisor's, which does not say either which group
-// is in the foreground. So all of the terminal's session get the signal; most programs ignore it.
-func (p *proc) tellResized() {
-	var foreground int32
-	if ioctl(p.streams[0].fd, syscall.TIOCGPGRP, unsafe.Pointer(&foreground)) == 0 {
-		return
-	}
-	all, _ := pids()
-	for _, pid := range all {
-		if s, ok := readStat(pid); ok && s.session == p.pid {
-			syscall.Kill(pid, syscall.SIGWINCH)
-		}
-	}
-}
-
 func (p *proc) allow(body []byte) {
 	if len(body) != 5 {
 		return
@@ -261,7 +247,7 @@ func (l *loop) exited(p *proc, status syscall.WaitStatus) {
 		code = 128 + int(status.Signal())
 	}
 	delete(l.procs, p.pid)
-	p.ended = true
+	p.ended, p.away = true, time.Time{}
 	l.ended = append(l.ended, p)
 	p.gatherEnd()
 	p.of.send(wire.Exited, p.id, wire.ExitedAnswer{Status: uint32(code), When: time.Now().UnixNano()}.Encode(nil))

@@ -112,7 +112,8 @@ const maxRest = 1 << 20
 func (e *ends) read(p *Process, i int, rested func()) {
 	defer rested()
 	block := make([]byte, wire.MaxFrame)
-	left := -1 // how much may have been in it; -1: the process runs
+	left := -1    // how much may have been in it; -1: the process runs
+	over := false // it was known to have ended when the stream was read
 	var last time.Time
 	for {
 		var n int
@@ -135,6 +136,8 @@ func (e *ends) read(p *Process, i int, rested func()) {
 			left = maxRest
 		case errors.Is(err, syscall.EAGAIN):
 			left = 0
+		case errors.Is(err, syscall.EIO) && !over:
+			over = p.over(awayPause)
 		case err != nil:
 			e.mu.Lock()
 			e.finished[i] = errors.Is(err, io.EOF) || errors.Is(err, syscall.EIO) // the end of a terminal
@@ -153,6 +156,20 @@ func (e *ends) read(p *Process, i int, rested func()) {
 			}
 		}
 	}
+}
+
+// awayPause is how long a terminal is left alone that no process has open. Its process may open it again, as /dev/tty.
+const awayPause = 100 * time.Millisecond
+
+// over waits for the end of a process, not for longer than that, and reports whether it, or the link, has ended.
+func (p *Process) over(most time.Duration) bool {
+	select {
+	case <-p.exited:
+	case <-p.link.done:
+	case <-time.After(most):
+		return false
+	}
+	return true
 }
 
 func (e *ends) write(i int, text []byte) {

@@ -54,6 +54,21 @@ func TestTerminal(t *testing.T) {
 	})
 }
 
+// Once a bug: the terminal of a command that had it open no more was hung up, which ended the command; or it was not read any more.
+func TestATerminalThatNoProcessHasOpen(t *testing.T) {
+	each(t, func(t *testing.T, l *Link) {
+		in, typed := io.Pipe()
+		defer typed.Close()
+		for name, stdin := range map[string]io.Reader{"without stdin": nil, "with stdin": in} {
+			s := script("echo first; exec </dev/null >/dev/null 2>&1; sleep 0.3; echo second >/dev/tty; sleep 0.3; echo third >/dev/tty; exit 7", nil, nil)
+			s.TTY, s.Stdin = &sandbox.TerminalSize{}, stdin
+			if out, _, code := run(t, l, s); out != "first\r\nsecond\r\nthird\r\n" || code != 7 {
+				t.Errorf("%s: %q, %d", name, out, code)
+			}
+		}
+	})
+}
+
 // What a process wrote is written out soon after its end, also where others hold its
 // streams, even such as write on.
 func TestRested(t *testing.T) {
