@@ -21,6 +21,7 @@ type Tokens struct {
 
 	loading sync.Mutex
 	file    ownfile.Changes // since it was last read
+	failed  string          // why that could not be used, "" if it could
 }
 
 // Load replaces the tokens by those of the file, which other users must not be able to
@@ -30,7 +31,16 @@ func (t *Tokens) Load(path string) error {
 	t.loading.Lock()
 	defer t.loading.Unlock()
 	t.file.Since(path) // before it is read: what comes meanwhile is a change
-	return t.load(path)
+	err := t.load(path)
+	t.failed = said(err)
+	return err
+}
+
+func said(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 func (t *Tokens) load(path string) error {
@@ -65,21 +75,25 @@ func (t *Tokens) Follow(ctx context.Context, path string, log *slog.Logger) {
 	}
 }
 
-// follow reports whether the file has just changed, and loads it if it had before.
+// follow reports whether the file has just changed, and loads it if it had before, or if it could not be used the last time: why may have
+// ended since, such as too many open files, and until then a token that was revoked is valid.
 func (t *Tokens) follow(path string, before bool, log *slog.Logger) (changed bool) {
 	t.loading.Lock()
 	defer t.loading.Unlock()
 	if t.file.Since(path) {
 		return true
 	}
-	if !before {
+	if !before && t.failed == "" {
 		return false
 	}
-	if err := t.load(path); err != nil {
+	err := t.load(path)
+	switch {
+	case err == nil:
+		log.Info("the token file changed: its tokens are in use")
+	case err.Error() != t.failed:
 		log.Warn("the token file changed, and cannot be used: the tokens of before stay in use", "error", err)
-		return false
 	}
-	log.Info("the token file changed: its tokens are in use")
+	t.failed = said(err)
 	return false
 }
 

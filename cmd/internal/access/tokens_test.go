@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -329,6 +330,64 @@ func TestTokensFollowTheirFile(t *testing.T) {
 				following.Wait()
 				if lines := strings.Count(log.String(), "\n"); !strings.Contains(log.String(), test.log) || test.log == "" && lines > 0 || lines > 1 {
 					t.Errorf("%q is not in the log once: %s", test.log, log.String())
+				}
+			})
+		})
+	}
+}
+
+// Once a bug: a token file that could not be read just when it had changed was not read again, and a revoked token stayed valid.
+func TestTokensAreReadAgainAfterAFailure(t *testing.T) {
+	for name, failed := range map[string]func(tokens *Tokens, file string) error{
+		"followed": func(*Tokens, string) error { return nil },
+		"loaded":   func(tokens *Tokens, file string) error { return tokens.Load(file) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := t.TempDir() + "/tokens.yaml"
+			write := func(name, token string) {
+				if err := os.WriteFile(file, fmt.Appendf(nil, "tokens: [{name: %s, token: %s, scopes: [run]}]", name, token), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("ann", secret)
+			synctest.Test(t, func(t *testing.T) {
+				var tokens Tokens
+				if err := tokens.Load(file); err != nil {
+					t.Fatal(err)
+				}
+				write("benjamin", other)
+				var limit syscall.Rlimit
+				if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+					t.Fatal(err)
+				}
+				none := limit
+				none.Cur = 0 // too many open files
+				var log bytes.Buffer
+				ctx, stop := context.WithCancel(t.Context())
+				var following sync.WaitGroup
+				if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+					t.Fatal(err)
+				}
+				err := failed(&tokens, file)
+				following.Go(func() { tokens.Follow(ctx, file, slog.New(slog.NewTextHandler(&log, nil))) })
+				time.Sleep(5*lookPause + time.Second)
+				if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+					t.Fatal(err)
+				}
+				if _, known := tokens.bearer(secret, time.Now()); known != nil || (err != nil) != (name == "loaded") {
+					t.Errorf("the file was read: %v, %v", known, err)
+				}
+				time.Sleep(2 * lookPause)
+				if _, err := tokens.bearer(other, time.Now()); err != nil {
+					t.Errorf("the new token: %v", err)
+				}
+				if _, err := tokens.bearer(secret, time.Now()); err == nil {
+					t.Error("the revoked token is valid")
+				}
+				stop()
+				following.Wait()
+				if before := strings.Count(log.String(), "tokens of before"); before > 1 || strings.Count(log.String(), "are in use") != 1 {
+					t.Errorf("the log: %s", log.String())
 				}
 			})
 		})
