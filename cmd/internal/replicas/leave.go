@@ -17,9 +17,12 @@ func (r *Replicas) giveBack(ctx context.Context, session string) (err error) {
 	if !r.Local.Idle(session) {
 		return errUnsettled
 	}
-	kept, err := r.giveUp(ctx, session, h)
+	kept, there, err := r.giveUp(ctx, session, h)
 	if err != nil {
 		return err
+	}
+	if !there {
+		return r.erase(ctx, session, h)
 	}
 	err = r.change(ctx, session, h, func(e *Entry) { e.Holder, e.Values = "", put(session, kept) })
 	if errors.Is(err, errNotHome) { // a change before this one was made without an answer, and others may have it since
@@ -58,16 +61,37 @@ func (r *Replicas) left(session string, gone bool) {
 	}
 }
 
-// giveUp is what is kept of a session that is leaving.
-func (r *Replicas) giveUp(ctx context.Context, session string, h *home) (Kept, error) {
+// giveUp is what is kept of a session that is leaving, and whether there is one: of a session that was removed just now, the entry still
+// has the pod, and whoever took that over would say for a day that it was lost.
+func (r *Replicas) giveUp(ctx context.Context, session string, h *home) (kept Kept, there bool, err error) {
 	if h.kept != nil {
-		return *h.kept, nil
+		return *h.kept, true, nil
 	}
-	kept, err := r.Local.GiveUp(ctx, session)
-	if err == nil && kept.Pod == "" {
+	known, err := r.Local.Known()
+	if err != nil {
+		return kept, false, err
+	}
+	kept, err = r.Local.GiveUp(ctx, session)
+	there = known[session] || kept.Pod != "" || kept.State != ""
+	if there && kept.Pod == "" {
 		kept.Pod = h.entry.Values["pod"]
 	}
-	return kept, err
+	return kept, there, err
+}
+
+// erase removes the entry of a session that is leaving, and of which there is nothing.
+func (r *Replicas) erase(ctx context.Context, session string, h *home) error {
+	e, err := r.Store.Get(ctx, entryName(kindSession, session)) // as it is now: a change may have had no answer
+	if err == nil && e.Holder == r.Name {
+		err = r.Store.Delete(ctx, e)
+	}
+	if errors.Is(err, ErrNone) {
+		err = nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.unsure = h.unsure || err != nil
+	return err
 }
 
 // decideTime bounds how long Drain waits for requests that came before it, and decideLook is how often it looks.

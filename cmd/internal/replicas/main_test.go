@@ -321,8 +321,10 @@ func (o *one) GiveUp(_ context.Context, session string) (replicas.Kept, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.gaveUp = append(o.gaveUp, session)
-	k := o.has[session]
-	k.State = "as " + o.Name + " left it"
+	k, there := o.has[session]
+	if there {
+		k.State = "as " + o.Name + " left it"
+	}
 	delete(o.has, session)
 	return k, nil
 }

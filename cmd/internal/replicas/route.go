@@ -33,6 +33,8 @@ func (r *Replicas) Wrap(next http.Handler) http.Handler {
 			problem.New(problem.Misdirected, "the header "+mark+" names no replica that runs, or not its proof", "leave out the header: it is for requests between replicas").Write(w)
 		case kind == "sessions" && rest == handOverPath && Sent(req.Header) && req.Method == http.MethodPost:
 			r.handOver(w, req, name)
+		case kind == "sessions" && rest == handOverPath && !Sent(req.Header): // it is for replicas only
+			next.ServeHTTP(w, req)
 		case kind == "sessions" && name != "":
 			r.session(w, req, name, next)
 		case kind == "sessions" && req.Method == http.MethodPost:
@@ -127,6 +129,9 @@ func (r *Replicas) session(w http.ResponseWriter, req *http.Request, name string
 		next.ServeHTTP(w, req)
 		return nil
 	}))
+	if req.Method == http.MethodDelete {
+		r.ends(req.Context(), name)
+	}
 }
 
 // refuse answers with what is wrong, if anything is.

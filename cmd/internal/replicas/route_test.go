@@ -250,3 +250,24 @@ func TestOtherCertificate(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Once a bug: a caller's request for a hand-over was sent on as one of this replica's.
+func TestHandOverIsNotForCallers(t *testing.T) {
+	c := newCluster(t, 2)
+	a, b := c.all[0], c.all[1]
+	a.mustAsk("POST", "/v1/executions", "x", "Session: dev")
+	b.mustAsk("POST", "/v1/sessions/dev/hand-over", "")
+	select {
+	case asked := <-b.hits: // whose API does not know it
+		if asked != "POST /v1/sessions/dev/hand-over" {
+			t.Error(asked)
+		}
+	default:
+		t.Error("it was sent on")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.gaveUp) > 0 {
+		t.Errorf("gave up %q", a.gaveUp)
+	}
+}

@@ -146,6 +146,25 @@ func (r *Replicas) remove(ctx context.Context, session string, h *home, e Entry)
 	r.log(err, "removing the lease of a session that is gone")
 }
 
+// ends removes the entry of a session that a request has removed, before that is answered: its name is anyone's from then on.
+func (r *Replicas) ends(ctx context.Context, session string) {
+	r.mu.Lock()
+	h := r.homes[session]
+	r.mu.Unlock()
+	if h == nil {
+		return
+	}
+	if known, err := r.Local.Known(); err != nil || known[session] || !r.Local.Idle(session) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewEach)
+	defer cancel()
+	e, err := r.Store.Get(ctx, entryName(kindSession, session))
+	if err == nil && e.Holder == r.Name {
+		r.remove(ctx, session, h, e)
+	}
+}
+
 // drop removes the entry of a session that a request was to make, if it made none: it was refused, perhaps.
 func (r *Replicas) drop(ctx context.Context, q Request, begun time.Time) {
 	r.mu.Lock()
