@@ -124,7 +124,7 @@ func (r *Replicas) denyForgotten(list []Entry) map[string]bool {
 	known, unknown := r.known(), map[string]bool{}
 	r.mu.Lock()
 	for _, e := range list {
-		if e.Holder == r.Name && e.Age > settled && !known[e.Name] && !r.placing[e.Name] {
+		if e.Holder == r.Name && e.Age > settled && !known[e.Name] && !r.placing[e.Name] && r.repeats[e.Name] == 0 {
 			unknown[e.Name], r.denied[e.Name] = true, time.Now()
 		}
 	}
@@ -171,9 +171,33 @@ func (r *Replicas) recall(ctx context.Context, q Request, key *claim) (err error
 	return err
 }
 
+// repeating counts a request whose key may be known here, until done. It comes before the look whether that is so: the request that
+// made the key known may be refused meanwhile, and then this one begins.
+func (r *Replicas) repeating(q Request) (done func()) {
+	name := entryName(kindKey, q.Owner, q.Key)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.repeats[name]++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.repeats[name]--; r.repeats[name] == 0 {
+			delete(r.repeats, name)
+		}
+	}
+}
+
+// hasKey reports whether a request with the key has begun here, or may yet. The key is reserved.
+func (r *Replicas) hasKey(q Request) bool {
+	r.mu.Lock()
+	repeats := r.repeats[entryName(kindKey, q.Owner, q.Key)]
+	r.mu.Unlock()
+	return repeats > 0 || r.Local.KnowsKey(q.Owner, q.Key) // in this order: one that was counted has begun by now, or never does
+}
+
 // unclaim leaves a key of a request that was refused here to the replica that gets it next.
 func (r *Replicas) unclaim(ctx context.Context, q Request, key *claim) {
-	if !key.ours || key.entry.Holder != r.Name || key.entry.Values[shared] != "" || r.Local.KnowsKey(q.Owner, q.Key) {
+	if !key.ours || key.entry.Holder != r.Name || key.entry.Values[shared] != "" || r.hasKey(q) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewEach)
@@ -184,8 +208,8 @@ func (r *Replicas) unclaim(ctx context.Context, q Request, key *claim) {
 	}
 }
 
-// SweepKeys removes the keys that are not known any more: this replica's, and those of replicas that ended as long ago as
-// executions are kept.
+// SweepKeys removes the keys that are not known any more: this replica's, those of replicas that ended as long ago as
+// executions are kept, and those of requests that were refused.
 func (r *Replicas) SweepKeys(ctx context.Context) error {
 	if r == nil {
 		return nil
@@ -213,7 +237,8 @@ func (r *Replicas) SweepKeys(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err() // the next time goes on
 		}
-		if unknown[e.Name] || e.Holder != r.Name && e.Age > max(r.Keep, settled) && !noted[entryName(kindReplica, e.Holder)] {
+		refused := e.Holder == "" && e.Age > settled
+		if refused || unknown[e.Name] || e.Holder != r.Name && e.Age > max(r.Keep, settled) && !noted[entryName(kindReplica, e.Holder)] {
 			err = errors.Join(err, r.Store.Delete(ctx, e))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"slices"
@@ -259,4 +260,73 @@ func (s *stuck) Known() (map[string]bool, error) {
 		<-s.until
 	}
 	return s.one.Known()
+}
+
+// Once a bug: while a request with a key waited, another one with it was let through as a repeat. Then the first was refused, which
+// left the key to other replicas, and the second one's command ran here, and that of a third at another replica.
+func TestRefusedKeyWithARepeat(t *testing.T) {
+	c := newCluster(t, 2)
+	a, b := c.all[0], c.all[1]
+	key := [2]string{"ann", "k"}
+	waits, second, refused := make(chan bool), make(chan bool), make(chan bool)
+	var calls atomic.Int32
+	a.refuse = func() error {
+		switch calls.Add(1) {
+		case 1:
+		case 2:
+			close(second)
+			<-refused
+			return nil
+		default:
+			return nil
+		}
+		a.mu.Lock()
+		a.keys[key] = "x" // it is known while it waits
+		a.mu.Unlock()
+		close(waits)
+		<-second
+		a.mu.Lock()
+		delete(a.keys, key)
+		a.mu.Unlock()
+		return problem.New("busy", "no room", "")
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		defer close(refused)
+		if got := a.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k"); got.Status != http.StatusTooManyRequests {
+			t.Errorf("the first: %+v", got)
+		}
+	})
+	<-waits
+	all.Go(func() { a.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k") })
+	all.Wait()
+	if got := b.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k"); got.By != a.Name || len(c.ran()) != 1 {
+		t.Errorf("%+v; ran %q", got, c.ran())
+	}
+}
+
+// Once a bug: each refused request with a key left a Lease for as long as executions are kept.
+func TestRefusedKeysAreSwept(t *testing.T) {
+	c := newCluster(t, 2)
+	a, b := c.all[0], c.all[1]
+	a.refuse = func() error { return problem.New("denied", "no", "") }
+	a.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k")
+	if err := b.SweepKeys(t.Context()); err != nil || len(c.leases("key")) != 1 {
+		t.Errorf("at once: %v, %+v", err, c.leases("key"))
+	}
+	c.change(func(all map[string]replicas.Entry) {
+		for name, e := range all {
+			if e.Kind == "key" {
+				e.Age = 2 * time.Minute
+				all[name] = e
+			}
+		}
+	})
+	if err := b.SweepKeys(t.Context()); err != nil || len(c.leases("key")) != 0 {
+		t.Errorf("later: %v, %+v", err, c.leases("key"))
+	}
+	a.refuse = nil
+	if got := b.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k"); got.By != b.Name {
+		t.Errorf("%+v", got)
+	}
 }

@@ -98,8 +98,13 @@ func (r *Replicas) do(w http.ResponseWriter, req *http.Request, q Request, here 
 
 // try does it once.
 func (r *Replicas) try(ctx context.Context, w http.ResponseWriter, req *http.Request, q Request, key *claim, here func() error) error {
-	if q.Key != "" && r.Local.KnowsKey(q.Owner, q.Key) {
-		return here()
+	if q.Key != "" {
+		repeated := r.repeating(q)
+		if r.Local.KnowsKey(q.Owner, q.Key) {
+			defer repeated()
+			return here()
+		}
+		repeated()
 	}
 	release, err := r.reserve(q)
 	if err != nil {

@@ -95,17 +95,23 @@ type Replicas struct {
 
 	mu sync.Mutex
 	lease
-	looked   time.Time
-	peers    map[string]*peer     // that live
-	mute     map[string]bool      // that live, and cannot be asked: their entries say where no other replica can be
-	odd      map[string]string    // their versions, and those of entries that are no replicas'; logged once the log has them
-	homes    map[string]*home     // sessions, by their names
-	placing  map[string]bool      // entries of requests' keys, and sessions, that are
-	denied   map[string]time.Time // entries of keys, and when: see denies
-	chosen   map[string]string    // IDs that callers chose, and who has them
-	starting int                  // requests for commands that are not answered
-	deciding int                  // of these, those that may begin here, or are about to
+	looked  time.Time
+	peers   map[string]*peer     // that live
+	mute    map[string]bool      // that live, and cannot be asked: their entries say where no other replica can be
+	odd     map[string]string    // their versions, and those of entries that are no replicas'; logged once the log has them
+	homes   map[string]*home     // sessions, by their names
+	placing map[string]bool      // entries of requests' keys, and sessions, that are
+	denied  map[string]time.Time // entries of keys, and when: see denies
+	chosen  map[string]string    // IDs that callers chose, and who has them
+	requests
 	draining bool
+}
+
+// requests are those for commands that are not answered.
+type requests struct {
+	starting int            // all of them
+	deciding int            // of these, those that may begin here, or are about to
+	repeats  map[string]int // those that are here without a look at the entries of their keys, by these entries' names
 }
 
 // lease is this replica's.
@@ -156,7 +162,7 @@ func OwnerOf(id string) string {
 // Join makes this replica known to the others, until Close, and has it forget the sessions that an earlier process had and others have now.
 // ctx is for joining only.
 func Join(ctx context.Context, c Config) (*Replicas, error) {
-	r := &Replicas{Config: c, proof: rand.Text(), looking: make(chan struct{}, 1), peers: map[string]*peer{}, odd: map[string]string{}, homes: map[string]*home{}, placing: map[string]bool{}, denied: map[string]time.Time{}, chosen: map[string]string{}}
+	r := &Replicas{Config: c, proof: rand.Text(), looking: make(chan struct{}, 1), peers: map[string]*peer{}, odd: map[string]string{}, homes: map[string]*home{}, placing: map[string]bool{}, denied: map[string]time.Time{}, chosen: map[string]string{}, requests: requests{repeats: map[string]int{}}}
 	r.life, r.end = context.WithCancel(context.Background())
 	r.transport = r.newTransport()
 	begun := time.Now()
