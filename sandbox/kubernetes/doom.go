@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ type doom struct {
 	name, uid string
 	maker     string    // where the request that was to make the pod had no answer, and so the UID is not known: its noteMaker
 	until     time.Time // then: when there is one, if there ever will be
+	session   bool      // another process may have it by then
 }
 
 // madeWithin is how long the API server may go on with a request to make a pod that has no answer.
@@ -70,7 +72,14 @@ func (e *Engine) retryDoomed() {
 	}
 }
 
-// dispose deletes a pod, and reports whether it is gone for certain. A name alone is not enough: it may be another's.
+// spare forgets that a pod is to be deleted.
+func (d *doomed) spare(uid string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.all, func(d doom, _ bool) bool { return d.uid == uid })
+}
+
+// dispose deletes a pod, and reports whether it is gone for certain, or another process's. A name alone is not enough: it may be another's.
 func (e *Engine) dispose(ctx context.Context, d doom) (gone bool) {
 	if d.uid == "" {
 		var there kube.Pod
@@ -84,6 +93,15 @@ func (e *Engine) dispose(ctx context.Context, d doom) (gone bool) {
 			return true // the name is taken: it was not made
 		}
 		d.uid = there.Metadata.UID
+	}
+	if d.session { // who could not delete it was cut off for a while, perhaps, and another process runs commands in it since
+		hold, err := e.leases.get(ctx, holdPrefix+d.uid)
+		switch {
+		case err == nil && e.lives(hold) && !e.leases.isOurs(hold):
+			return true
+		case err != nil && kube.CodeOf(err) != http.StatusNotFound:
+			return false
+		}
 	}
 	return e.delete(ctx, d.name, d.uid, podGrace) == nil
 }
@@ -103,7 +121,8 @@ func (e *Engine) deleteOrDoom(ctx context.Context, name, uid string, grace int) 
 			case <-ctx.Done():
 			}
 		}
-		e.doom(doom{name: name, uid: uid})
+		_, session := e.records.of(e, uid)
+		e.doom(doom{name: name, uid: uid, session: session})
 		return callError(err, "deleting pod %s, which is tried again each %s as long as this belljar runs", name, sandbox.FormatDuration(renewEach))
 	}
 }

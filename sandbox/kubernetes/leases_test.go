@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -341,5 +342,65 @@ func TestUnansweredPodIsDeleted(t *testing.T) {
 	})
 	if _, err := e.Create(t.Context(), wantSpec()); err == nil || len(a.names("pods")) != 1 {
 		t.Errorf("another's pod: %v, error %v", a.names("pods"), err)
+	}
+}
+
+// Once a bug: a session's pod that could not be deleted was deleted once the API server was reached again, though another process used it
+// by then.
+func TestDoomedSessionOfAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(a *api, e *Engine, uid string) error
+		stays     bool
+	}{
+		"no one has it":       {func(*api, *Engine, string) error { return nil }, false},
+		"this process has it": {func(_ *api, e *Engine, uid string) error { _, err := e.leases.take(e.life, uid); return err }, false},
+		"another one has it": {func(a *api, _ *Engine, uid string) error {
+			a.set(kube.LeasePath("ns", holdPrefix+uid), other)
+			return nil
+		}, true},
+		"it was given up here": {func(_ *api, e *Engine, _ string) error { _, err := e.GiveUp("dev"); return err }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, e := withAPI(t, func(c *Config) { c.Dir = t.TempDir() })
+			e.leases.each = 10 * time.Millisecond
+			pod := makePod(t, e)
+			uid := pod.Metadata.UID
+			if err := e.records.add(e, record{UID: uid, Name: pod.Metadata.Name, Namespace: "ns", Server: e.Host(), Session: "dev"}); err != nil {
+				t.Fatal(err)
+			}
+			mustTake(t, e, uid).release()
+			var tried atomic.Int32
+			a.faulty(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodDelete || r.URL.Path != podPath {
+					return false
+				}
+				tried.Add(1)
+				refuse(w, 403, "not now")
+				return true
+			})
+			if err := e.deleteOrDoom(t.Context(), pod.Metadata.Name, uid, 0); err == nil {
+				t.Fatal("it was deleted")
+			}
+			until(t, "it is tried again", func() bool { return tried.Load() > 1 })
+			if err := c.meanwhile(a, e, uid); err != nil {
+				t.Fatal(err)
+			}
+			if c.stays {
+				until(t, "it is tried no more", func() bool {
+					e.leases.doomed.mu.Lock()
+					defer e.leases.doomed.mu.Unlock()
+					return len(e.leases.doomed.all) == 0
+				})
+			}
+			a.faulty(nil)
+			if c.stays {
+				time.Sleep(50 * time.Millisecond) // several tries
+				if len(a.names("pods")) != 1 {
+					t.Error("it was deleted")
+				}
+				return
+			}
+			until(t, "it is deleted", func() bool { return len(a.names("pods")) == 0 })
+		})
 	}
 }

@@ -43,6 +43,7 @@ func (e *Engine) GiveUp(session string) (text string, err error) {
 			continue
 		}
 		e.records.remove(e, r.UID)
+		e.leases.doomed.spare(r.UID)
 		if text != "" && r.Created.Before(newest) {
 			continue
 		}

@@ -46,6 +46,9 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 	if err != nil || !r.IsOver(time.Now()) { // or another process has it now, and its container
 		return false, err
 	}
+	if l.MayExpire != nil && !l.MayExpire(ctx, store.Name) { // another process's commands may run in it, of which nothing is recorded here
+		return false, nil
+	}
 	turn, err := store.LockTurn(now, true)
 	if err != nil {
 		return false, nil

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"io"
 	"testing"
 	"time"
@@ -113,4 +114,24 @@ func TestSessionMoveRefuses(t *testing.T) {
 			t.Errorf("%q with %q is taken over", name, state)
 		}
 	}
+}
+
+// Once a bug: the idle time of a session that another process had taken over went on here, and ended it there.
+func TestSessionOfAnotherDoesNotExpire(t *testing.T) {
+	bubble(t, script{}, func(t *testing.T, s *stage) {
+		l, ours := s.runner(), false
+		l.MayExpire = func(_ context.Context, name string) bool { return ours && name == "dev" }
+		succeeds(t, l, in("first"))
+		time.Sleep(time.Hour)
+		if n, err := l.ExpireSessions(t.Context()); n != 0 || err != nil {
+			t.Errorf("%d ended, %v", n, err)
+		}
+		if kept, err := s.Sessions(t.Context(), "dev"); err != nil || len(kept) != 1 {
+			t.Errorf("%+v, %v", kept, err)
+		}
+		ours = true
+		if n, err := l.ExpireSessions(t.Context()); n != 1 || err != nil {
+			t.Errorf("%d ended, %v", n, err)
+		}
+	})
 }

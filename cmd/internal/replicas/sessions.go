@@ -149,6 +149,24 @@ func (r *Replicas) isCertain(h *home) bool {
 	return h != nil && !h.unsure && time.Since(r.renewed) < leaseFor
 }
 
+// expireTime is how long a session that is idle may take to end: as long as it was certainly this replica's when that began, no other one
+// has it meanwhile.
+const expireTime = leaseFor / 2
+
+// MayExpire reports whether a session that is known here is this replica's for certain, or no one's, so that it may end it once its idle
+// time is over. Elsewhere that has begun again.
+func (r *Replicas) MayExpire(ctx context.Context, session string) bool {
+	r.mu.Lock()
+	h := r.homes[session]
+	own := r.isCertain(h) && time.Since(r.renewed) < leaseFor-expireTime
+	r.mu.Unlock()
+	if h != nil {
+		return own
+	}
+	_, err := r.Store.Get(ctx, entryName(kindSession, session)) // it may be of a time before there were others
+	return errors.Is(err, ErrNone)
+}
+
 // settle makes this replica a session's home. If it has counted as dead meanwhile, others may have taken the session since.
 func (r *Replicas) settle(session string, h *home, lapses int) error {
 	r.mu.Lock()

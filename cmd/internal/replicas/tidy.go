@@ -59,7 +59,7 @@ func (r *Replicas) tidySessions(ctx context.Context, begun time.Time, known map[
 			continue
 		}
 		there[session] = e
-		if (e.Holder == "" || e.Age > settled/2) && ctx.Err() == nil && r.isHomeless(e) && !r.isDraining() {
+		if (e.Holder == "" || e.Age > settled/2) && ctx.Err() == nil && r.isHomeless(e, known[session]) && !r.isDraining() {
 			r.log(r.takeOver(ctx, session, e), "taking over a session") // so that its time is kept
 		}
 	}
@@ -83,13 +83,14 @@ func (r *Replicas) tidySessions(ctx context.Context, begun time.Time, known map[
 	}
 }
 
-// isHomeless reports whether a session's home has ended, or gave it back.
-func (r *Replicas) isHomeless(e Entry) bool {
+// isHomeless reports whether a session's home has ended, or gave it back, or is this replica, but not for certain: then its idle time would
+// have no end.
+func (r *Replicas) isHomeless(e Entry, known bool) bool {
 	if e.Holder == r.Name {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		h := r.homes[e.Values["session"]]
-		return h == nil || h.kept != nil
+		return h == nil || h.kept != nil || h.unsure && known
 	}
 	return e.Holder == "" || !r.lives(e.Holder)
 }
