@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"belljar/cmd/internal/access"
+	"belljar/cmd/internal/approvals"
 	"belljar/cmd/internal/executions"
 	"belljar/cmd/internal/replicas"
 	"belljar/config"
@@ -92,7 +93,7 @@ func (s *sidecar) join(ctx context.Context) error {
 	}
 	of := replicas.Config{
 		Name: name, Self: store.Self(), Address: address, Port: uint16(port), Store: leases{store}, Keep: s.config.Spool.Age, Log: s.log,
-		Local: &replica{book: s.book, owners: s.api.Owners, runner: s.runner.Local, engine: engine},
+		Local: &replica{book: s.book, owners: s.api.Owners, runner: s.runner.Local, engine: engine, asked: s.api.Approvals},
 	}
 	if c.TLSCert != "" {
 		of.Secure = func() (*tls.Config, error) { return peerTLS(cmp.Or(c.Replicas.CA, c.TLSCert), c.Hosts[0]) }
@@ -158,11 +159,16 @@ type replica struct {
 	owners *executions.Owners
 	runner *local.Local
 	engine *kubernetes.Engine
+	asked  *approvals.Approvals
 }
 
 func (r *replica) Knows(ctx context.Context, id string) bool {
 	x, err := r.book.Find(id)
 	return err == nil && access.FromContext(ctx).Owns(x.Owner)
+}
+
+func (r *replica) Asks(id string) bool {
+	return slices.ContainsFunc(r.asked.Waiting(), func(q approvals.Asked) bool { return q.ID == id })
 }
 
 func (r *replica) Keys() [][2]string               { return r.book.Keys() }

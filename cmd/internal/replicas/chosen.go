@@ -81,8 +81,7 @@ func (r *Replicas) choose(key, replica string) {
 }
 
 // missed forgets where an execution was that is not there any more: another one may have the ID now.
-func (r *Replicas) missed(req *http.Request) {
-	_, id, _ := split(req.URL)
+func (r *Replicas) missed(req *http.Request, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.chosen, chosenKey(req, id))

@@ -90,3 +90,29 @@ func TestChosenIDIsForgotten(t *testing.T) {
 		}
 	}
 }
+
+// Once a bug: an execution was not found whose ID another one had had at another replica, which was still asked for it.
+func TestChosenIDMoves(t *testing.T) {
+	c := newCluster(t, 3)
+	a, b, other := c.all[0], c.all[1], c.all[2]
+	for _, has := range []*one{b, other} {
+		for _, o := range c.all {
+			o.mu.Lock()
+			o.ids["mine"] = o == has
+			o.mu.Unlock()
+		}
+		if got := a.mustAsk("GET", "/v1/executions/mine", ""); got.By != has.Name {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// Once a bug: who may answer questions and answered one where it waits was sent to another replica, if the execution was another caller's.
+func TestQuestionThatWaitsHere(t *testing.T) {
+	c := newCluster(t, 2)
+	a, b := c.all[0], c.all[1]
+	a.asks = map[string]bool{"mine": true}
+	if got := a.mustAsk("POST", "/v1/approvals/mine", "{}", "Authorization: Bearer judge"); got.By != a.Name || len(b.hits) > 0 {
+		t.Errorf("%+v; another replica was asked %d times", got, len(b.hits))
+	}
+}

@@ -17,6 +17,9 @@ func (r *Replicas) GiveBack(ctx context.Context, session string) error {
 // SessionEntry is the name of a session's entry.
 func SessionEntry(session string) string { return entryName(kindSession, session) }
 
+// KeyEntry is the name of a key's entry.
+func KeyEntry(owner, key string) string { return entryName(kindKey, owner, key) }
+
 // Peers are who lives.
 func (r *Replicas) Peers() (names []string) {
 	for _, p := range r.living() {

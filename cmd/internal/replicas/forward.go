@@ -70,6 +70,11 @@ type attempt struct {
 	body      *counted // nil without one
 }
 
+// again reports whether the request can be sent once more.
+func (a *attempt) again(req *http.Request) bool {
+	return a.body == nil || a.body.n.Load() == 0 || req.GetBody != nil
+}
+
 // counted is a body, and how much was read of it.
 type counted struct {
 	io.ReadCloser
@@ -86,8 +91,9 @@ func (c *counted) Read(p []byte) (int, error) {
 func (c *counted) Close() error { return nil }
 
 // send sends a request on, and the answer back. With an error nothing was answered, and nothing began if it is errUnreached or
-// errMoved. A connection that breaks later cuts the answer.
-func (r *Replicas) send(w http.ResponseWriter, req *http.Request, to *peer) error {
+// errMoved. A connection that breaks later cuts the answer. heard is called with what the replica answers; where the request can be sent
+// again, its error is instead of that.
+func (r *Replicas) send(w http.ResponseWriter, req *http.Request, to *peer, heard func(*http.Response) error) error {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(to.life, func() { cancel(context.Cause(to.life)) })()
@@ -108,10 +114,11 @@ func (r *Replicas) send(w http.ResponseWriter, req *http.Request, to *peer) erro
 		Rewrite:       func(p *httputil.ProxyRequest) { r.rewrite(p, to) },
 		ModifyResponse: func(answer *http.Response) error {
 			switch {
-			case answer.StatusCode == http.StatusNotFound:
-				r.missed(req)
-				return nil
 			case answer.StatusCode != http.StatusMisdirectedRequest:
+				err := heard(answer)
+				if answer.Header.Del(mark); a.again(req) { // it is for replicas only
+					return err
+				}
 				return nil
 			case answer.Header.Get(mark) != "": // else it may have another request with the same key
 				return errNever
@@ -123,9 +130,11 @@ func (r *Replicas) send(w http.ResponseWriter, req *http.Request, to *peer) erro
 	switch {
 	case a.err == nil:
 		return nil
-	case errors.Is(a.err, errMoved) && (a.body == nil || a.body.n.Load() == 0 || req.GetBody != nil):
+	case errors.Is(a.err, errMoved) && a.again(req):
 		return a.err
-	case !a.connected && req.Context().Err() == nil:
+	case !a.connected && req.Context().Err() != nil:
+		return errUnreached
+	case !a.connected:
 		r.Log.Warn("a replica does not answer", "replica", to.name, "address", to.address.String(), "error", a.err)
 		if errors.Is(context.Cause(ctx), errGone) {
 			return fmt.Errorf("%w: %w", errUnreached, errGone)

@@ -2,9 +2,12 @@ package replicas_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/netip"
 	"slices"
 	"testing"
@@ -71,6 +74,40 @@ func TestForgetsWhatOthersTook(t *testing.T) {
 					t.Error(err)
 				}
 			})
+		})
+	}
+}
+
+// Once a bug: while a replica started again with its state directory, what it had was said to be gone for ever.
+func TestReplicaThatReturns(t *testing.T) {
+	for name, end := range map[string]func(o *one){"ended": func(o *one) { o.Replicas.Close() }, "killed": (*one).die} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, 2)
+			a, first := c.all[0], c.all[1]
+			first.Replicas.Close()
+			again := c.add(func(config *replicas.Config) { config.Name = first.Name })
+			c.change(func(all map[string]replicas.Entry) {
+				e := replicas.Entry{Kind: "key", Name: replicas.KeyEntry("ann", "k"), Holder: first.Name, Values: map[string]string{"request": fmt.Sprintf("%x", sha256.Sum256([]byte("x")))}}
+				all[e.Name] = c.put(e)
+			})
+			end(again)
+			again.Listener.Close()
+			want := func(status int) {
+				t.Helper()
+				if got := a.mustAsk("GET", "/v1/executions/"+again.NewID(), ""); got.Status != status {
+					t.Errorf("its execution: %+v", got)
+				}
+				if got := a.mustAsk("POST", "/v1/executions", "x", "Idempotency-Key: k"); got.Status != status {
+					t.Errorf("its key: %+v", got)
+				}
+			}
+			want(http.StatusServiceUnavailable)
+			c.change(func(all map[string]replicas.Entry) {
+				e := all["belljar-replica-"+first.Name]
+				e.Age = time.Hour
+				all[e.Name] = e
+			})
+			want(http.StatusGone)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"time"
 
 	"belljar/cmd/internal/problem"
@@ -40,6 +41,9 @@ func (r *Replicas) look(ctx context.Context, q Request, key *claim) (*peer, erro
 		return nil, nil // it never began, or is for this one
 	}
 	to, err := r.find(ctx, e.Holder)
+	if errors.Is(err, errGone) && r.returns(e.Holder) {
+		return nil, unavailable(fmt.Sprintf("the request with the Idempotency-Key %.80q was for replica %.20s, which has ended and may start again", q.Key, e.Holder), "send the request again later")
+	}
 	if errors.Is(err, errGone) {
 		return nil, problem.New(problem.Gone, fmt.Sprintf("the request with the Idempotency-Key %.80q was for replica %.20s, which has ended", q.Key, e.Holder), "its command may have run; see what it did before you send the request with another key")
 	}
@@ -200,11 +204,42 @@ func (r *Replicas) unclaim(ctx context.Context, q Request, key *claim) {
 	if !key.ours || key.entry.Holder != r.Name || key.entry.Values[shared] != "" || r.hasKey(q) {
 		return
 	}
+	r.leaves(ctx, q, key)
+}
+
+// abandon does that for a request of which nothing began at the replica that was to have it. The condition is that under which another one
+// would be chosen.
+func (r *Replicas) abandon(ctx context.Context, q Request, key *claim) {
+	if q.Key != "" && key.entry.Version == "" && key.never != "" { // its holder said errNever
+		var err error
+		if key.entry, err = r.Store.Get(context.WithoutCancel(ctx), entryName(kindKey, q.Owner, q.Key)); err != nil {
+			return
+		}
+		key.ours = key.entry.Version == key.never
+	}
+	if key.ours && key.entry.Holder != "" && key.entry.Holder != r.Name {
+		r.leaves(ctx, q, key)
+	}
+}
+
+func (r *Replicas) leaves(ctx context.Context, q Request, key *claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewEach)
 	defer cancel()
-	key.entry.Holder = ""
+	key.entry.Holder, key.entry.Values = "", map[string]string{"request": hex.EncodeToString(q.Sum)}
 	if _, err := r.Store.Update(ctx, key.entry); !errors.Is(err, ErrTaken) && !errors.Is(err, ErrNone) {
 		r.log(err, "leaving an idempotency key to others")
+	}
+}
+
+// refused is what the header mark of an answer says where nothing of a request with a key began, and none that has it begins before the
+// key's entry is changed: the replica that chose this one for it may leave it to another one.
+const refused = "refused"
+
+// tellRefused says so of a request that another replica sent on.
+func (r *Replicas) tellRefused(w http.ResponseWriter, req *http.Request, q Request) {
+	if q.Key != "" && Sent(req.Header) && !r.hasKey(q) {
+		r.denies(entryName(kindKey, q.Owner, q.Key))
+		w.Header().Set(mark, refused)
 	}
 }
 

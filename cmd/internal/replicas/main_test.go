@@ -136,6 +136,7 @@ type one struct {
 	has  map[string]replicas.Kept
 	keys map[[2]string]string // with what was asked
 	ids  map[string]bool
+	asks map[string]bool // questions; may be nil
 	runs []string
 
 	gaveUp []string
@@ -345,6 +346,12 @@ func (o *one) Knows(_ context.Context, id string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.ids[id]
+}
+
+func (o *one) Asks(id string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.asks[id]
 }
 
 func (o *one) Keys() (all [][2]string) {

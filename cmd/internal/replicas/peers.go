@@ -63,6 +63,21 @@ func (r *Replicas) lives(name string) bool {
 	return r.peers[name] != nil || r.mute[name]
 }
 
+const (
+	// resumes is of the entry of a replica whose state directory outlives it: it has started again with it before.
+	resumes = "resumes"
+
+	// returnTime is how long it may take to start again.
+	returnTime = 5 * time.Minute
+)
+
+// returns reports whether a replica that has ended may start again, with all that it had, or has.
+func (r *Replicas) returns(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.peers[name] != nil || r.mute[name] || r.away[entryName(kindReplica, name)]
+}
+
 // living are the other replicas that can be asked.
 func (r *Replicas) living() (all []*peer) {
 	r.mu.Lock()
@@ -101,8 +116,9 @@ func (r *Replicas) refresh(ctx context.Context, since time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.looked = begun
-	there, mute := map[string]bool{}, map[string]bool{}
+	there, mute, away := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, e := range list {
+		away[e.Name] = (!e.Lives || e.Holder == "") && e.Values[resumes] != "" && e.Age < returnTime
 		switch name, at := r.reads(e); {
 		case at.IsValid():
 			there[name] = true
@@ -111,7 +127,7 @@ func (r *Replicas) refresh(ctx context.Context, since time.Time) error {
 			mute[name] = true
 		}
 	}
-	r.mute = mute
+	r.mute, r.away = mute, away
 	for name, p := range r.peers {
 		if !there[name] {
 			p.lose(errGone)

@@ -24,6 +24,13 @@ type Request struct {
 	Starts  bool   // a command, and its session if there is none
 }
 
+// requests are those for commands that are not answered.
+type requests struct {
+	starting int            // all of them
+	deciding int            // of these, those that may begin here, or are about to
+	repeats  map[string]int // those that are here without a look at the entries of their keys, by these entries' names
+}
+
 // errUnsettled is that no replica can be asked now.
 var errUnsettled = errors.New("no replica has the session now")
 
@@ -91,6 +98,7 @@ func (r *Replicas) do(w http.ResponseWriter, req *http.Request, q Request, here 
 			return err
 		}
 		if !wait(ctx, until) {
+			r.abandon(ctx, q, key)
 			return cmp.Or(ctx.Err(), error(unavailable("the replica that the request is for does not answer", "send it again later: another one takes its place once it is known to have ended")))
 		}
 	}
@@ -122,6 +130,7 @@ func (r *Replicas) try(ctx context.Context, w http.ResponseWriter, req *http.Req
 		err = here()
 		if err != nil {
 			r.unclaim(ctx, q, key)
+			r.tellRefused(w, req, q)
 		}
 		release()
 		release = func() {}
@@ -130,7 +139,12 @@ func (r *Replicas) try(ctx context.Context, w http.ResponseWriter, req *http.Req
 	}
 	release()
 	release = func() {}
-	err = r.send(w, req, to)
+	err = r.send(w, req, to, func(answer *http.Response) error {
+		if answer.Header.Get(mark) == refused {
+			r.abandon(ctx, q, key)
+		}
+		return nil
+	})
 	if errors.Is(err, errNever) {
 		*key = claim{never: key.entry.Version} // it is looked for again, as this request may have been on its way for long
 	}

@@ -64,6 +64,8 @@ type Local interface {
 	Sessions
 	// Knows reports whether there is an execution of that ID here which is the caller's.
 	Knows(ctx context.Context, id string) bool
+	// Asks reports whether a question about the execution of that ID waits here for an answer.
+	Asks(id string) bool
 	// Keys are the owners and the idempotency keys of the executions here, and KnowsKey reports whether one is among them.
 	Keys() [][2]string
 	KnowsKey(owner, key string) bool
@@ -98,6 +100,7 @@ type Replicas struct {
 	looked  time.Time
 	peers   map[string]*peer     // that live
 	mute    map[string]bool      // that live, and cannot be asked: their entries say where no other replica can be
+	away    map[string]bool      // entries of those that ended just now, and may start again
 	odd     map[string]string    // their versions, and those of entries that are no replicas'; logged once the log has them
 	homes   map[string]*home     // sessions, by their names
 	placing map[string]bool      // entries of requests' keys, and sessions, that are
@@ -105,13 +108,6 @@ type Replicas struct {
 	chosen  map[string]string    // IDs that callers chose, and who has them
 	requests
 	draining bool
-}
-
-// requests are those for commands that are not answered.
-type requests struct {
-	starting int            // all of them
-	deciding int            // of these, those that may begin here, or are about to
-	repeats  map[string]int // those that are here without a look at the entries of their keys, by these entries' names
 }
 
 // lease is this replica's.
@@ -181,7 +177,11 @@ func Join(ctx context.Context, c Config) (*Replicas, error) {
 }
 
 func (r *Replicas) entry() Entry {
-	return Entry{Kind: kindReplica, Name: entryName(kindReplica, r.Name), Holder: r.Self, For: leaseFor, Values: map[string]string{"address": r.Address.String(), "proof": r.proof}}
+	values := map[string]string{"address": r.Address.String(), "proof": r.proof}
+	if !r.resumed.IsZero() {
+		values[resumes] = "1"
+	}
+	return Entry{Kind: kindReplica, Name: entryName(kindReplica, r.Name), Holder: r.Self, For: leaseFor, Values: values}
 }
 
 // join makes the replica's Lease, or takes that of an earlier process with the same state directory again.
@@ -195,7 +195,7 @@ func (r *Replicas) join(ctx context.Context) (own Entry, again bool, err error) 
 		return old, false, err
 	}
 	next := r.entry()
-	next.Version = old.Version
+	next.Version, next.Values[resumes] = old.Version, "1"
 	own, err = r.Store.Update(ctx, next)
 	return own, true, err
 }

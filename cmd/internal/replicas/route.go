@@ -96,24 +96,16 @@ func split(u *url.URL) (kind, name, rest string) {
 
 // execution sends a request about an execution to its replica.
 func (r *Replicas) execution(w http.ResponseWriter, req *http.Request, kind, id string, next http.Handler) {
-	owner := OwnerOf(id)
-	if owner == "" && !r.Local.Knows(req.Context(), id) {
-		var err error
-		if owner, err = r.whoChose(req, kind, id); err != nil {
-			problem.Of(err).Write(w)
-			return
-		}
-	}
-	if owner == "" || owner == r.Name {
-		next.ServeHTTP(w, req)
-		return
-	}
-	to, err := r.find(req.Context(), owner)
-	if err == nil {
-		err = r.send(w, req, to)
+	owner, err := r.toOwner(w, req, kind, id, false)
+	if errors.Is(err, errMissed) {
+		owner, err = r.toOwner(w, req, kind, id, true)
 	}
 	switch {
+	case err == nil && (owner == "" || owner == r.Name):
+		next.ServeHTTP(w, req)
 	case err == nil:
+	case errors.Is(err, errGone) && r.returns(owner):
+		unavailable(fmt.Sprintf("replica %s of execution %.80q has ended and may start again", owner, id), "send the request again later").Write(w)
 	case errors.Is(err, errGone):
 		gone(w, fmt.Sprintf("replica %s of execution %.80q has ended", owner, id))
 	case errors.Is(err, errUnreached), errors.Is(err, errMoved), errors.Is(err, errUnsettled):
@@ -121,6 +113,41 @@ func (r *Replicas) execution(w http.ResponseWriter, req *http.Request, kind, id 
 	default:
 		problem.Of(err).Write(w)
 	}
+}
+
+// errMissed is that an execution whose ID a caller chose is not where it was: another replica may have one of that ID.
+var errMissed = fmt.Errorf("%w: what was asked for is not there any more", errMoved)
+
+// toOwner sends the request to the replica that has the execution, if it is another one. It is errMissed where that does not have it;
+// with last, that is the answer.
+func (r *Replicas) toOwner(w http.ResponseWriter, req *http.Request, kind, id string, last bool) (owner string, err error) {
+	owner = OwnerOf(id)
+	if owner == "" && !r.hasHere(req, kind, id) {
+		if owner, err = r.whoChose(req, kind, id); err != nil {
+			return "", err
+		}
+	}
+	if owner == "" || owner == r.Name {
+		return owner, nil
+	}
+	to, err := r.find(req.Context(), owner)
+	if err != nil {
+		return owner, err
+	}
+	return owner, r.send(w, req, to, func(answer *http.Response) error {
+		if answer.StatusCode != http.StatusNotFound || OwnerOf(id) != "" {
+			return nil
+		}
+		if r.missed(req, id); last {
+			return nil
+		}
+		return errMissed
+	})
+}
+
+// hasHere reports whether what is asked for is here: a question is for who may answer it, whose the execution is.
+func (r *Replicas) hasHere(req *http.Request, kind, id string) bool {
+	return kind == "approvals" && r.Local.Asks(id) || r.Local.Knows(req.Context(), id)
 }
 
 // session sends a request about a session to its home.

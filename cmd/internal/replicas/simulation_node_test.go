@@ -430,6 +430,8 @@ func (n *node) Owner(session string) string {
 	return "ann"
 }
 
+func (n *node) Asks(string) bool { return false }
+
 var errDisk = errors.New("the disk is full")
 
 func (n *node) GiveUp(ctx context.Context, session string) (k replicas.Kept, err error) {

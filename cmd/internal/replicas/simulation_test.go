@@ -476,6 +476,7 @@ func (w *world) check() {
 	for _, session := range sessions {
 		w.checkSession(nodes, session)
 	}
+	time.Sleep(5 * time.Minute) // until then, a replica that started again once may do so once more
 	var all sync.WaitGroup
 	for name, session := range keys {
 		n := nodes[w.intN(len(nodes))]
