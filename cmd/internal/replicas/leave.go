@@ -14,6 +14,7 @@ func (r *Replicas) giveBack(ctx context.Context, session string) (err error) {
 		return errUnsettled
 	}
 	defer func() { r.left(session, err == nil) }()
+	r.endWatches(session)
 	if !r.Local.Idle(session) {
 		return errUnsettled
 	}

@@ -22,13 +22,15 @@ type Request struct {
 	Session string // "" for none
 	ID      string // that the caller chose, "" for none
 	Starts  bool   // a command, and its session if there is none
+	watches bool   // it is answered until its caller leaves, or the session does
 }
 
-// requests are those for commands that are not answered.
+// requests are those for commands that are not answered, and those that watch sessions.
 type requests struct {
 	starting int            // all of them
 	deciding int            // of these, those that may begin here, or are about to
 	repeats  map[string]int // those that are here without a look at the entries of their keys, by these entries' names
+	watches  map[*watch]bool
 }
 
 // errUnsettled is that no replica can be asked now.

@@ -158,7 +158,7 @@ func OwnerOf(id string) string {
 // Join makes this replica known to the others, until Close, and has it forget the sessions that an earlier process had and others have now.
 // ctx is for joining only.
 func Join(ctx context.Context, c Config) (*Replicas, error) {
-	r := &Replicas{Config: c, proof: rand.Text(), looking: make(chan struct{}, 1), peers: map[string]*peer{}, odd: map[string]string{}, homes: map[string]*home{}, placing: map[string]bool{}, denied: map[string]time.Time{}, chosen: map[string]string{}, requests: requests{repeats: map[string]int{}}}
+	r := &Replicas{Config: c, proof: rand.Text(), looking: make(chan struct{}, 1), peers: map[string]*peer{}, odd: map[string]string{}, homes: map[string]*home{}, placing: map[string]bool{}, denied: map[string]time.Time{}, chosen: map[string]string{}, requests: requests{repeats: map[string]int{}, watches: map[*watch]bool{}}}
 	r.life, r.end = context.WithCancel(context.Background())
 	r.transport = r.newTransport()
 	begun := time.Now()

@@ -152,7 +152,14 @@ func (r *Replicas) hasHere(req *http.Request, kind, id string) bool {
 
 // session sends a request about a session to its home.
 func (r *Replicas) session(w http.ResponseWriter, req *http.Request, name string, next http.Handler) {
-	refuse(w, r.Do(w, req, Request{Session: name}, func() error {
+	q := Request{Session: name, watches: isWatch(req)}
+	refuse(w, r.Do(w, req, q, func() error {
+		if q.watches {
+			watching, done := r.watching(req, name)
+			defer done()
+			next.ServeHTTP(w, watching)
+			return nil
+		}
 		next.ServeHTTP(w, req)
 		return nil
 	}))

@@ -74,7 +74,7 @@ func (r *Replicas) home(ctx context.Context, q Request) (*peer, error) {
 	moving, certain := r.placing[q.Session], r.isCertain(h)
 	r.mu.Unlock()
 	switch {
-	case moving, h != nil && draining && q.Starts:
+	case moving, h != nil && draining && (q.Starts || q.watches):
 		return nil, errUnsettled // it is given up as soon as no one uses it
 	case certain:
 		return nil, nil
