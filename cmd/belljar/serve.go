@@ -159,10 +159,10 @@ func (s *sidecar) open(host *belljar.Host) error {
 		engine.OnSession(func(ctx context.Context, session, pod string) error {
 			return s.replicas.Load().Record(ctx, session, pod)
 		})
-		s.runner.MayExpire = func(ctx context.Context, session string) bool {
+		s.runner.ExpireOnly(func(ctx context.Context, session string) bool {
 			r := s.replicas.Load()
 			return r != nil && r.MayExpire(ctx, session)
-		}
+		})
 	}
 	asked := &approvals.Approvals{}
 	if err := s.assemble(s.runner, filepath.Join(s.config.StateDir, "executions"), asked); err != nil {

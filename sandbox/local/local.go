@@ -33,9 +33,6 @@ type Local struct {
 	Control      bool // other processes of this user may end and signal the commands: see End
 	AuditOnError sandbox.AuditAction
 
-	// MayExpire reports whether a session whose idle time is over here is this process's still. nil: all are.
-	MayExpire func(ctx context.Context, name string) bool
-
 	once      sync.Once
 	upkeep    *upkeep
 	admission admission

@@ -19,6 +19,12 @@ const (
 	forgetLost = 24 * time.Hour
 )
 
+// ExpireOnly has a session whose idle time is over here end only where that is so: else another process has it by now, perhaps. It is called
+// before l is used.
+func (l *Local) ExpireOnly(may func(ctx context.Context, name string) bool) {
+	l.sessions.mayExpire = may
+}
+
 // ExpireSessions removes the containers of sessions whose idle time is over, whichever
 // process made them, and forgets those that were lost long ago. It returns how
 // many it removed.
@@ -46,7 +52,7 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 	if err != nil || !r.IsOver(time.Now()) { // or another process has it now, and its container
 		return false, err
 	}
-	if l.MayExpire != nil && !l.MayExpire(ctx, store.Name) { // another process's commands may run in it, of which nothing is recorded here
+	if may := l.sessions.mayExpire; may != nil && !may(ctx, store.Name) { // another process's commands may run in it, of which nothing is recorded here
 		return false, nil
 	}
 	turn, err := store.LockTurn(now, true)

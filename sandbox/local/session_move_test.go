@@ -120,7 +120,7 @@ func TestSessionMoveRefuses(t *testing.T) {
 func TestSessionOfAnotherDoesNotExpire(t *testing.T) {
 	bubble(t, script{}, func(t *testing.T, s *stage) {
 		l, ours := s.runner(), false
-		l.MayExpire = func(_ context.Context, name string) bool { return ours && name == "dev" }
+		l.ExpireOnly(func(_ context.Context, name string) bool { return ours && name == "dev" })
 		succeeds(t, l, in("first"))
 		time.Sleep(time.Hour)
 		if n, err := l.ExpireSessions(t.Context()); n != 0 || err != nil {

@@ -13,6 +13,8 @@ import (
 type sessions struct {
 	mu   sync.Mutex
 	live map[string]*session
+
+	mayExpire func(ctx context.Context, name string) bool // see ExpireOnly; may be nil
 }
 
 // session is this process's view of a session. What other processes must know, too,

@@ -63,7 +63,7 @@ func (r *Replicas) left(session string, gone bool) {
 }
 
 // giveUp is what is kept of a session that is leaving, and whether there is one: of a session that was removed just now, the entry still
-// has the pod, and whoever took that over would say for a day that it was lost.
+// has the pod, and another replica that took it over would say for a day that it was lost.
 func (r *Replicas) giveUp(ctx context.Context, session string, h *home) (kept Kept, there bool, err error) {
 	if h.kept != nil {
 		return *h.kept, true, nil
