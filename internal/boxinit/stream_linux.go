@@ -93,7 +93,7 @@ func (p *proc) poll(l *loop) {
 	for i := range p.streams {
 		s := &p.streams[i]
 		s.at = -1
-		if s.fd >= 0 && p.takes(s) && !p.isAway() {
+		if s.fd >= 0 && !p.isAway() && p.takes(s) {
 			s.at = len(l.polled)
 			l.add(s.fd, pollIn)
 			l.again = l.again || s.rest > 0
@@ -232,6 +232,7 @@ func (p *proc) allow(body []byte) {
 // release closes our ends: who writes to them gets SIGPIPE, a terminal hangs up.
 func (p *proc) release() {
 	p.closeStdin()
+	p.away = time.Time{}
 	for i := range p.streams {
 		if s := &p.streams[i]; s.fd >= 0 {
 			syscall.Close(s.fd)

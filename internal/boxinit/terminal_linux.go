@@ -12,7 +12,7 @@ const awayPause = 100 * time.Millisecond
 // leaves reports whether reading failed only as no process has the terminal open now. While the first one runs it is still its own, and may be
 // opened again, as /dev/tty. To close it would hang it up, which ends the process. Until it is opened poll(2) does not wait.
 func (p *proc) leaves(err error) bool {
-	if !p.terminal || p.ended || err != syscall.EIO {
+	if !p.terminal || p.ended || errnoOf(err) != syscall.EIO {
 		return false
 	}
 	p.away = time.Now().Add(awayPause)
