@@ -15,6 +15,7 @@ func (r *running) Before(ctx context.Context) (c sandbox.Counters, ok bool) {
 	if !ok {
 		return c, false
 	}
+	r.box.counted(texts, nil) // another handle counted what came before
 	return parseGroup(texts)
 }
 

@@ -321,7 +321,10 @@ func TestAttachingIsRefusedForAWhile(t *testing.T) {
 	}
 	down := httptest.NewServer(http.NotFoundHandler())
 	down.Close()
-	_, err := http.Get(down.URL)
+	answer, err := http.Get(down.URL)
+	if err == nil {
+		answer.Body.Close()
+	}
 	if !undialed(err) {
 		t.Errorf("there was a connection: %v", err)
 	}

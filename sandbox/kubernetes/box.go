@@ -107,8 +107,15 @@ func (b *box) attached(ctx context.Context) (*link, error) {
 		b.link.Release()
 		b.link = nil
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(b.removal, cancel)() // who ends it waits for this
+	defer context.AfterFunc(b.life, cancel)()
 	l, err := b.reach(ctx)
-	if err != nil {
+	switch {
+	case err != nil && (b.ending.Load() || b.life.Err() != nil):
+		return nil, errEnded
+	case err != nil:
 		return nil, b.reachError(ctx, err)
 	}
 	b.use(l)
@@ -149,12 +156,12 @@ func (b *box) reach(ctx context.Context) (*link, error) {
 
 // Close implements sandbox.Container. What it started may go on using the link.
 func (b *box) Close() error {
+	b.end()
 	b.attaching.Lock()
 	b.closed = true
 	l := b.link
 	b.link = nil
 	b.attaching.Unlock()
-	b.end()
 	b.all.Wait()
 	if l != nil {
 		l.Release()

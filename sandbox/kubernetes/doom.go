@@ -60,6 +60,9 @@ func (e *Engine) retryDoomed() {
 		}
 		all.mu.Unlock()
 		for _, d := range now {
+			if !all.has(d) { // it was spared meanwhile
+				continue
+			}
 			ctx, cancel := context.WithTimeout(e.life, callTimeout)
 			done := e.dispose(ctx, d)
 			cancel()
@@ -70,6 +73,12 @@ func (e *Engine) retryDoomed() {
 			}
 		}
 	}
+}
+
+func (d *doomed) has(one doom) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.all[one]
 }
 
 // spare forgets that a pod is to be deleted.
@@ -98,7 +107,7 @@ func (e *Engine) dispose(ctx context.Context, d doom) (gone bool) {
 		hold, err := e.leases.get(ctx, holdPrefix+d.uid)
 		switch {
 		case err == nil && e.lives(hold) && !e.leases.isOurs(hold):
-			return true
+			return !hold.Ended(e.client.Now()) // if only an outage lets it live, that is known later
 		case err != nil && kube.CodeOf(err) != http.StatusNotFound:
 			return false
 		}

@@ -72,8 +72,8 @@ type making struct {
 	err  error         // the same
 }
 
-// ofProcess is the name of this process's lease, which there is from now on. Who finds it being made waits for that, until ctx ends, and
-// takes its error, too: else all would try in turn where the API server does not answer.
+// ofProcess is the name of this process's lease, which there is from now on. All wait for one attempt to make it, until ctx ends, and
+// take its error: else they would try in turn where the API server does not answer.
 func (s *leases) ofProcess(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -83,27 +83,28 @@ func (s *leases) ofProcess(ctx context.Context) (string, error) {
 		defer s.mu.Unlock()
 		return s.own.name, nil
 	}
-	if m := s.making; m != nil {
-		s.mu.Unlock()
-		select {
-		case <-m.done:
-			return m.name, m.err
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
+	m := s.making
+	if m == nil {
+		m = &making{done: make(chan struct{})}
+		s.making = m
+		s.engine.all.Go(func() {
+			own, err := s.makeOwn(ctx)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if m.err = err; err == nil {
+				s.own, m.name = own, own.name
+			}
+			s.making = nil
+			close(m.done)
+		})
 	}
-	m := &making{done: make(chan struct{})}
-	s.making = m
 	s.mu.Unlock()
-	own, err := s.makeOwn(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m.err = err; err == nil {
-		s.own, m.name = own, own.name
+	select {
+	case <-m.done:
+		return m.name, m.err
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
-	s.making = nil
-	close(m.done)
-	return m.name, m.err
 }
 
 func (s *leases) makeOwn(ctx context.Context) (*lease, error) {
@@ -210,7 +211,7 @@ func (s *leases) takeOver(ctx context.Context, name string) (taken kube.Lease, e
 		return taken, err
 	case held:
 		var why error
-		if !s.engine.lives(there) {
+		if there.Ended(s.engine.client.Now()) {
 			why = errUncertain
 		}
 		busy := engineError(why, "another belljar process uses the session now").As(sandbox.CauseBusy).Hint("run the command again once that has ended")

@@ -37,22 +37,22 @@ func (e *Engine) TakeOver(ctx context.Context, text string) (kept sandbox.Kept, 
 
 // GiveUp forgets a session, whose pod stays. It returns its record, "" without one.
 func (e *Engine) GiveUp(session string) (text string, err error) {
-	var newest time.Time // a session that lost its pod may have got another one since
+	var newest record // a session that lost its pod may have got another one since
 	for _, r := range e.records.all(e) {
 		if r.Session != session {
 			continue
 		}
 		e.records.remove(e, r.UID)
-		e.leases.doomed.spare(r.UID)
-		if text != "" && r.Created.Before(newest) {
+		if text != "" && r.Created.Before(newest.Created) {
 			continue
 		}
 		line, err := json.Marshal(r)
 		if err != nil {
 			return "", err
 		}
-		text, newest = string(line), r.Created
+		text, newest = string(line), r
 	}
+	e.leases.doomed.spare(newest.UID)
 	return text, nil
 }
 

@@ -52,6 +52,9 @@ func (l *Local) expireSession(ctx context.Context, store record.Store) (ended bo
 	if err != nil || !r.IsOver(time.Now()) { // or another process has it now, and its container
 		return false, err
 	}
+	if r.Gone && time.Since(r.LastUsed) <= forgetLost {
+		return false, nil
+	}
 	if may := l.sessions.mayExpire; may != nil && !may(ctx, store.Name) { // another process's commands may run in it, of which nothing is recorded here
 		return false, nil
 	}

@@ -178,9 +178,12 @@ func (q *queue) run(p *Process) {
 	}
 }
 
-// allow lets the process send more, once the link's pace does.
+// allow lets the process send more, once the link's pace does: one that has ended, or that is not heard any more, has little left.
 func (q *queue) allow(p *Process, kind wire.Kind, n int) {
-	if pace := p.link.pace; pace != nil {
+	q.mu.Lock()
+	few := q.released || q.marked
+	q.mu.Unlock()
+	if pace := p.link.pace; pace != nil && !few {
 		select {
 		case <-time.After(pace.ReserveN(time.Now(), n).Delay()):
 		case <-p.link.done:
