@@ -181,6 +181,8 @@ func (r *replica) Use(session string) (done func()) {
 	return r.owners.Use(session)
 }
 
+func (r *replica) Runs(session string) bool { return r.book.Uses(session) }
+
 func (r *replica) Idle(session string) bool { return !r.owners.InUse(session) && !r.book.Uses(session) }
 
 func (r *replica) Known() (map[string]bool, error) {

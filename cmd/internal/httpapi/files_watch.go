@@ -50,6 +50,9 @@ func (s *Server) sendChanges(r *http.Request, at sandbox.SessionPath, out *downl
 			return nil
 		}
 		now, err := s.watched(ctx, at)
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -49,6 +49,9 @@ func (r *Replicas) whoChose(req *http.Request, kind, id string) (string, error) 
 	if lost != nil {
 		return "", unavailable("which replicas there are cannot be found out now: "+lost.Error(), "send the request again later")
 	}
+	if r.someReturn() {
+		return "", unavailable(fmt.Sprintf("a replica that may have execution %.80q has ended and may start again", id), "send the request again later")
+	}
 	return "", nil
 }
 

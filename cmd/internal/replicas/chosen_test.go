@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"belljar/cmd/internal/problem"
+	"belljar/cmd/internal/replicas"
 )
 
 // Once a bug: an execution whose ID its caller had chosen was said to be none, though a replica had not said whether it has it.
@@ -114,5 +115,32 @@ func TestQuestionThatWaitsHere(t *testing.T) {
 	a.asks = map[string]bool{"mine": true}
 	if got := a.mustAsk("POST", "/v1/approvals/mine", "{}", "Authorization: Bearer judge"); got.By != a.Name || len(b.hits) > 0 {
 		t.Errorf("%+v; another replica was asked %d times", got, len(b.hits))
+	}
+}
+
+// What a replica has that starts again with it may be there soon, also under an ID that a caller chose.
+func TestChosenIDOfAReplicaThatReturns(t *testing.T) {
+	c := newCluster(t, 2)
+	a, first := c.all[0], c.all[1]
+	if err := first.Replicas.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first.Server.Close()
+	again := c.add(func(config *replicas.Config) { config.Name = first.Name })
+	again.ids["mine"] = true
+	if got := a.mustAsk("GET", "/v1/executions/mine", ""); got.By != again.Name {
+		t.Errorf("%+v", got)
+	}
+	if err := again.Replicas.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again.Listener.Close()
+	if err := a.Look(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, id := range []string{"mine", again.NewID()} {
+		if got := a.mustAsk("GET", "/v1/executions/"+id, ""); got.Status != http.StatusServiceUnavailable {
+			t.Errorf("%s: %+v", id, got)
+		}
 	}
 }

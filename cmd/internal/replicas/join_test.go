@@ -85,6 +85,7 @@ func TestReplicaThatReturns(t *testing.T) {
 			c := newCluster(t, 2)
 			a, first := c.all[0], c.all[1]
 			first.Replicas.Close()
+			first.Server.Close()
 			again := c.add(func(config *replicas.Config) { config.Name = first.Name })
 			c.change(func(all map[string]replicas.Entry) {
 				e := replicas.Entry{Kind: "key", Name: replicas.KeyEntry("ann", "k"), Holder: first.Name, Values: map[string]string{"request": fmt.Sprintf("%x", sha256.Sum256([]byte("x")))}}

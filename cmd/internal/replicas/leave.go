@@ -14,12 +14,18 @@ func (r *Replicas) giveBack(ctx context.Context, session string) (err error) {
 		return errUnsettled
 	}
 	defer func() { r.left(session, err == nil) }()
+	if r.Local.Runs(session) {
+		return errUnsettled
+	}
 	r.endWatches(session)
 	if !r.Local.Idle(session) {
 		return errUnsettled
 	}
 	kept, there, err := r.giveUp(ctx, session, h)
-	if err != nil {
+	if err != nil { // some of what is known of it here may be gone
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		h.unsure = true
 		return err
 	}
 	if !there {
@@ -73,7 +79,9 @@ func (r *Replicas) giveUp(ctx context.Context, session string, h *home) (kept Ke
 		return kept, false, err
 	}
 	kept, err = r.Local.GiveUp(ctx, session)
-	there = known[session] || kept.Pod != "" || kept.State != ""
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	there = known[session] || kept.Pod != "" || kept.State != "" || h.unsure
 	if there && kept.Pod == "" {
 		kept.Pod = h.entry.Values["pod"]
 	}

@@ -33,14 +33,18 @@ type store struct {
 	all  map[string]replicas.Entry
 	next int
 	down error           // what everything fails with
+	once bool            // only the next thing does
 	dead map[string]bool // whose Leases no renewal revives
 }
 
 func (s *store) do(f func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.down != nil {
-		return s.down
+	if err := s.down; err != nil {
+		if s.once {
+			s.down = nil
+		}
+		return err
 	}
 	return f()
 }
@@ -139,7 +143,9 @@ type one struct {
 	asks map[string]bool // questions; may be nil
 	runs []string
 
+	busy   string // the session in which a command runs; may be ""
 	gaveUp []string
+	failed error                           // what giving a session up fails with, once what is known of it is gone; may be nil
 	taking func(ctx context.Context) error // before a session is taken over; may be nil
 	refuse func() error                    // a command; may be nil
 }
@@ -302,6 +308,12 @@ func (o *one) Idle(session string) bool {
 	return o.uses[session] == 0
 }
 
+func (o *one) Runs(session string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.busy == session
+}
+
 func (o *one) Known() (map[string]bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -327,7 +339,7 @@ func (o *one) GiveUp(_ context.Context, session string) (replicas.Kept, error) {
 		k.State = "as " + o.Name + " left it"
 	}
 	delete(o.has, session)
-	return k, nil
+	return k, o.failed
 }
 
 func (o *one) TakeOver(ctx context.Context, session string, k replicas.Kept) error {

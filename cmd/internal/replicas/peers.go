@@ -63,6 +63,18 @@ func (r *Replicas) lives(name string) bool {
 	return r.peers[name] != nil || r.mute[name]
 }
 
+// someReturn reports whether any replica that has ended may start again.
+func (r *Replicas) someReturn() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, away := range r.away {
+		if away {
+			return true
+		}
+	}
+	return false
+}
+
 const (
 	// resumes is of the entry of a replica whose state directory outlives it: it has started again with it before.
 	resumes = "resumes"

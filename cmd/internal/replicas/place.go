@@ -127,6 +127,9 @@ func (r *Replicas) try(ctx context.Context, w http.ResponseWriter, req *http.Req
 	case Sent(req.Header) && (to != nil || errors.Is(err, errMoved)):
 		return r.deny(q, here)
 	case err != nil:
+		if !Sent(req.Header) && !errors.Is(err, errMoved) && !errors.Is(err, errUnreached) && !errors.Is(err, errUnsettled) {
+			r.abandon(ctx, q, key) // what was sent before began nowhere, and nothing is from now on
+		}
 		return err
 	case to == nil:
 		err = here()

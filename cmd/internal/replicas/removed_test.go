@@ -1,6 +1,7 @@
 package replicas_test
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"testing"
@@ -74,5 +75,23 @@ func TestRemovedSessionLeavesItsName(t *testing.T) {
 	}
 	if got := b.mustAsk("POST", "/v1/executions", "y", "Session: dev"); got.By != b.Name {
 		t.Errorf("the next one: %+v", got)
+	}
+}
+
+// A session of which giving back failed half-way is none that was removed: its entry still has its pod.
+func TestSessionIsGivenBackLater(t *testing.T) {
+	c := newCluster(t, 2)
+	a, b := c.all[0], c.all[1]
+	pod := a.mustAsk("POST", "/v1/executions", "x", "Session: dev").Pod
+	a.failed = errors.New("no space left on device")
+	if err := a.GiveBack(t.Context(), "dev"); err == nil {
+		t.Error("it did not fail")
+	}
+	a.failed = nil
+	if err := a.GiveBack(t.Context(), "dev"); err != nil {
+		t.Error(err)
+	}
+	if got := b.mustAsk("POST", "/v1/executions", "y", "Session: dev"); got.By != b.Name || got.Pod != pod || pod == "" {
+		t.Errorf("the next command: %+v, and not in %q", got, pod)
 	}
 }

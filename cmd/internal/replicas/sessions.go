@@ -14,6 +14,8 @@ import (
 type Sessions interface {
 	// Use keeps a session from being found idle until done is called. "" is none.
 	Use(session string) (done func())
+	// Runs reports whether a command runs in a session.
+	Runs(session string) bool
 	// Idle reports whether no one uses a session.
 	Idle(session string) bool
 	// Known are the names of all that there are, or were until just now, here.
@@ -74,7 +76,7 @@ func (r *Replicas) home(ctx context.Context, q Request) (*peer, error) {
 	moving, certain := r.placing[q.Session], r.isCertain(h)
 	r.mu.Unlock()
 	switch {
-	case moving, h != nil && draining && (q.Starts || q.watches):
+	case moving, h != nil && draining && (q.Starts || q.watches && !r.Local.Runs(q.Session)):
 		return nil, errUnsettled // it is given up as soon as no one uses it
 	case certain:
 		return nil, nil

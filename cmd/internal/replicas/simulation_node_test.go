@@ -409,6 +409,9 @@ func (n *node) Idle(session string) bool {
 	return n.uses[session] == 0
 }
 
+// Runs reports nothing: what uses a session in the simulation runs commands, and watches nothing.
+func (n *node) Runs(string) bool { return false }
+
 func (n *node) Known() (map[string]bool, error) {
 	n.awake()
 	n.disk.mu.Lock()

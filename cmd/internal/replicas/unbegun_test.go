@@ -2,6 +2,7 @@ package replicas_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -50,6 +51,19 @@ func TestKeyOfWhatNeverBegan(t *testing.T) {
 			defer cancel()
 			if status, _, err := a.post(ctx); err == nil {
 				t.Errorf("status %d", status)
+			}
+		},
+		"then the API server": func(t *testing.T, a, b *one) {
+			b.Listener.Close()
+			b.CloseClientConnections()
+			a.DialWith(func(context.Context, string, string) (net.Conn, error) {
+				a.cluster.mu.Lock()
+				defer a.cluster.mu.Unlock()
+				a.cluster.down, a.cluster.once = errors.New("the API server restarts"), true
+				return nil, errors.New("refused")
+			})
+			if status, _, err := a.post(t.Context()); err != nil || status < 500 {
+				t.Errorf("%d, %v", status, err)
 			}
 		},
 		"the home refuses it": func(t *testing.T, a, b *one) {

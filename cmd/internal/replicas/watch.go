@@ -15,7 +15,11 @@ type watch struct {
 }
 
 func isWatch(req *http.Request) bool {
-	is, err := strconv.ParseBool(req.URL.Query().Get("watch"))
+	values, there := req.URL.Query()["watch"]
+	if !there || values[0] == "" { // ?watch is ?watch=true
+		return there
+	}
+	is, err := strconv.ParseBool(values[0])
 	return is && err == nil
 }
 
@@ -25,12 +29,12 @@ func (r *Replicas) watching(req *http.Request, session string) (_ *http.Request,
 	own := &watch{session, cancel}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.requests.watches[own] = true
+	r.watches[own] = true
 	return req.WithContext(ctx), func() {
 		cancel()
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.requests.watches, own)
+		delete(r.watches, own)
 	}
 }
 
@@ -38,7 +42,7 @@ func (r *Replicas) watching(req *http.Request, session string) (_ *http.Request,
 func (r *Replicas) endWatches(session string) {
 	some := false
 	r.mu.Lock()
-	for w := range r.requests.watches {
+	for w := range r.watches {
 		if w.session == session {
 			w.end()
 			some = true

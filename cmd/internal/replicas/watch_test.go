@@ -2,6 +2,7 @@ package replicas_test
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -24,16 +25,16 @@ func TestWatchedSessionLeaves(t *testing.T) {
 			watched := make(chan struct{}, 10)
 			handle := func(w http.ResponseWriter, r *http.Request) {
 				watched <- struct{}{}
-				if r.URL.RawQuery == "watch=1" {
+				if strings.HasPrefix(r.URL.RawQuery, "watch") && r.URL.RawQuery != "watch=0" {
 					<-r.Context().Done()
 				}
 				w.WriteHeader(http.StatusNoContent)
 			}
 			a.handle = handle
 			var watching sync.WaitGroup
-			for _, at := range []*one{a, b} { // one that was sent on, too
+			for at, query := range map[*one]string{a: "watch=1", b: "watch"} { // one that was sent on, too
 				watching.Go(func() {
-					if got := at.mustAsk("GET", "/v1/sessions/dev/files/x?watch=1", ""); got.Status != http.StatusNoContent {
+					if got := at.mustAsk("GET", "/v1/sessions/dev/files/x?"+query, ""); got.Status != http.StatusNoContent {
 						t.Errorf("%+v", got)
 					}
 				})
@@ -49,4 +50,40 @@ func TestWatchedSessionLeaves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where a command runs in the session, it stays, and so does who watches it.
+func TestWatchOfASessionThatStays(t *testing.T) {
+	c := newCluster(t, 2)
+	a := c.all[0]
+	a.mustAsk("POST", "/v1/executions", "x", "Session: dev")
+	end := make(chan struct{})
+	a.handle = func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-end:
+			w.WriteHeader(http.StatusNoContent)
+		case <-r.Context().Done():
+			w.WriteHeader(http.StatusResetContent)
+		}
+	}
+	a.mu.Lock()
+	a.busy = "dev"
+	a.mu.Unlock()
+	var watching sync.WaitGroup
+	watch := func() {
+		watching.Go(func() {
+			if got := a.mustAsk("GET", "/v1/sessions/dev/files/x?watch=1", ""); got.Status != http.StatusNoContent {
+				t.Errorf("%+v", got)
+			}
+		})
+		<-a.hits
+	}
+	watch()
+	if err := a.GiveBack(t.Context(), "dev"); err == nil {
+		t.Error("it is given back")
+	}
+	a.Drain()
+	watch()
+	close(end)
+	watching.Wait()
 }
