@@ -92,13 +92,13 @@ func TestWatchThatBreaks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, e := withAPI(t)
-			pod, nth := makePod(t, e), 0
+			pod := makePod(t, e)
+			var nth atomic.Int64
 			a.faulty(func(w http.ResponseWriter, r *http.Request) bool {
 				if r.URL.Query().Get("watch") == "" {
 					return false
 				}
-				nth++
-				return c.fault(a, w, nth)
+				return c.fault(a, w, int(nth.Add(1)))
 			})
 			began := time.Now()
 			_, err := e.awaitRunning(t.Context(), pod, wantSpec())

@@ -52,7 +52,7 @@ func TestCloseWithManySessions(t *testing.T) {
 					if err := r.Fetch(ctx, fmt.Sprint("s", i), true); err != nil {
 						t.Fatal(err)
 					}
-					own.has[fmt.Sprint("s", i)] = replicas.Kept{Owner: "ann", Pod: "pod"}
+					own.gets(fmt.Sprint("s", i), replicas.Kept{Owner: "ann", Pod: "pod"})
 				}
 				if err := r.Close(); err != nil {
 					t.Error(err)

@@ -37,7 +37,7 @@ func TestExpiryOfASessionThatMayBeAnothers(t *testing.T) {
 				if err := r.Fetch(access.With(t.Context(), access.Identity{Name: "ann", Scopes: []access.Scope{access.Run}}), "dev", true); err != nil {
 					t.Fatal(err)
 				}
-				own.has["dev"] = replicas.Kept{Owner: "ann", Pod: "pod"}
+				own.gets("dev", replicas.Kept{Owner: "ann", Pod: "pod"})
 				time.Sleep(time.Minute)
 				want("at home", true)
 				cut := func(down error) {

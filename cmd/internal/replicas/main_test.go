@@ -308,6 +308,13 @@ func (o *one) Idle(session string) bool {
 	return o.uses[session] == 0
 }
 
+// gets is a session that it has from now on.
+func (o *one) gets(session string, k replicas.Kept) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.has[session] = k
+}
+
 func (o *one) Runs(session string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
