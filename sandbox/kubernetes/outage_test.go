@@ -151,6 +151,11 @@ func TestOutageSparesSessions(t *testing.T) {
 				box.Close()
 				return
 			}
+			soon, cancel := context.WithTimeout(t.Context(), outageGrace/2)
+			defer cancel()
+			if _, err := e.Adopt(soon, kept.kept()); sandbox.CauseOf(err) != sandbox.CauseBusy || soon.Err() != nil {
+				t.Errorf("it is waited for in vain: %v", err)
+			}
 			time.AfterFunc(uncertainPause/2, func() { a.set(kube.LeasePath("ns", holdPrefix+"u"), other) }) // it lives
 			if _, err := e.Adopt(t.Context(), kept.kept()); sandbox.CauseOf(err) != sandbox.CauseBusy {
 				t.Errorf("it is taken from who uses it: %v", err)

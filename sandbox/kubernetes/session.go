@@ -185,11 +185,12 @@ func (e *Engine) sessionsOf(ctx context.Context, name string) (list []sandbox.Ke
 // uncertainPause is before a session is tried again of which it is not known yet whether a process uses it.
 const uncertainPause = 500 * time.Millisecond
 
-// Adopt implements sandbox.Engine. It waits until it is known whether another process uses the session, which may take outageGrace.
+// Adopt implements sandbox.Engine. It waits until it is known whether another process uses the session, which may take outageGrace: not
+// where ctx ends before, as for who only looks.
 func (e *Engine) Adopt(ctx context.Context, kept sandbox.Kept) (sandbox.Container, error) {
 	for {
 		c, err := e.adoptOnce(ctx, kept)
-		if !errors.Is(err, errUncertain) {
+		if until, ends := ctx.Deadline(); !errors.Is(err, errUncertain) || ends && until.Before(e.opened.Add(outageGrace)) {
 			return c, err
 		}
 		select {
