@@ -393,7 +393,8 @@ func (f *fleet) anywhere(from int, session, command, want, key string) {
 	}
 }
 
-// kill kills a replica that has sessions, a command and a key: what is not known is said to be so, and the sessions go on.
+// kill kills a replica that has sessions, a command and a key: what is not known is said to be so, also that it may be soon, as the replica
+// started again before; and the sessions go on.
 func (f *fleet) kill() {
 	t, a, b, c := f.t, f.all[0], f.all[1], f.all[2]
 	f.run(a, "killed", count, "1\n")
@@ -407,10 +408,10 @@ func (f *fleet) kill() {
 		f.run(r, "killed", count, fmt.Sprintln(i+2))
 	}
 	var got ran
-	if status, err := f.ask(b, "GET", "/v1/executions/"+made.ID, "", &got); err != nil || status != 410 || got.Code != "gone" {
+	if status, err := f.ask(b, "GET", "/v1/executions/"+made.ID, "", &got); err != nil || status != 503 || got.Code != "unavailable" {
 		t.Errorf("%d %+v, %v", status, got, err)
 	}
-	if status, err := f.ask(c, "POST", "/v1/executions", request("echo keyed", ""), &got, "Idempotency-Key: killed"); err != nil || status != 410 || got.Code != "gone" {
+	if status, err := f.ask(c, "POST", "/v1/executions", request("echo keyed", ""), &got, "Idempotency-Key: killed"); err != nil || status != 503 || got.Code != "unavailable" {
 		t.Errorf("%d %+v, %v", status, got, err)
 	}
 	f.start(a) // with its directory: it is the same one again
