@@ -95,3 +95,29 @@ func TestSessionIsGivenBackLater(t *testing.T) {
 		t.Errorf("the next command: %+v, and not in %q", got, pod)
 	}
 }
+
+// Once a bug: a session that was removed where it had been taken over a moment ago was still used by its earlier home, which knew nothing of
+// that.
+func TestRemovedWhereItWasTaken(t *testing.T) {
+	c := newCluster(t, 2)
+	a, b := c.all[0], c.all[1]
+	b.handle = func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			b.remove("dev")
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+	a.mustAsk("POST", "/v1/executions", "x", "Session: dev")
+	if err := a.GiveBack(t.Context(), "dev"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.mustAsk("POST", "/v1/executions", "y", "Session: dev"); got.By != b.Name {
+		t.Fatalf("%+v", got)
+	}
+	if got := b.mustAsk("DELETE", "/v1/sessions/dev", ""); got.Status != http.StatusNoContent {
+		t.Errorf("%+v", got)
+	}
+	if list := c.leases("session"); len(list) != 1 || list[0].Holder != b.Name {
+		t.Errorf("its entry: %+v", list)
+	}
+}

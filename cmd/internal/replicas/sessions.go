@@ -40,6 +40,7 @@ type home struct {
 	entry Entry
 	since time.Time
 	kept  *Kept // what this replica could not take, or take back
+	taken bool  // another one was its home before, which may not know yet that it is none
 
 	// unsure is that its entry may say something else, or may yet: what changed it had no answer, or this replica has counted as dead. It
 	// is no home until the entry is written again.
@@ -83,6 +84,9 @@ func (r *Replicas) home(ctx context.Context, q Request) (*peer, error) {
 	}
 	e, err := r.Store.Get(ctx, entryName(kindSession, q.Session))
 	if errors.Is(err, ErrNone) {
+		if h != nil { // it was removed where it was taken over: what is here is forgotten with the next look at all entries
+			return nil, errUnsettled
+		}
 		if !q.Starts || draining {
 			return nil, nil
 		}
@@ -217,7 +221,7 @@ func (r *Replicas) takeOver(ctx context.Context, session string, e Entry) error 
 	if !still || kept.State != "" { // else this process's state directory has it
 		r.Log.Info("taking over a session", "session", session)
 		if err := r.Local.TakeOver(ctx, session, kept); err != nil { // what is known of it here may be of an earlier time
-			return errors.Join(err, r.settle(session, &home{entry: e, kept: &kept, unsure: true}, lapses))
+			return errors.Join(err, r.settle(session, &home{entry: e, kept: &kept, taken: true, unsure: true}, lapses))
 		}
 	}
 	if !still || kept.State != "" { // that is of this moment only, and here now. Until that is written nothing uses the session
@@ -226,12 +230,12 @@ func (r *Replicas) takeOver(ctx context.Context, session string, e Entry) error 
 		if errors.Is(err, ErrTaken) || errors.Is(err, ErrNone) {
 			return errUnsettled
 		}
-		if err != nil { // what it had is here only, perhaps, and is given back
-			return errors.Join(err, r.settle(session, &home{entry: e, unsure: true}, lapses))
+		if err != nil { // what it had is here only, perhaps: the entry does not have it when that is read again
+			return errors.Join(err, r.settle(session, &home{entry: e, kept: &kept, taken: true, unsure: true}, lapses))
 		}
 		e = now
 	}
-	return r.settle(session, &home{entry: e}, lapses)
+	return r.settle(session, &home{entry: e, taken: true}, lapses)
 }
 
 // takeTime bounds how long a session that the Lease says is here is taken over: the engine waits for its last home.

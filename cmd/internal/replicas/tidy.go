@@ -147,12 +147,13 @@ func (r *Replicas) remove(ctx context.Context, session string, h *home, e Entry)
 	r.log(err, "removing the lease of a session that is gone")
 }
 
-// ends removes the entry of a session that a request has removed, before that is answered: its name is anyone's from then on.
+// ends removes the entry of a session that a request has removed, before that is answered: its name is anyone's from then on. Where this
+// replica took it over a moment ago, its entry stays until the earlier home has seen it: that would take it for its own without one.
 func (r *Replicas) ends(ctx context.Context, session string) {
 	r.mu.Lock()
 	h := r.homes[session]
 	r.mu.Unlock()
-	if h == nil {
+	if h == nil || h.taken && time.Since(h.since) < settled {
 		return
 	}
 	if known, err := r.Local.Known(); err != nil || known[session] || !r.Local.Idle(session) {
