@@ -106,15 +106,20 @@ func (c *conn) Read(b []byte) (int, error) {
 	}
 }
 
+// Write does not wait while its node stands still, as what is written arrives after that: net/http has a mutex locked meanwhile, and where
+// another one waits for a mutex no time passes in a bubble.
 func (c *conn) Write(b []byte) (int, error) {
-	c.at.awake()
 	c.in.mu.Lock()
 	closed := c.in.closed
 	c.in.mu.Unlock()
 	if closed || c.at.isDead() {
 		return 0, net.ErrClosed
 	}
-	c.out.add(part{at: c.world.arrival(c.at, c.to), text: append([]byte(nil), b...)})
+	at := c.world.arrival(c.at, c.to)
+	if until := c.at.stands(); at.Before(until) {
+		at = until
+	}
+	c.out.add(part{at: at, text: append([]byte(nil), b...)})
 	return len(b), nil
 }
 

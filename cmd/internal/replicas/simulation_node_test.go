@@ -79,6 +79,16 @@ func (n *node) awake() {
 	}
 }
 
+// stands is until when it stands still, or did.
+func (n *node) stands() time.Time {
+	if n == nil {
+		return time.Time{}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.frozen
+}
+
 func (n *node) isDead() bool {
 	if n == nil {
 		return false
