@@ -41,7 +41,7 @@ func (r *Replicas) Fetch(ctx context.Context, session string, starts bool) error
 				continue
 			}
 		}
-		if !errors.Is(err, errUnsettled) && !errors.Is(err, errUnreached) && !errors.Is(err, errMoved) {
+		if !isUndone(err) {
 			return err
 		}
 		if wait(ctx, until) {

@@ -67,12 +67,7 @@ func (r *Replicas) lives(name string) bool {
 func (r *Replicas) someReturn() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, away := range r.away {
-		if away {
-			return true
-		}
-	}
-	return false
+	return len(r.away) > 0
 }
 
 const (
@@ -130,7 +125,9 @@ func (r *Replicas) refresh(ctx context.Context, since time.Time) error {
 	r.looked = begun
 	there, mute, away := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, e := range list {
-		away[e.Name] = (!e.Lives || e.Holder == "") && e.Values[resumes] != "" && e.Age < returnTime
+		if (!e.Lives || e.Holder == "") && e.Values[resumes] != "" && e.Age < returnTime {
+			away[e.Name] = true
+		}
 		switch name, at := r.reads(e); {
 		case at.IsValid():
 			there[name] = true

@@ -86,11 +86,16 @@ func (r *Replicas) isStarting() bool {
 	return r.starting > 0
 }
 
+// isUndone reports whether nothing began, and the request is to be tried again.
+func isUndone(err error) bool {
+	return errors.Is(err, errMoved) || errors.Is(err, errUnreached) || errors.Is(err, errUnsettled)
+}
+
 func (r *Replicas) do(w http.ResponseWriter, req *http.Request, q Request, here func() error) error {
 	ctx, key := req.Context(), &claim{}
 	for until := time.Now().Add(patience); ; {
 		err := r.try(ctx, w, req, q, key, here)
-		if !errors.Is(err, errMoved) && !errors.Is(err, errUnreached) && !errors.Is(err, errUnsettled) {
+		if !isUndone(err) {
 			return err
 		}
 		if Sent(req.Header) { // the replica that sent it tries again
@@ -127,7 +132,7 @@ func (r *Replicas) try(ctx context.Context, w http.ResponseWriter, req *http.Req
 	case Sent(req.Header) && (to != nil || errors.Is(err, errMoved)):
 		return r.deny(q, here)
 	case err != nil:
-		if !Sent(req.Header) && !errors.Is(err, errMoved) && !errors.Is(err, errUnreached) && !errors.Is(err, errUnsettled) {
+		if !Sent(req.Header) && !isUndone(err) {
 			r.abandon(ctx, q, key) // what was sent before began nowhere, and nothing is from now on
 		}
 		return err

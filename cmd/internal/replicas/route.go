@@ -108,7 +108,7 @@ func (r *Replicas) execution(w http.ResponseWriter, req *http.Request, kind, id 
 		unavailable(fmt.Sprintf("replica %s of execution %.80q has ended and may start again", owner, id), "send the request again later").Write(w)
 	case errors.Is(err, errGone):
 		gone(w, fmt.Sprintf("replica %s of execution %.80q has ended", owner, id))
-	case errors.Is(err, errUnreached), errors.Is(err, errMoved), errors.Is(err, errUnsettled):
+	case isUndone(err):
 		unreached(w, owner)
 	default:
 		problem.Of(err).Write(w)
